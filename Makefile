@@ -1,0 +1,83 @@
+# Two commands do all the set-up on a fresh machine: `make run` and `make test`.
+# What each step does is in packaging/setup/; a stamp in $(VENV)/.stamps/ says that it was done.
+
+PYTHON ?=
+VENV ?= .venv
+TORCH ?= auto
+WORKERS ?= 2
+ARGS ?=
+
+ifeq ($(OS),Windows_NT)
+$(error This Makefile is for Linux and macOS; on Windows use the pip commands in README.md)
+endif
+
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+SETUP := packaging/setup
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Scripts under packaging/ import their siblings, so each of these folders is checked on its own.
+SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py)))
+
+export PYTHON TORCH
+
+.PHONY: help run test check format clean
+.DELETE_ON_ERROR:
+
+help: ## show this list
+	@echo "Waymark. Usage: make TARGET"
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-8s %s\n", $$1, $$2 }'
+	@echo "Variables: ARGS='-k tree' (passed to pytest), WORKERS=2 (test processes, 0 for none),"
+	@echo "           TORCH=auto|cpu|cuda (which torch to install), PYTHON=python3.12, VENV=.venv"
+
+run: $(STAMPS)/run $(STAMPS)/qt-run ## set up and open the window
+	$(BIN)/python -m desktop $(ARGS)
+
+test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+
+check: $(STAMPS)/check ## formatting, lint, types and import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@set -e; for folder in $(SCRIPT_FOLDERS); do \
+	    echo "mypy $$folder"; MYPYPATH=$$folder $(BIN)/mypy $$folder*.py; done
+	$(BIN)/lint-imports
+
+format: $(STAMPS)/check ## rewrite the code in the agreed format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMPS)/venv: $(SETUP)/make_venv.sh
+	@bash $(SETUP)/make_venv.sh $(VENV)
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/torch: $(STAMPS)/venv $(SETUP)/install_torch.sh
+	@bash $(SETUP)/install_torch.sh $(VENV)
+	@touch $@
+
+$(STAMPS)/run: $(STAMPS)/torch pyproject.toml
+	@echo "Installing Waymark ..."
+	@$(PIP) install -e .
+	@touch $@
+
+$(STAMPS)/test: $(STAMPS)/torch pyproject.toml
+	@echo "Installing Waymark and what its tests need ..."
+	@$(PIP) install -e '.[test]'
+	@touch $@
+
+$(STAMPS)/check: $(STAMPS)/torch pyproject.toml
+	@echo "Installing Waymark and the checkers ..."
+	@$(PIP) install -e '.[check]'
+	@touch $@
+
+$(STAMPS)/qt-run: $(STAMPS)/run $(SETUP)/qt_libraries.py
+	@$(BIN)/python $(SETUP)/qt_libraries.py window
+	@touch $@
+
+$(STAMPS)/qt-test: $(STAMPS)/test $(SETUP)/qt_libraries.py
+	@$(BIN)/python $(SETUP)/qt_libraries.py headless
+	@touch $@
