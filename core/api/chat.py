@@ -1,0 +1,97 @@
+"""A conversation as it is sent with every request: the engine keeps no chats.
+
+User text and images travel in the order given. A reply travels as the ids that were sampled, opaque
+bytes with the fingerprint of the tokenizer that made them, and as text for a model that cannot use
+those ids.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
+    )
+
+
+class TextPart(_Frozen):
+    """Text typed by a user; never read as control tokens."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ImagePart(_Frozen):
+    """A picture file: `digest` is the SHA-256 of its bytes in hex, `path` where they can be read."""
+
+    type: Literal["image"] = "image"
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    path: str
+
+
+ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
+
+
+class SystemMessage(_Frozen):
+    role: Literal["system"] = "system"
+    text: str
+
+
+class UserMessage(_Frozen):
+    role: Literal["user"] = "user"
+    content: tuple[ContentPart, ...]
+
+
+class ReplyIds(_Frozen):
+    """Sampled ids as opaque bytes (little-endian 32-bit), without the id that ended the turn.
+
+    `starts_in_reasoning` says that the generation prompt had opened a thought before the first id.
+    """
+
+    data: bytes
+    tokenizer: str
+    starts_in_reasoning: bool = False
+
+    @classmethod
+    def pack(cls, ids: Iterable[int], tokenizer: str, starts_in_reasoning: bool) -> ReplyIds:
+        packed = array.array("I", ids)
+        if sys.byteorder == "big":
+            packed.byteswap()
+        return cls(
+            data=packed.tobytes(), tokenizer=tokenizer, starts_in_reasoning=starts_in_reasoning
+        )
+
+    def unpack(self) -> list[int]:
+        """The ids; raises ValueError when the bytes are no whole number of ids."""
+        packed = array.array("I")
+        packed.frombytes(self.data)
+        if sys.byteorder == "big":
+            packed.byteswap()
+        return packed.tolist()
+
+
+class AssistantMessage(_Frozen):
+    role: Literal["assistant"] = "assistant"
+    text: str
+    reasoning: str = ""
+    ids: ReplyIds | None = None
+
+
+Message = Annotated[SystemMessage | UserMessage | AssistantMessage, Field(discriminator="role")]
+
+
+class Conversation(_Frozen):
+    """Messages in order, the system message (if any) first; `created` is the chat's own clock.
+
+    `created` is seconds since the epoch: the only time a template ever sees.
+    """
+
+    messages: tuple[Message, ...]
+    created: float = 0.0

@@ -1,0 +1,82 @@
+"""What the window may ask of the engine. Each command carries a request id chosen by the sender."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from core.api.chat import Conversation, ImagePart
+from core.api.params import CacheSettings, ModelSettings, SamplingParams
+
+PROTOCOL_VERSION = 1
+
+
+class _Command(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
+    )
+
+    request: Annotated[int, Field(ge=0)]
+
+
+class LoadModel(_Command):
+    """Replace the loaded model. Answered by Loading events, then Loaded or Failed."""
+
+    type: Literal["load_model"] = "load_model"
+    settings: ModelSettings
+
+
+class UnloadModel(_Command):
+    """Drop the model and everything cached for it. Answered by Done."""
+
+    type: Literal["unload_model"] = "unload_model"
+
+
+class Generate(_Command):
+    """Answer a conversation. Answered by Queued, Prefilling, Generated, then Finished or Failed.
+
+    `thinking` None passes nothing to the template. `stop_after_tokens` stops the reply as a user
+    would, after exactly so many sampled ids. `logits_file` receives the float32 logits of the first
+    drawn token.
+    """
+
+    type: Literal["generate"] = "generate"
+    conversation: Conversation
+    sampling: SamplingParams = SamplingParams()
+    thinking: bool | None = None
+    cache: CacheSettings = CacheSettings()
+    stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
+    logits_file: str | None = None
+
+
+class Cancel(_Command):
+    """Stop request `target`, whatever its stage; one that has ended or never was is ignored."""
+
+    type: Literal["cancel"] = "cancel"
+    target: Annotated[int, Field(ge=0)]
+
+
+class DescribeImage(_Command):
+    """Decode a picture: size, tokens it will cost and a thumbnail. Works without a model.
+
+    Answered by ImageDescribed or Failed; `thumbnail` is the longest edge in pixels.
+    """
+
+    type: Literal["describe_image"] = "describe_image"
+    image: ImagePart
+    thumbnail: Annotated[int, Field(ge=16, le=1024)] = 256
+
+
+class ClearCache(_Command):
+    """Forget every prefix: the next request is cold. Answered by Done."""
+
+    type: Literal["clear_cache"] = "clear_cache"
+
+
+Command = Annotated[
+    LoadModel | UnloadModel | Generate | Cancel | DescribeImage | ClearCache,
+    Field(discriminator="type"),
+]
+
+COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)

@@ -1,0 +1,225 @@
+"""What the engine tells the window. Every event but Hello answers the request whose id it carries."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from core.api.chat import AssistantMessage
+from core.api.errors import ErrorInfo
+from core.api.params import SamplingParams
+
+FinishReason = Literal["stop", "length", "context", "cancelled", "error"]
+Tier = Literal["slab", "memory", "disk"]
+MissReason = Literal[
+    "cold", "diverged", "unsettled", "evicted", "off", "restore_failed", "faster_to_read"
+]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
+    )
+
+
+class Place(_Frozen):
+    """A place in a prompt: token index and RoPE position of what follows it."""
+
+    token: int
+    position: int
+
+
+class HeldCheckpoint(_Frozen):
+    """A checkpoint on the request's path; `bytes` counts the recurrent states only."""
+
+    token: int
+    position: int
+    bytes: int
+
+
+class Miss(_Frozen):
+    """Why tokens were read again: from which token on, in which message (system not counted)."""
+
+    reason: MissReason
+    token: int
+    message: int | None
+
+
+class ContextPart(_Frozen):
+    """A stretch of the context drawn to scale: what it is and where it came from."""
+
+    start: int
+    end: int
+    kind: Literal["text", "image"]
+    source: Literal["reused", "evaluated", "reply"]
+
+
+class CacheBytes(_Frozen):
+    """The engine's totals in bytes, by class."""
+
+    kv: int = 0
+    checkpoints: int = 0
+    embeddings: int = 0
+    disk: int = 0
+
+
+class RequestStats(_Frozen):
+    """The engine's own counters for one request: prompt = reused + evaluated, always.
+
+    Times are seconds; `ttft_s` runs from the request's start to its first token and `prefill_s` is
+    the part of it spent in the model. `seed` is the one used, drawn fresh if none was given.
+    """
+
+    prompt_tokens: int = 0
+    prompt_positions: int = 0
+    reused_tokens: int = 0
+    evaluated_tokens: int = 0
+    reply_tokens: int = 0
+    images_in_prompt: int = 0
+    images_encoded: int = 0
+    restored_from: Tier | None = None
+    restored_at: Place | None = None
+    checkpoints: tuple[HeldCheckpoint, ...] = ()
+    checkpoints_held: int = 0
+    miss: Miss | None = None
+    ttft_s: float | None = None
+    prefill_s: float | None = None
+    decode_tokens_per_s: float | None = None
+    bytes: CacheBytes = CacheBytes()
+    parts: tuple[ContextPart, ...] = ()
+    context_length: int = 0
+    seed: int | None = None
+
+
+class ModelInfo(_Frozen):
+    """What the window needs to know of the loaded model. Sizes in bytes, detail in tokens.
+
+    `spliced_replies` is False where this model's template forces history to be tokenised again, with
+    `history_note` saying why.
+    """
+
+    name: str
+    path: str
+    family: str
+    device: str
+    precision: str
+    num_parameters: int
+    context_length: int
+    model_context_length: int
+    vision: bool
+    thinking_switch: bool
+    max_image_tokens: int
+    grid: int
+    checkpoint_bytes: int
+    kv_bytes_per_token: int
+    sampling: SamplingParams
+    tokenizer: str
+    fingerprint: str
+    spliced_replies: bool = True
+    history_note: str = ""
+
+
+class Hello(_Frozen):
+    """First event of a worker: which protocol it speaks."""
+
+    type: Literal["hello"] = "hello"
+    protocol: int
+    pid: int
+
+
+class _Answer(_Frozen):
+    request: int
+
+
+class Loading(_Answer):
+    """How far loading is: `done` of `total` bytes of weights."""
+
+    type: Literal["loading"] = "loading"
+    done: int
+    total: int
+
+
+class Loaded(_Answer):
+    type: Literal["loaded"] = "loaded"
+    model: ModelInfo
+
+
+class Done(_Answer):
+    """The command was carried out and has nothing to say."""
+
+    type: Literal["done"] = "done"
+
+
+class Queued(_Answer):
+    """The request waits behind `ahead` others."""
+
+    type: Literal["queued"] = "queued"
+    ahead: int
+
+
+class Prefilling(_Answer):
+    """How far the prompt is: `stats` as known so far, `done` of its tokens are in the cache."""
+
+    type: Literal["prefilling"] = "prefilling"
+    done: int
+    stats: RequestStats
+
+
+class Generated(_Answer):
+    """More of the reply: new text by channel, and the new ids it came from."""
+
+    type: Literal["generated"] = "generated"
+    answer: str = ""
+    reasoning: str = ""
+    ids: tuple[int, ...] = ()
+
+
+class Finished(_Answer):
+    """The reply is complete. `reply` is what the next request sends back; `reply_ids` holds every
+    sampled id, the one that ended the reply included."""
+
+    type: Literal["finished"] = "finished"
+    reason: FinishReason
+    reply: AssistantMessage
+    prompt_ids: tuple[int, ...]
+    reply_ids: tuple[int, ...]
+    stats: RequestStats
+
+
+class Failed(_Answer):
+    """The request ended in an error; nothing of it is left in the engine."""
+
+    type: Literal["failed"] = "failed"
+    error: ErrorInfo
+
+
+class ImageDescribed(_Answer):
+    """A picture that can be sent. Sizes are (width, height) in pixels, upright.
+
+    `tokens` and `resized` are None while no model with vision is loaded. `thumbnail` is a PNG.
+    """
+
+    type: Literal["image_described"] = "image_described"
+    digest: str
+    size: tuple[int, int]
+    resized: tuple[int, int] | None
+    tokens: int | None
+    thumbnail: bytes
+
+
+Event = Annotated[
+    Hello
+    | Loading
+    | Loaded
+    | Done
+    | Queued
+    | Prefilling
+    | Generated
+    | Finished
+    | Failed
+    | ImageDescribed,
+    Field(discriminator="type"),
+]
+
+EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

@@ -1,0 +1,62 @@
+"""What a user may set for a model, a request and the context cache; None means 'the model's own'."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["auto", "float32", "bfloat16"]
+
+
+class Settings(BaseModel):
+    """Base of all settings: immutable, and a misspelt key is an error rather than ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SamplingParams(Settings):
+    """How the next token is drawn. A None comes from the model's generation_config.json.
+
+    temperature 0 is greedy. top_k 0 means no limit. Repetition counts prompt and reply (image
+    placeholders excepted), presence and frequency the reply only. A seed left None is drawn fresh
+    for the request. Without max_tokens the context length is the limit.
+    """
+
+    temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)] | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+
+
+class CacheSettings(Settings):
+    """How many recurrent checkpoints are kept (all chats together) and how densely they lie.
+
+    `interval` is in tokens and is rounded up to a multiple of the grid. Count 0 turns checkpoints off.
+    """
+
+    count: Annotated[int, Field(ge=0, le=256)] = 32
+    interval: Annotated[int, Field(ge=1, le=32_768)] = 2_048
+
+
+class ModelSettings(Settings):
+    """Which model to load and how.
+
+    `context_length` None means the model's own limit or what memory allows. `max_image_tokens` None
+    means 1,024 on a CPU and 4,096 on a GPU; 0 means only the processor's own limit applies.
+    `grid` is the fixed spacing of canonical cuts.
+    """
+
+    path: str
+    device: Device = "auto"
+    precision: Precision = "auto"
+    context_length: Annotated[int, Field(ge=16)] | None = None
+    max_image_tokens: Annotated[int, Field(ge=0)] | None = None
+    grid: Annotated[int, Field(ge=64)] = 512

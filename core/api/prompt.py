@@ -1,0 +1,210 @@
+"""A prompt as segments, and the only places where it may be split.
+
+`Prompt` is the one maker of cuts. Where they lie is a pure function of token ids and image spans:
+directly after each end-of-turn id, at both edges of every image, and `grid` tokens after the previous
+cut of any kind, again and again. Nothing looks ahead, so what follows a cut never moves it, and an
+image is one segment, so a cut inside an image cannot be written down. Which cuts get a checkpoint is
+decided in `core.cache.policy`; what a segment's tokens mean is decided in `core.text`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from core.api.positions import PositionIndex, TokenIndex
+
+
+@dataclass(frozen=True, slots=True)
+class TextRun:
+    """Consecutive text token ids; never a placeholder, whatever the ids are."""
+
+    ids: tuple[int, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.ids)
+
+    @property
+    def num_positions(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One picture: `rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
+
+    `key` is a digest of the processed pixels, their grid and the processor's settings, so equal keys
+    mean equal model input.
+    """
+
+    key: bytes
+    rows: int
+    columns: int
+    num_positions: int
+
+    def __post_init__(self) -> None:
+        if len(self.key) < 16:
+            raise ValueError("an image key needs at least 128 bits")
+        if min(self.rows, self.columns, self.num_positions) < 1:
+            raise ValueError("an image has at least one token and one position")
+
+    @property
+    def num_tokens(self) -> int:
+        return self.rows * self.columns
+
+
+Segment = TextRun | Image
+
+
+class CutKind(enum.Flag):
+    """Why a prompt may be split at a place; one place can have several reasons."""
+
+    GRID = enum.auto()
+    MESSAGE_END = enum.auto()
+    IMAGE_START = enum.auto()
+    IMAGE_END = enum.auto()
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Cut:
+    """A place between two tokens: the next token's index in the cache and its RoPE position."""
+
+    token: TokenIndex
+    position: PositionIndex
+
+
+ORIGIN = Cut(TokenIndex(0), PositionIndex(0))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The tokens between two neighbouring cuts: the unit of prefill and of reuse.
+
+    `content` is either the text ids or the whole image. `kind` says why the run ends where it ends;
+    it is None for a prompt's tail, which ends at no cut (its end is a *stop*).
+    """
+
+    start: Cut
+    end: Cut
+    content: Segment
+    kind: CutKind | None
+
+    @property
+    def num_tokens(self) -> int:
+        return self.content.num_tokens
+
+    def position_ids(self) -> tuple[list[int], list[int], list[int]]:
+        """RoPE positions of the run's tokens on the temporal, height and width axes."""
+        first = self.start.position.value
+        if isinstance(self.content, TextRun):
+            line = list(range(first, first + self.num_tokens))
+            return line, line, line
+        rows, columns = self.content.rows, self.content.columns
+        temporal = [first] * (rows * columns)
+        height = [first + row for row in range(rows) for _ in range(columns)]
+        width = [first + column for _ in range(rows) for column in range(columns)]
+        return temporal, height, width
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Segments in order, and everything that follows from them: runs, cuts, ids, positions.
+
+    `end_of_turn_ids` close a message wherever they stand in text; `grid` is the fixed spacing of
+    cuts in tokens. Raises ValueError when there is no token at all or the grid is not positive.
+    """
+
+    segments: tuple[Segment, ...]
+    end_of_turn_ids: frozenset[int]
+    grid: int
+
+    def __post_init__(self) -> None:
+        if self.grid < 1:
+            raise ValueError("the grid is at least one token")
+        object.__setattr__(self, "segments", tuple(_joined(self.segments)))
+        if not self.segments:
+            raise ValueError("a prompt has at least one token")
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs in order; only the last may end at a stop (its `kind` is then None)."""
+        return tuple(_split(self.segments, self.end_of_turn_ids, self.grid))
+
+    @property
+    def cuts(self) -> tuple[Cut, ...]:
+        """The canonical cuts after the origin, in order."""
+        return tuple(run.end for run in self.runs if run.kind is not None)
+
+    @property
+    def end(self) -> Cut:
+        """The place after the last token; a stop unless it is also the last of `cuts`."""
+        return self.runs[-1].end
+
+    @property
+    def num_tokens(self) -> int:
+        return self.end.token.value
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        return tuple(segment for segment in self.segments if isinstance(segment, Image))
+
+    def ids(self, image_token_id: int) -> list[int]:
+        """Every token id in order, `image_token_id` standing for each token of an image."""
+        flat: list[int] = []
+        for segment in self.segments:
+            if isinstance(segment, TextRun):
+                flat.extend(segment.ids)
+            else:
+                flat.extend([image_token_id] * segment.num_tokens)
+        return flat
+
+
+def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Merge neighbouring text and drop what is empty: equal tokens give equal segments."""
+    pending: list[int] = []
+    for segment in segments:
+        if isinstance(segment, TextRun):
+            pending.extend(segment.ids)
+            continue
+        if pending:
+            yield TextRun(tuple(pending))
+            pending = []
+        yield segment
+    if pending:
+        yield TextRun(tuple(pending))
+
+
+def _split(segments: tuple[Segment, ...], end_ids: frozenset[int], grid: int) -> Iterator[Run]:
+    """Walk the segments once, closing a run wherever a cut falls."""
+    start = ORIGIN
+    for index, segment in enumerate(segments):
+        before_image = index + 1 < len(segments)
+        for content, kind in _pieces(segment, before_image, end_ids, grid):
+            end = Cut(start.token + content.num_tokens, start.position + content.num_positions)
+            yield Run(start, end, content, kind)
+            start = end
+
+
+def _pieces(
+    segment: Segment, before_image: bool, end_ids: frozenset[int], grid: int
+) -> Iterator[tuple[Segment, CutKind | None]]:
+    """The runs of one segment with the reason each one ends; text is followed by an image or nothing."""
+    if isinstance(segment, Image):
+        yield segment, CutKind.IMAGE_END
+        return
+    first = 0
+    last = len(segment.ids) - 1
+    for index, token_id in enumerate(segment.ids):
+        kind = CutKind(0)
+        if token_id in end_ids:
+            kind |= CutKind.MESSAGE_END
+        if index + 1 - first == grid:
+            kind |= CutKind.GRID
+        if index == last and before_image:
+            kind |= CutKind.IMAGE_START
+        if kind or index == last:
+            yield TextRun(segment.ids[first : index + 1]), kind or None
+            first = index + 1

@@ -1,0 +1,75 @@
+"""What a layer needs remembered between forwards, declared by the model and built by the cache.
+
+No layer asks how its memory is stored: during a forward it talks to a `LayerMemory`, which is the
+slab and the recurrent state of the sequence being worked on.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class FullAttentionSpec:
+    """A layer that keeps one key and one value row [num_kv_heads, head_dim] per token."""
+
+    num_kv_heads: int
+    head_dim: int
+    dtype: torch.dtype
+
+    @property
+    def bytes_per_token(self) -> int:
+        return 2 * self.num_kv_heads * self.head_dim * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class StateTensor:
+    """Shape and type of one tensor of a recurrent state."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def num_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentSpec:
+    """A layer whose memory has a fixed size: for a gated delta net (conv tail, recurrent state)."""
+
+    tensors: tuple[StateTensor, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(tensor.num_bytes for tensor in self.tensors)
+
+
+LayerSpec = FullAttentionSpec | RecurrentSpec
+
+LayerState = tuple[Tensor, ...]
+
+
+class LayerMemory(Protocol):
+    """The memory of one forward over the tokens of one run (or one decode step)."""
+
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Append rows [n, num_kv_heads, head_dim]; returns views of all rows so far, new ones last."""
+        ...
+
+    def state(self, layer: int) -> LayerState:
+        """The recurrent state before this forward; never to be changed in place."""
+        ...
+
+    def store_state(self, layer: int, state: LayerState) -> None:
+        """The recurrent state after this forward, as new tensors."""
+        ...
+
+    def check_cancelled(self) -> None:
+        """Raise RequestCancelled when the request was cancelled; called between layers."""
+        ...

@@ -1,0 +1,54 @@
+"""Files kept by the SHA-256 of their bytes: a picture overwritten elsewhere is a new picture here.
+
+Knows nothing of what the bytes mean. A file appears whole or not at all, readable by its owner only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+
+class BlobStore:
+    """A folder of files named by digest. Putting the same bytes twice keeps one file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def put(self, data: bytes) -> tuple[str, Path]:
+        """Store bytes; returns (digest in hex, path). Raises OSError when the disk refuses."""
+        digest = hashlib.sha256(data).hexdigest()
+        path = self.path(digest)
+        if not path.exists():
+            self._write(path, data)
+        return digest, path
+
+    def put_file(self, source: Path) -> tuple[str, Path]:
+        """Store a file's bytes as they are now. Raises OSError when it can't be read."""
+        return self.put(source.read_bytes())
+
+    def path(self, digest: str) -> Path:
+        """Where a digest's bytes are kept, stored or not. Raises ValueError for what is no digest."""
+        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+            raise ValueError(f"not a SHA-256 digest: {digest[:80]!r}")
+        return self._folder / digest[:2] / digest
+
+    def remove(self, digest: str) -> None:
+        self.path(digest).unlink(missing_ok=True)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        path.parent.mkdir(exist_ok=True, mode=0o700)
+        # mkstemp makes the file 0600; the rename makes it appear whole.
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise

@@ -1,0 +1,41 @@
+"""One app per data folder: a lock file held by the operating system, gone with the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from core.api.errors import DataFolderBusyError
+
+
+class DataFolderLock:
+    """Holds `folder` from construction to `release`. Raises DataFolderBusyError when taken."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _lock(self._handle)
+        except OSError:
+            os.close(self._handle)
+            self._handle = -1
+            raise DataFolderBusyError(
+                f"Another Waymark works in {folder}. Close it first, or choose another data folder."
+            ) from None
+
+    def release(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def _lock(handle: int) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,107 @@
+"""What is waiting for an answer: one `Request` per command, and the table that routes events to them.
+
+Pure asyncio bookkeeping; it neither sends nor receives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from core.api.errors import ErrorInfo, WaymarkError
+from core.api.events import (
+    Done,
+    Event,
+    Failed,
+    Finished,
+    Generated,
+    ImageDescribed,
+    Loaded,
+    Loading,
+    Prefilling,
+    Queued,
+)
+
+Answer = (
+    Loading | Loaded | Done | Queued | Prefilling | Generated | Finished | Failed | ImageDescribed
+)
+LAST = (Loaded, Done, Finished, Failed, ImageDescribed)
+
+
+class EngineError(WaymarkError):
+    """An error the engine reported, with the texts it came with."""
+
+    def __init__(self, error: ErrorInfo) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+    def info(self) -> ErrorInfo:
+        return self.error
+
+
+class Request:
+    """The answers to one command, in order: `async for event in request` ends with the last one."""
+
+    def __init__(self, number: int, cancel: Callable[[int], None]) -> None:
+        self.id = number
+        self._cancel = cancel
+        self._events: asyncio.Queue[Answer] = asyncio.Queue()
+        self._ended = False
+
+    def cancel(self) -> None:
+        """Ask the engine to stop this request; harmless when it has ended."""
+        if not self._ended:
+            self._cancel(self.id)
+
+    def put(self, event: Answer) -> None:
+        self._ended = self._ended or isinstance(event, LAST)
+        self._events.put_nowait(event)
+
+    async def __aiter__(self) -> AsyncIterator[Answer]:
+        while True:
+            event = await self._events.get()
+            yield event
+            if isinstance(event, LAST):
+                return
+
+    async def last(self, on_event: Callable[[Answer], None] | None = None) -> Answer:
+        """Wait for the end. Raises EngineError when that is a failure."""
+        async for event in self:
+            if isinstance(event, Failed):
+                raise EngineError(event.error)
+            if isinstance(event, LAST):
+                return event
+            if on_event is not None:
+                on_event(event)
+        raise AssertionError("a request ends with a last event")
+
+
+class RequestTable:
+    """Open requests by id. Events for requests that have ended are dropped."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Request] = {}
+        self._next = 1
+
+    def open(self, cancel: Callable[[int], None]) -> Request:
+        request = Request(self._next, cancel)
+        self._next += 1
+        self._open[request.id] = request
+        return request
+
+    def route(self, event: Event) -> None:
+        if not isinstance(event, Answer):
+            return
+        request = self._open.get(event.request)
+        if request is None:
+            return
+        if isinstance(event, LAST):
+            del self._open[event.request]
+        request.put(event)
+
+    def fail(self, number: int, error: ErrorInfo) -> None:
+        self.route(Failed(request=number, error=error))
+
+    def fail_all(self, error: ErrorInfo) -> None:
+        for number in list(self._open):
+            self.fail(number, error)

@@ -1,0 +1,153 @@
+"""The worker as a child process over inherited pipes: the only file on this side that knows pipes.
+
+Commands go to its standard input, events come from its standard output, and what it prints on
+standard error is kept (last lines in memory, all of it in a log file). The worker ends by itself
+when its input closes, so it never outlives the window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from core.api.commands import Command
+from core.api.errors import EngineDiedError
+from core.api.events import EVENTS, Event
+from core.client.codec import HEADER, body_length, decode, encode
+
+KEPT_ERROR_LINES = 40
+LOG_LIMIT_BYTES = 4 * 2**20
+
+
+def default_command() -> list[str]:
+    """How the worker is started from a source tree or an installed package."""
+    return [sys.executable, "-m", "core.worker"]
+
+
+def worker_environment() -> dict[str, str]:
+    """This process's environment, with the source tree importable from any working directory."""
+    root = str(Path(__file__).resolve().parents[2])
+    inherited = os.environ.get("PYTHONPATH")
+    path = root if not inherited else os.pathsep.join((root, inherited))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"}
+
+
+class WorkerTransport:
+    """One worker process from its start to its end. `send` and `receive` move whole messages."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: BinaryIO | None) -> None:
+        self._process = process
+        self._log = log
+        self._errors: collections.deque[str] = collections.deque(maxlen=KEPT_ERROR_LINES)
+        self._drain = asyncio.ensure_future(self._keep_errors())
+
+    @classmethod
+    async def spawn(cls, command: Sequence[str], log_file: Path | None) -> WorkerTransport:
+        """Start the process. Raises EngineDiedError when the system refuses."""
+        log = _open_log(log_file)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=worker_environment(),
+                # Windows would open a console beside the window.
+                creationflags=0x08000000 if sys.platform == "win32" else 0,
+            )
+        except OSError as error:
+            raise EngineDiedError(f"The engine could not be started: {error}.") from error
+        return cls(process, log)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def send(self, command: Command) -> None:
+        """Write one command. Raises EngineDiedError when the process no longer reads."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(encode(command))
+            await self._process.stdin.drain()
+        except (ConnectionError, RuntimeError) as error:
+            raise EngineDiedError("The engine no longer takes commands.") from error
+
+    async def receive(self) -> Event | None:
+        """The next event, or None once the process has closed its output."""
+        assert self._process.stdout is not None
+        try:
+            header = await self._process.stdout.readexactly(HEADER.size)
+            body = await self._process.stdout.readexactly(body_length(header))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+        return decode(EVENTS, body)
+
+    async def stop(self, patience_s: float) -> None:
+        """Close its input, wait, then kill. Safe to call at any time and twice."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), patience_s)
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
+        await self._finish_errors()
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+
+    def describe_end(self) -> str:
+        """Why the process ended, in a sentence, with what it printed last."""
+        sentence = _describe_exit(self._process.returncode)
+        last = next((line for line in reversed(self._errors) if line.strip()), "")
+        return f"{sentence} Its last words: {last.strip()[:300]}" if last else sentence
+
+    async def _keep_errors(self) -> None:
+        assert self._process.stderr is not None
+        pending = b""
+        while chunk := await self._process.stderr.read(65_536):
+            if self._log is not None:
+                self._log.write(chunk)
+                self._log.flush()
+            # A line may be endless; only its end can matter.
+            *lines, pending = (pending[-65_536:] + chunk).split(b"\n")
+            self._errors.extend(line.decode(errors="replace") for line in lines)
+        self._errors.append(pending.decode(errors="replace"))
+
+    async def _finish_errors(self) -> None:
+        # A grandchild may hold the pipe open, so the wait has a bound.
+        with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError):
+            await asyncio.wait_for(self._drain, 1.0)
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+def _open_log(log_file: Path | None) -> BinaryIO | None:
+    if log_file is None:
+        return None
+    if log_file.exists() and log_file.stat().st_size > LOG_LIMIT_BYTES:
+        log_file.replace(log_file.with_suffix(".old.log"))
+    return open(log_file, "ab")
+
+
+def _describe_exit(code: int | None) -> str:
+    if code is None:
+        return "The engine closed its output."
+    if code >= 0:
+        return f"The engine ended with exit code {code}."
+    if -code == signal.SIGKILL.value if sys.platform != "win32" else False:
+        return "The engine was killed (SIGKILL): most often the system ran out of memory."
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"The engine crashed ({name})."

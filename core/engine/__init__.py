@@ -1,0 +1,1 @@
+"""From a request to a reply: session, prefill, decode, sampling, counters."""
