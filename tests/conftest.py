@@ -1,0 +1,40 @@
+"""What all tests share: no network, no display, private user folders, and the same random cases.
+
+The environment is set on import, before Qt, transformers or a child process can read it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+# A deadline would measure the machine; the hang guard in pyproject.toml is enough.
+# HYPOTHESIS_PROFILE=thorough is for long runs by hand.
+settings.register_profile(
+    "default", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("thorough", parent=settings.get_profile("default"), max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+USER_FOLDERS = ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def private_user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Point every per-user folder at an empty one, so that no test reads or writes the user's."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in USER_FOLDERS:
+            folder = home / name.removeprefix("XDG_").removesuffix("_HOME").lower()
+            folder.mkdir()
+            patch.setenv(name, str(folder))
+        yield home

@@ -1,0 +1,71 @@
+"""mypy --strict really keeps `TokenIndex` and `PositionIndex` apart, and so does Python."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mypy import api as mypy_api
+
+from core.api.positions import PositionIndex, TokenIndex
+
+ROOT = Path(__file__).parents[1]
+MIXED = ROOT / "tests" / "typing_cases" / "mixed_indices.py"
+MARK = re.compile(r"# E: (?P<codes>[a-z-]+(?:, [a-z-]+)*)$")
+ERROR = re.compile(r"^[^:]+:(?P<line>\d+): error: .*\[(?P<code>[a-z-]+)\]$")
+
+Errors = list[tuple[int, str]]
+
+
+def expected_errors(source: str) -> Errors:
+    marks = ((number, MARK.search(line)) for number, line in enumerate(source.splitlines(), 1))
+    return sorted(
+        (number, code) for number, mark in marks if mark for code in mark["codes"].split(", ")
+    )
+
+
+def reported_errors(path: Path, cache: Path) -> Errors:
+    stdout, stderr, _status = mypy_api.run(
+        [
+            f"--config-file={ROOT / 'pyproject.toml'}",
+            f"--cache-dir={cache}",
+            "--strict",
+            "--no-pretty",
+            "--no-error-summary",
+            "--show-error-codes",
+            "--hide-error-context",
+            # Only this file is in question; `make check` runs mypy on the rest.
+            "--follow-imports=silent",
+            str(path),
+        ]
+    )
+    assert not stderr
+    lines = [line for line in stdout.splitlines() if ": error: " in line]
+    errors = [ERROR.match(line) for line in lines]
+    assert all(errors), stdout
+    return sorted((int(error["line"]), error["code"]) for error in errors if error)
+
+
+def test_mypy_reports_exactly_the_marked_lines(tmp_path: Path) -> None:
+    expected = expected_errors(MIXED.read_text(encoding="utf-8"))
+    assert len(expected) > 30  # the marks were really read
+    assert reported_errors(MIXED, tmp_path / "cache") == expected
+
+
+@pytest.mark.parametrize(
+    "mix", [operator.lt, operator.le, operator.gt, operator.ge, operator.sub, operator.add]
+)
+def test_mixing_fails_at_run_time_too(mix: Callable[[Any, Any], object]) -> None:
+    with pytest.raises(TypeError):
+        mix(TokenIndex(3), PositionIndex(3))
+    with pytest.raises(TypeError):
+        mix(PositionIndex(3), TokenIndex(3))
+
+
+def test_equal_numbers_are_no_equal_indices() -> None:
+    assert TokenIndex(3) != PositionIndex(3)  # type: ignore[comparison-overlap]
+    assert len({TokenIndex(3), PositionIndex(3)}) == 2
