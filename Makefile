@@ -14,7 +14,9 @@ endif
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/.stamps
 SETUP := packaging/setup
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Someone who watches a download of hundreds of megabytes wants to see it move; a log does not.
+export PIP_QUIET := $(shell [ -t 2 ] || echo 1)
+PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Scripts under packaging/ import their siblings, so each of these folders is checked on its own.
 SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py)))
 

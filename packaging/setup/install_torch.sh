@@ -11,7 +11,7 @@ cpu_index=https://download.pytorch.org/whl/cpu
 python=$1/bin/python
 
 pip_install() {
-    "$python" -m pip install --disable-pip-version-check --quiet "$@"
+    "$python" -m pip install --disable-pip-version-check "$@"
 }
 
 has_nvidia_driver() {

@@ -23,18 +23,24 @@ find_python() {
 }
 
 version_of() {
-    "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'
+    "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo unknown
 }
 
-# Runs a command as root, if that is possible without asking anyone who is not there to answer.
+# Says whether root's rights can be had without asking anyone who is not there to answer.
+may_be_root() {
+    [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; }
+}
+
 as_root() {
-    if [ "$(id -u)" = 0 ]; then
-        "$@"
-    elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
-        sudo "$@"
-    else
-        return 1
-    fi
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+apt_install() {
+    command -v apt-get >/dev/null && may_be_root || return 1
+    echo "Installing $1 ..."
+    # A list of packages that is a little old still serves: a failing update is no reason to stop.
+    as_root apt-get update -qq || true
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
 }
 
 if [ -x "$venv/bin/python" ] && is_new_enough "$venv/bin/python" && "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
@@ -45,7 +51,7 @@ if ! python=$(find_python); then
     found=$(command -v "${PYTHON:-python3}" || true)
     echo "Waymark needs Python 3.11 or newer." >&2
     if [ -n "$found" ]; then
-        echo "Found only $found, which is Python $(version_of "$found" 2>/dev/null || echo '(unusable)')." >&2
+        echo "Found only $found, whose version is $(version_of "$found")." >&2
     else
         echo "No Python was found." >&2
     fi
@@ -56,15 +62,7 @@ fi
 if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
     package="python$(version_of "$python")-venv"
     echo "This Python cannot make virtual environments: its venv module is missing."
-    installed=no
-    if command -v apt-get >/dev/null; then
-        echo "Installing $package ..."
-        export DEBIAN_FRONTEND=noninteractive
-        if as_root apt-get update -qq && as_root apt-get install -y -qq --no-install-recommends "$package" >/dev/null; then
-            installed=yes
-        fi
-    fi
-    if [ "$installed" = no ] || ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
+    if ! apt_install "$package" || ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
         echo "Please install it, then run make again. On Debian and Ubuntu: sudo apt-get install $package" >&2
         exit 1
     fi
