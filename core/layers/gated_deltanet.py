@@ -1,0 +1,104 @@
+"""The gated delta net: linear attention that keeps one matrix per head instead of all keys.
+
+Gated Delta Networks (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464), in the form of Qwen3.5:
+one projection to queries, keys and values, a causal convolution over it, the gated delta rule, and
+a gated norm. Its memory is the last columns before the convolution, and the matrices in float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.cache.specs import LayerMemory, RecurrentSpec, StateTensor
+from core.layers.linear import Linear
+from core.layers.norm import GatedRMSNorm
+from core.layers.rows import ROWS_PER_BLOCK
+from core.weights.plan import Weights
+from kernels.causal_conv.reference import causal_conv
+from kernels.gated_delta.reference import chunked_gated_delta, recurrent_gated_delta
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDeltaNetSizes:
+    """Heads and widths: hk key heads of dk, hv value heads of dv, convolution over `kernel`."""
+
+    hidden: int
+    key_heads: int
+    key_dim: int
+    value_heads: int
+    value_dim: int
+    kernel: int
+
+    @property
+    def key_width(self) -> int:
+        return self.key_heads * self.key_dim
+
+    @property
+    def value_width(self) -> int:
+        return self.value_heads * self.value_dim
+
+    @property
+    def conv_width(self) -> int:
+        return 2 * self.key_width + self.value_width
+
+
+class GatedDeltaNet:
+    """One layer; long runs go through it in blocks that hand their state on."""
+
+    def __init__(self, weights: Weights, sizes: GatedDeltaNetSizes, epsilon: float) -> None:
+        self.sizes = sizes
+        self.spec = _spec(sizes, weights.dtype)
+        heads = sizes.value_heads
+        self.mixed = Linear(weights.scope("in_proj_qkv"), sizes.hidden, sizes.conv_width)
+        self.gate = Linear(weights.scope("in_proj_z"), sizes.hidden, sizes.value_width)
+        self.beta = Linear(weights.scope("in_proj_b"), sizes.hidden, heads)
+        self.step = Linear(weights.scope("in_proj_a"), sizes.hidden, heads)
+        conv = weights.tensor("conv1d.weight", (sizes.conv_width, 1, sizes.kernel), torch.float32)
+        self.conv = conv.squeeze(1).T.contiguous()
+        # Small, and exponentiated: float32 whatever the model's type.
+        self.rate = -weights.tensor("A_log", (heads,), torch.float32).exp()
+        self.step_bias = weights.tensor("dt_bias", (heads,), torch.float32)
+        self.norm = GatedRMSNorm(weights.scope("norm"), sizes.value_dim, epsilon)
+        self.output = Linear(weights.scope("out_proj"), sizes.value_width, sizes.hidden)
+
+    def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
+        """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
+        tail, state = memory.state(layer)
+        rule = recurrent_gated_delta if hidden.shape[0] == 1 else chunked_gated_delta
+        outputs = []
+        for block in torch.split(hidden, ROWS_PER_BLOCK):
+            columns, tail = causal_conv(self.mixed(block), tail, self.conv)
+            read, state = rule(*self._heads(columns), *self._gates(block), state=state)
+            outputs.append(self._project(read, block))
+        memory.store_state(layer, (tail, state))
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+    def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Split the convolved columns into queries, keys and values by head."""
+        sizes = self.sizes
+        widths = [sizes.key_width, sizes.key_width, sizes.value_width]
+        queries, keys, values = torch.split(columns, widths, dim=1)
+        return (
+            queries.reshape(-1, sizes.key_heads, sizes.key_dim),
+            keys.reshape(-1, sizes.key_heads, sizes.key_dim),
+            values.reshape(-1, sizes.value_heads, sizes.value_dim),
+        )
+
+    def _gates(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """The log decay g <= 0 and beta in (0, 1), both [n, hv] float32."""
+        decay = self.rate * F.softplus(self.step(hidden).float() + self.step_bias)
+        return decay, torch.sigmoid(self.beta(hidden).float())
+
+    def _project(self, read: Tensor, hidden: Tensor) -> Tensor:
+        gate = self.gate(hidden).view(read.shape)
+        return self.output(self.norm(read, gate).flatten(1))
+
+
+def _spec(sizes: GatedDeltaNetSizes, dtype: torch.dtype) -> RecurrentSpec:
+    tail = StateTensor((sizes.conv_width, sizes.kernel - 1), dtype)
+    state = (sizes.value_heads, sizes.key_dim, sizes.value_dim)
+    return RecurrentSpec((tail, StateTensor(state, torch.float32)))

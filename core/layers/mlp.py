@@ -1,0 +1,44 @@
+"""The two-matrix and three-matrix feed-forward layers."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.layers.linear import Linear
+from core.layers.rows import in_row_blocks
+from core.weights.plan import Weights
+
+
+class SwiGLU:
+    """down(silu(gate x) * up x) (Shazeer 2020, arXiv:2002.05202)."""
+
+    def __init__(self, weights: Weights, width: int, inner_width: int) -> None:
+        self.gate = Linear(weights.scope("gate_proj"), width, inner_width)
+        self.up = Linear(weights.scope("up_proj"), width, inner_width)
+        self.down = Linear(weights.scope("down_proj"), inner_width, width)
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """[n, width] -> [n, width]."""
+        return in_row_blocks(self._block, hidden)
+
+    def _block(self, hidden: Tensor) -> Tensor:
+        return self.down(F.silu(self.gate(hidden)).mul_(self.up(hidden)))
+
+
+class GeluMLP:
+    """fc2(gelu(fc1 x)) with biases; `approximate` is torch's name for the form of gelu."""
+
+    def __init__(
+        self, weights: Weights, width: int, inner_width: int, out_width: int, approximate: str
+    ) -> None:
+        self.first = Linear(weights.scope("linear_fc1"), width, inner_width, bias=True)
+        self.second = Linear(weights.scope("linear_fc2"), inner_width, out_width, bias=True)
+        self.approximate = approximate
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """[n, width] -> [n, out_width]."""
+        return in_row_blocks(self._block, hidden)
+
+    def _block(self, hidden: Tensor) -> Tensor:
+        return self.second(F.gelu(self.first(hidden), approximate=self.approximate))

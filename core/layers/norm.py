@@ -1,0 +1,45 @@
+"""Normalisation layers. Their few numbers stay in float32, whatever the model's type."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.weights.plan import Weights
+from kernels.rms_norm.reference import gated_rms_norm, rms_norm
+
+
+class ZeroCentredRMSNorm:
+    """RMS norm over the last axis that multiplies by 1 + w, as the Qwen3.5 family stores it."""
+
+    def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
+        self.scale = 1.0 + weights.tensor("weight", (width,), torch.float32)
+        self.epsilon = epsilon
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return rms_norm(inputs, self.scale, self.epsilon)
+
+
+class GatedRMSNorm:
+    """RMS norm that multiplies by a plain w, then by silu(gate); gives the model's type."""
+
+    def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
+        self.scale = weights.tensor("weight", (width,), torch.float32)
+        self.epsilon = epsilon
+        self.dtype = weights.dtype
+
+    def __call__(self, inputs: Tensor, gate: Tensor) -> Tensor:
+        return gated_rms_norm(inputs, self.scale, gate, self.epsilon, self.dtype)
+
+
+class LayerNorm:
+    """Mean and variance norm with weight and bias (Ba, Kiros and Hinton 2016)."""
+
+    def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
+        self.weight = weights.tensor("weight", (width,))
+        self.bias = weights.tensor("bias", (width,))
+        self.epsilon = epsilon
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return F.layer_norm(inputs, self.weight.shape, self.weight, self.bias, self.epsilon)

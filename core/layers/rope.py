@@ -1,0 +1,51 @@
+"""From positions to the cosines and sines that queries and keys are rotated by."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+Rotation = tuple[Tensor, Tensor]
+"""Cosine and sine, each [n, rotary_dim / 2]."""
+
+
+def inverse_frequencies(theta: float, dim: int, device: torch.device) -> Tensor:
+    """theta^(-2 i / dim) for i = 0 .. dim / 2 - 1, float32 (Su et al. 2021)."""
+    exponents = torch.arange(0, dim, 2, dtype=torch.float32, device=device) / dim
+    return 1.0 / theta**exponents
+
+
+class InterleavedMRoPE:
+    """Multimodal RoPE whose frequencies take turns between the axes: T, H, W, T, H, W, ..
+
+    Frequency i follows the height for i % 3 == 1 and i < 3 * sections[1], the width for
+    i % 3 == 2 and i < 3 * sections[2], and the temporal axis otherwise. Text has the same
+    position on all three axes, which makes it ordinary RoPE.
+    """
+
+    def __init__(
+        self,
+        theta: float,
+        rotary_dim: int,
+        sections: tuple[int, int, int],
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self._frequencies = inverse_frequencies(theta, rotary_dim, device)
+        self._dtype = dtype
+        axis_of = [_axis(index, sections) for index in range(rotary_dim // 2)]
+        self._axis_of = torch.tensor(axis_of, device=device)
+
+    def __call__(self, positions: Tensor) -> Rotation:
+        """`positions` [3, n] of temporal, height and width; the rotation is in the model's type.
+
+        Angles, cosines and sines are float32: in bfloat16 a position past 256 is no longer exact.
+        """
+        chosen = positions.index_select(0, self._axis_of).T
+        angles = chosen.float() * self._frequencies
+        return angles.cos().to(self._dtype), angles.sin().to(self._dtype)
+
+
+def _axis(index: int, sections: tuple[int, int, int]) -> int:
+    axis = index % 3
+    return axis if index < 3 * sections[axis] else 0

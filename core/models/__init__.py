@@ -1,0 +1,1 @@
+"""One file per family, named like the config's model_type."""

@@ -1,0 +1,48 @@
+"""What every family offers to the engine; the engine knows no family by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from core.cache.specs import LayerMemory, LayerSpec
+
+
+class Model(Protocol):
+    """A loaded model. The same call on the same machine gives the same bits."""
+
+    device: torch.device
+    dtype: torch.dtype
+    hidden_size: int
+    vocab_size: int
+    max_positions: int
+    num_parameters: int
+
+    @property
+    def has_vision(self) -> bool: ...
+
+    @property
+    def layer_specs(self) -> tuple[LayerSpec, ...]:
+        """What every layer needs remembered, in layer order."""
+        ...
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token ids [n] -> [n, hidden_size]."""
+        ...
+
+    def encode_image(
+        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
+    ) -> Tensor:
+        """One picture's patches [rows * columns, patch width] -> [tokens, hidden_size]."""
+        ...
+
+    def forward(self, embeddings: Tensor, positions: Tensor, memory: LayerMemory) -> Tensor:
+        """[n, hidden_size] at positions [3, n] -> [n, hidden_size] after the final norm."""
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
+        ...

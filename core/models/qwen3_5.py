@@ -1,0 +1,309 @@
+"""Qwen3.5 and its kin (3.6, 3.8; dense): config, block, model, cache specs, weight names.
+
+A hybrid: most layers are gated delta nets with a state of fixed size, every fourth is full
+attention with interleaved M-RoPE. Knows the arithmetic of a forward; where its memory lies is the
+cache's business, when it runs the engine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal
+
+import torch
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.api.errors import NoVisionError
+from core.cache.specs import LayerMemory, LayerSpec
+from core.layers.attention import AttentionSizes, GatedAttention
+from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
+from core.layers.mlp import SwiGLU
+from core.layers.norm import ZeroCentredRMSNorm
+from core.layers.rope import InterleavedMRoPE, Rotation
+from core.models.qwen3_5_vision import VisionConfig, VisionTower
+from core.models.settings import Count, Depth, Positive, Settings, TokenId, parse_settings
+from core.weights.plan import Weights
+
+LayerType = Literal["linear_attention", "full_attention"]
+
+# ------------------------------------------------------------------ config
+
+
+class RopeConfig(Settings):
+    """`rope_parameters`, or `rope_scaling` with `rope_theta` beside it in older files."""
+
+    rope_type: Literal["default", "mrope"] = "default"
+    rope_theta: Positive = 10000.0
+    partial_rotary_factor: float = Field(default=0.25, gt=0, le=1)
+    mrope_section: tuple[int, int, int] = (11, 11, 10)
+    mrope_interleaved: Literal[True] = True
+
+    @field_validator("mrope_section", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+
+class TextConfig(Settings):
+    """`text_config` of config.json, or the whole of it in a text-only folder."""
+
+    vocab_size: Count
+    hidden_size: Count
+    intermediate_size: Count
+    num_hidden_layers: Depth
+    num_attention_heads: Count
+    num_key_value_heads: Count
+    head_dim: Count = 256
+    linear_conv_kernel_dim: int = Field(default=4, ge=2, le=64)
+    linear_num_key_heads: Count = 16
+    linear_num_value_heads: Count = 32
+    linear_key_head_dim: Count = 128
+    linear_value_head_dim: Count = 128
+    max_position_embeddings: Count = 32768
+    rms_norm_eps: Positive = 1e-6
+    attention_bias: bool = False
+    attn_output_gate: Literal[True] = True
+    hidden_act: Literal["silu"] = "silu"
+    full_attention_interval: Depth = 4
+    layer_types: tuple[LayerType, ...] = ()
+    rope_parameters: RopeConfig = RopeConfig()
+    tie_word_embeddings: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_spelling(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Gather RoPE's keys in one place and fill in the pattern of layers."""
+        values = dict(values)
+        rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
+        if not isinstance(rope, dict):
+            raise ValueError('"rope_parameters" is not an object')
+        rope = {"rope_type": rope.get("type", "default")} | rope
+        beside = ("rope_theta", "partial_rotary_factor")
+        values["rope_parameters"] = {key: values[key] for key in beside if key in values} | rope
+        types = values.get("layer_types")
+        if types is None:
+            values.pop("layer_types", None)
+        elif isinstance(types, list):
+            values["layer_types"] = tuple(types)
+        return values
+
+    @model_validator(mode="after")
+    def _fits(self) -> TextConfig:
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
+        if self.linear_num_value_heads % self.linear_num_key_heads:
+            raise ValueError('"linear_num_value_heads" is not a multiple of "linear_num_key_heads"')
+        if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
+            raise ValueError(
+                f'"layer_types" names {len(self.layer_types)} layers, not '
+                f'"num_hidden_layers" = {self.num_hidden_layers}'
+            )
+        if self.rotary_dim < 2 or self.rotary_dim % 2:
+            raise ValueError('"head_dim" x "partial_rotary_factor" is not an even number')
+        return self
+
+    @property
+    def rotary_dim(self) -> int:
+        return int(self.head_dim * self.rope_parameters.partial_rotary_factor)
+
+    @property
+    def types(self) -> tuple[LayerType, ...]:
+        """The kind of every layer; without a list, every `full_attention_interval`-th is full."""
+        every = self.full_attention_interval
+        return self.layer_types or tuple(
+            "linear_attention" if (index + 1) % every else "full_attention"
+            for index in range(self.num_hidden_layers)
+        )
+
+    @property
+    def attention_sizes(self) -> AttentionSizes:
+        return AttentionSizes(
+            hidden=self.hidden_size,
+            heads=self.num_attention_heads,
+            kv_heads=self.num_key_value_heads,
+            head_dim=self.head_dim,
+        )
+
+    @property
+    def delta_net_sizes(self) -> GatedDeltaNetSizes:
+        return GatedDeltaNetSizes(
+            hidden=self.hidden_size,
+            key_heads=self.linear_num_key_heads,
+            key_dim=self.linear_key_head_dim,
+            value_heads=self.linear_num_value_heads,
+            value_dim=self.linear_value_head_dim,
+            kernel=self.linear_conv_kernel_dim,
+        )
+
+
+class Qwen3_5Config(Settings):  # noqa: N801
+    """What the model needs of config.json, whichever way it was written."""
+
+    text_config: TextConfig
+    vision_config: VisionConfig | None = None
+    language_model_only: bool = False
+    image_token_id: TokenId = 248056
+    tie_word_embeddings: bool | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Qwen3_5Config:
+        vision = self.vision
+        if vision and vision.out_hidden_size != self.text_config.hidden_size:
+            raise ValueError(
+                f'"vision_config.out_hidden_size" = {vision.out_hidden_size} is not '
+                f'"text_config.hidden_size" = {self.text_config.hidden_size}'
+            )
+        return self
+
+    @property
+    def vision(self) -> VisionConfig | None:
+        return None if self.language_model_only else self.vision_config
+
+    @property
+    def tied(self) -> bool:
+        """Whether the head is the embedding; the top level wins over `text_config`."""
+        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
+        return bool(inner if here is None else here)
+
+
+def parse_config(values: Mapping[str, Any]) -> Qwen3_5Config:
+    """config.json as a Qwen3_5Config; raises BrokenConfigError naming the keys at fault."""
+    if values.get("model_type") == "qwen3_5_text":
+        values = {"text_config": values, "language_model_only": True}
+    return parse_settings(Qwen3_5Config, values)
+
+
+# ------------------------------------------------------------------ block
+
+
+class Block:
+    """x + mixer(norm x), then x + mlp(norm x); the mixer is a gated delta net or attention."""
+
+    def __init__(self, weights: Weights, config: TextConfig, kind: LayerType) -> None:
+        width, epsilon = config.hidden_size, config.rms_norm_eps
+        self.mixer_norm = ZeroCentredRMSNorm(weights.scope("input_layernorm"), width, epsilon)
+        self.mlp_norm = ZeroCentredRMSNorm(
+            weights.scope("post_attention_layernorm"), width, epsilon
+        )
+        self.mlp = SwiGLU(weights.scope("mlp"), width, config.intermediate_size)
+        self.mixer: GatedDeltaNet | GatedAttention
+        if kind == "linear_attention":
+            scope = weights.scope("linear_attn")
+            self.mixer = GatedDeltaNet(scope, config.delta_net_sizes, epsilon)
+        else:
+            scope = weights.scope("self_attn")
+            bias = config.attention_bias
+            self.mixer = GatedAttention(scope, config.attention_sizes, epsilon, bias=bias)
+
+    def __call__(
+        self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
+    ) -> Tensor:
+        inputs = self.mixer_norm(hidden)
+        if isinstance(self.mixer, GatedDeltaNet):
+            hidden = hidden + self.mixer(inputs, memory, layer)
+        else:
+            hidden = hidden + self.mixer(inputs, rotation, memory, layer)
+        return hidden + self.mlp(self.mlp_norm(hidden))
+
+
+# ------------------------------------------------------------------ model
+
+
+class Qwen3_5Model:  # noqa: N801
+    """The text stack, its head, and the vision tower where the folder has one.
+
+    The same call on the same machine gives the same bits: every choice of kernel or block depends
+    on shapes alone, and one token (n == 1) always takes the recurrent path.
+    """
+
+    def __init__(self, config: Qwen3_5Config, weights: Weights, device: torch.device) -> None:
+        text, vision = config.text_config, config.vision
+        scope = weights.scope("model.language_model")
+        table = (text.vocab_size, text.hidden_size)
+        self.device, self.dtype = device, weights.dtype
+        self.hidden_size, self.vocab_size = text.hidden_size, text.vocab_size
+        self.max_positions = text.max_position_embeddings
+        self.embedding = scope.tensor("embed_tokens.weight", table)
+        self.blocks = [
+            Block(scope.scope(f"layers.{index}"), text, kind)
+            for index, kind in enumerate(text.types)
+        ]
+        self.norm = ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps)
+        self.head = self.embedding if config.tied else weights.tensor("lm_head.weight", table)
+        rope = text.rope_parameters
+        self.rope = InterleavedMRoPE(
+            rope.rope_theta, text.rotary_dim, rope.mrope_section, device, weights.dtype
+        )
+        self.tower = VisionTower(weights.scope("model.visual"), vision, device) if vision else None
+        self.image_token_id = config.image_token_id if vision else None
+        self.num_parameters = weights.num_parameters
+
+    @property
+    def has_vision(self) -> bool:
+        return self.tower is not None
+
+    @property
+    def spatial_merge(self) -> int:
+        """Patches on a side of one image token; 1 for a model without vision."""
+        return self.tower.config.spatial_merge_size if self.tower else 1
+
+    @torch.inference_mode()
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token ids [n] -> [n, hidden_size]."""
+        return F.embedding(ids, self.embedding)
+
+    @torch.inference_mode()
+    def encode_image(
+        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
+    ) -> Tensor:
+        """One picture's patches [rows * columns, patch_width] float32 -> [tokens, hidden_size].
+
+        Calls `check` between blocks. Raises NoVisionError for a model without a tower.
+        """
+        if self.tower is None:
+            raise NoVisionError("This model reads text only.")
+        return self.tower(pixels.to(self.device), rows, columns, check)
+
+    @torch.inference_mode()
+    def forward(self, embeddings: Tensor, positions: Tensor, memory: LayerMemory) -> Tensor:
+        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
+
+        Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
+        """
+        rotation = self.rope(positions)
+        hidden = embeddings
+        for index, block in enumerate(self.blocks):
+            memory.check_cancelled()
+            hidden = block(hidden, rotation, memory, index)
+        return self.norm(hidden)
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
+        return F.linear(hidden, self.head).float()
+
+    # -------------------------------------------------------------- cache specs
+
+    @property
+    def layer_specs(self) -> tuple[LayerSpec, ...]:
+        """What every layer needs remembered, in layer order."""
+        return tuple(block.mixer.spec for block in self.blocks)
+
+
+# ------------------------------------------------------------------ weight names
+
+_FULL, _TEXT_ONLY = "model.language_model.", "model."
+
+
+def published_names(config: Qwen3_5Config, found: Collection[str]) -> Callable[[str], str]:
+    """From the names the model asks for to the folder's: text-only folders leave out a level."""
+    spellings = (_FULL, _TEXT_ONLY) if config.vision else (_TEXT_ONLY, _FULL)
+    present = [each for each in spellings if f"{each}embed_tokens.weight" in found]
+    spelling = (present or spellings)[0]
+
+    def published(name: str) -> str:
+        return spelling + name.removeprefix(_FULL) if name.startswith(_FULL) else name
+
+    return published

@@ -1,0 +1,179 @@
+"""The vision tower of the Qwen3.5 family: config, block, tower. Its weights lie under model.visual.
+
+Knows how one still picture, already cut into patches, becomes rows of the language model's width.
+Decoding, resizing and patch order on the pixel side are core.vision's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.layers.linear import Linear
+from core.layers.mlp import GeluMLP
+from core.layers.norm import LayerNorm
+from core.layers.rope import Rotation, inverse_frequencies
+from core.models.settings import Count, Depth, Positive, Settings
+from core.weights.plan import Weights
+from kernels.attention.fused import full_attention
+from kernels.rope.reference import rotate
+
+_EPSILON = 1e-6  # of every LayerNorm in the tower; not in the config
+
+
+class VisionRope(Settings):
+    """Only the base of the frequencies can be set."""
+
+    rope_theta: Positive = 10000.0
+
+
+class VisionConfig(Settings):
+    """`vision_config` of config.json."""
+
+    depth: Depth
+    hidden_size: Count
+    num_heads: Count
+    intermediate_size: Count
+    out_hidden_size: Count
+    patch_size: Count = 16
+    temporal_patch_size: Count = 2
+    spatial_merge_size: Count = 2
+    in_channels: Count = 3
+    num_position_embeddings: Count = 2304
+    hidden_act: Literal["gelu_pytorch_tanh"] = "gelu_pytorch_tanh"
+    deepstack_visual_indexes: tuple[int, ...] = Field(default=(), max_length=0)
+    rope_parameters: VisionRope = VisionRope()
+
+    @field_validator("deepstack_visual_indexes", mode="before")
+    @classmethod
+    def _list(cls, value: Any) -> Any:
+        return tuple(value) if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _fits(self) -> VisionConfig:
+        if self.hidden_size % (4 * self.num_heads):
+            raise ValueError('"hidden_size" is not "num_heads" times a multiple of 4')
+        if math.isqrt(self.num_position_embeddings) ** 2 != self.num_position_embeddings:
+            raise ValueError('"num_position_embeddings" is not a square')
+        return self
+
+    @property
+    def patch_width(self) -> int:
+        """Numbers in one flattened patch: channels x frames x rows x columns."""
+        return self.in_channels * self.temporal_patch_size * self.patch_size**2
+
+
+class VisionBlock:
+    """x + attention(norm x), then x + mlp(norm x), over all patches of one picture."""
+
+    def __init__(self, weights: Weights, config: VisionConfig) -> None:
+        width = config.hidden_size
+        self.head_dim = width // config.num_heads
+        self.first_norm = LayerNorm(weights.scope("norm1"), width, _EPSILON)
+        self.second_norm = LayerNorm(weights.scope("norm2"), width, _EPSILON)
+        self.qkv = Linear(weights.scope("attn.qkv"), width, 3 * width, bias=True)
+        self.projection = Linear(weights.scope("attn.proj"), width, width, bias=True)
+        self.mlp = GeluMLP(weights.scope("mlp"), width, config.intermediate_size, width, "tanh")
+
+    def __call__(self, hidden: Tensor, rotation: Rotation) -> Tensor:
+        hidden = hidden + self._attend(self.first_norm(hidden), rotation)
+        return hidden + self.mlp(self.second_norm(hidden))
+
+    def _attend(self, hidden: Tensor, rotation: Rotation) -> Tensor:
+        queries, keys, values = (
+            self.qkv(hidden).view(hidden.shape[0], 3, -1, self.head_dim).unbind(1)
+        )
+        # Rotated in float32 and rounded once, unlike the text layers: so does the released tower.
+        queries, keys = (
+            rotate(each.float(), *rotation).to(hidden.dtype) for each in (queries, keys)
+        )
+        return self.projection(
+            full_attention(queries, keys, values, self.head_dim**-0.5).flatten(1)
+        )
+
+
+class VisionTower:
+    """Patch embedding, position embedding, blocks, and the merger of neighbouring patches."""
+
+    def __init__(self, weights: Weights, config: VisionConfig, device: torch.device) -> None:
+        width, side = config.hidden_size, config.spatial_merge_size
+        self.config = config
+        kernel = (config.in_channels, config.temporal_patch_size, *[config.patch_size] * 2)
+        # Its kernel equals its stride, so the published convolution is one matrix over patches.
+        self.patch_weight = weights.tensor("patch_embed.proj.weight", (width, *kernel)).flatten(1)
+        self.patch_bias = weights.tensor("patch_embed.proj.bias", (width,))
+        count = config.num_position_embeddings
+        self.positions = weights.tensor("pos_embed.weight", (count, width))
+        self.blocks = [
+            VisionBlock(weights.scope(f"blocks.{index}"), config) for index in range(config.depth)
+        ]
+        merged = width * side * side
+        self.merger_norm = LayerNorm(weights.scope("merger.norm"), width, _EPSILON)
+        self.merger = GeluMLP(
+            weights.scope("merger"), merged, merged, config.out_hidden_size, "none"
+        )
+        theta = config.rope_parameters.rope_theta
+        self.frequencies = inverse_frequencies(theta, width // config.num_heads // 2, device)
+
+    def __call__(
+        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
+    ) -> Tensor:
+        """[rows * columns, patch_width] in merge-block order -> [tokens, out_hidden_size].
+
+        `rows` and `columns` count patches and are multiples of `spatial_merge_size`; `check` is
+        called before every block and may raise.
+        """
+        hidden = F.linear(pixels.to(self.patch_weight.dtype), self.patch_weight, self.patch_bias)
+        hidden = hidden + self._position_embedding(rows, columns).to(hidden.dtype)
+        rotation = self._rotation(rows, columns)
+        for block in self.blocks:
+            check()
+            hidden = block(hidden, rotation)
+        side = self.config.spatial_merge_size
+        return self.merger(self.merger_norm(hidden).view(-1, side * side * hidden.shape[1]))
+
+    def _position_embedding(self, rows: int, columns: int) -> Tensor:
+        """The square table stretched to the grid, corners on corners, one axis after the other."""
+        side = math.isqrt(self.positions.shape[0])
+        table = self.positions.float().view(side, side, -1)
+        table = _stretch(table, rows)
+        table = _stretch(table.transpose(0, 1), columns).transpose(0, 1)
+        return self._in_merge_blocks(table)
+
+    def _rotation(self, rows: int, columns: int) -> Rotation:
+        """Angles [row f | column f] of every patch, float32."""
+        grid = self.frequencies.new_empty(rows, columns, 2 * self.frequencies.shape[0])
+        by_row, by_column = grid.chunk(2, dim=-1)
+        by_row.copy_(_angles(rows, self.frequencies)[:, None])
+        by_column.copy_(_angles(columns, self.frequencies)[None])
+        angles = self._in_merge_blocks(grid)
+        return angles.cos(), angles.sin()
+
+    def _in_merge_blocks(self, grid: Tensor) -> Tensor:
+        """[rows, columns, width] -> [patches, width], those of one merged token together."""
+        side = self.config.spatial_merge_size
+        rows, columns, width = grid.shape
+        blocks = grid.view(rows // side, side, columns // side, side, width)
+        return blocks.transpose(1, 2).reshape(-1, width)
+
+
+def _angles(count: int, frequencies: Tensor) -> Tensor:
+    places = torch.arange(count, dtype=torch.float32, device=frequencies.device)
+    return torch.outer(places, frequencies)
+
+
+def _stretch(table: Tensor, count: int) -> Tensor:
+    """Linear interpolation of `table` [side, ..] to [count, ..]; first and last stay in place."""
+    last = table.shape[0] - 1
+    places = torch.arange(count, dtype=torch.float32, device=table.device)
+    places = places * last / max(1, count - 1)
+    below = places.floor().long()
+    above = (below + 1).clamp(max=last)
+    share = (places - below)[:, None, None]
+    return table[below] * (1 - share) + table[above] * share

@@ -1,0 +1,110 @@
+"""From a model folder to a model: which family it is, whether it fits, and its weights in place.
+
+Knows the families and the order of the checks; a folder is refused before anything is allocated,
+and a load that fails or is cancelled leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from core.api.errors import UnknownArchitectureError, UnsupportedDeviceError
+from core.models import qwen3_5
+from core.models.qwen3_5 import Qwen3_5Model
+from core.weights.folder import ModelFolder
+from core.weights.memory import available_bytes, check_memory
+from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.stream import check_plan, stream_weights
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How one family reads its config, spells its weights and is built."""
+
+    parse: Callable[[Mapping[str, Any]], Any]
+    published_names: Callable[[Any, Collection[str]], Callable[[str], str]]
+    build: Callable[[Any, Weights, torch.device], Qwen3_5Model]
+
+
+_QWEN3_5 = Family(qwen3_5.parse_config, qwen3_5.published_names, Qwen3_5Model)
+# By `model_type` of config.json.
+FAMILIES = {"qwen3_5": _QWEN3_5, "qwen3_5_text": _QWEN3_5}
+PRECISIONS = (torch.float32, torch.bfloat16)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model ready to run, and the SHA-256 (hex) of the weights files it was read from."""
+
+    model: Qwen3_5Model
+    weights_digest: str
+
+
+def estimate_bytes(folder: ModelFolder, dtype: torch.dtype) -> int:
+    """Bytes of the parameters once loaded as `dtype`; raises what `load_model` raises before."""
+    return planned_bytes(_Recipe(folder, dtype).plan)
+
+
+def load_model(
+    folder: ModelFolder,
+    device: torch.device,
+    dtype: torch.dtype,
+    progress: Callable[[int, int], None],
+    check: Callable[[], None],
+    *,
+    available: Callable[[torch.device], int] = available_bytes,
+) -> LoadedModel:
+    """Read the weights and build the model on `device`.
+
+    Calls `progress(done, total)`, in bytes read, and `check`, which may raise RequestCancelled, at
+    least every 4 MiB. Raises UnknownArchitectureError, UnsupportedDeviceError, BrokenConfigError,
+    MissingTensorError, WrongShapeError, NotEnoughMemoryError, BrokenWeightsError, MissingFileError.
+    """
+    recipe = _Recipe(folder, dtype)
+    check_memory(planned_bytes(recipe.plan), available(device), device)
+    tensors, digest = stream_weights(recipe.plan, folder.files, device, progress, check)
+    weights = Weights(lambda name, _: tensors.pop(recipe.published(name)), dtype)
+    return LoadedModel(recipe.build(weights, device), digest)
+
+
+class _Recipe:
+    """How to build the model of a folder, with every tensor checked against the headers."""
+
+    def __init__(self, folder: ModelFolder, dtype: torch.dtype) -> None:
+        self._family = _family_of(folder)
+        _check_precision(folder, dtype)
+        self._config = self._family.parse(folder.config)
+        self.published = self._family.published_names(self._config, folder.tensor_names)
+        asked = plan_weights(lambda weights: self.build(weights, torch.device("meta")), dtype)
+        self.plan: WeightPlan = {self.published(name): spec for name, spec in asked.items()}
+        check_plan(self.plan, folder.files)
+
+    def build(self, weights: Weights, device: torch.device) -> Qwen3_5Model:
+        return self._family.build(self._config, weights, device)
+
+
+def _family_of(folder: ModelFolder) -> Family:
+    model_type = folder.config.get("model_type")
+    family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
+    if family is None:
+        named = f'"{model_type[:80]}"' if isinstance(model_type, str) else "not named"
+        raise UnknownArchitectureError(
+            f"The model type in config.json is {named}. Waymark runs: {', '.join(FAMILIES)}."
+        )
+    return family
+
+
+def _check_precision(folder: ModelFolder, dtype: torch.dtype) -> None:
+    if dtype not in PRECISIONS:
+        raise UnsupportedDeviceError(f"Waymark computes in float32 or bfloat16, not in {dtype}.")
+    packed = folder.config.get("quantization_config")
+    if packed:
+        method = packed.get("quant_method") if isinstance(packed, dict) else None
+        raise UnsupportedDeviceError(
+            f"The weights are quantised ({str(method)[:40]}); Waymark can't read that yet. "
+            "Choose the unquantised version of this model."
+        )

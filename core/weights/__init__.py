@@ -1,0 +1,1 @@
+"""Model folders as published: configuration files and safetensors, checked before use."""

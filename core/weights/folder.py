@@ -1,0 +1,112 @@
+"""A model folder as published on Hugging Face: its config and which files hold its weights.
+
+Knows the layout, and distrusts it: an index may name only files that lie in the folder itself, and
+weights that could run code when opened (pickle) are refused. The tokenizer's and the template's
+files are core.text's, the meaning of the config is the families'.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.api.errors import (
+    BrokenConfigError,
+    BrokenWeightsError,
+    MissingFileError,
+    MissingTensorError,
+    PickleWeightsError,
+)
+from core.weights.safetensors_file import SafetensorsFile, read_header
+
+CONFIG = "config.json"
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+_PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_MAX_JSON_BYTES = 100_000_000  # an index of a trillion parameters is about 30 MB
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """What loading needs to know; every weights file's header has been checked."""
+
+    path: Path
+    config: Mapping[str, Any]
+    files: tuple[SafetensorsFile, ...]
+
+    @staticmethod
+    def open(path: Path) -> ModelFolder:
+        """Check the folder without loading anything.
+
+        Raises MissingFileError, BrokenConfigError, BrokenWeightsError, PickleWeightsError, and
+        MissingTensorError when a shard lacks a tensor that the index places there.
+        """
+        if not path.is_dir():
+            raise MissingFileError(f"{path} is not a folder.")
+        config = _read_object(path / CONFIG, BrokenConfigError)
+        return ModelFolder(path, config, _weights_files(path))
+
+    @property
+    def tensor_names(self) -> frozenset[str]:
+        """Every name in every file."""
+        return frozenset(name for file in self.files for name in file.tensors)
+
+
+def _weights_files(path: Path) -> tuple[SafetensorsFile, ...]:
+    if (path / INDEX).exists():
+        return _shards(path)
+    if (path / SINGLE).exists():
+        return (read_header(path / SINGLE),)
+    pickles = sorted(each.name for each in path.iterdir() if each.suffix in _PICKLE_ENDINGS)
+    if pickles:
+        raise PickleWeightsError(
+            f"{pickles[0]} can run code when it is opened. Waymark reads .safetensors only; "
+            "most models are published in both."
+        )
+    raise MissingFileError(f"{SINGLE} is missing in {path}.")
+
+
+def _shards(path: Path) -> tuple[SafetensorsFile, ...]:
+    """The files that the index names, in the order of their names."""
+    weight_map = _read_object(path / INDEX, BrokenWeightsError).get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise BrokenWeightsError(f'{INDEX} has no "weight_map".')
+    named = set(map(str, weight_map.values()))
+    files = {name: read_header(_inside(path, name)) for name in sorted(named)}
+    for tensor, name in weight_map.items():
+        if tensor not in files[str(name)].tensors:
+            raise MissingTensorError(f"{tensor} is not in {name}, where {INDEX} places it.")
+    return tuple(files.values())
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """The file `name` in `folder`; a name with a path in it, or the wrong ending, is refused."""
+    if name != Path(name).name or "\\" in name or "\0" in name:
+        raise BrokenWeightsError(f"{INDEX} names a file outside the folder: {name[:200]!r}.")
+    if Path(name).suffix in _PICKLE_ENDINGS:
+        raise PickleWeightsError(f"{INDEX} names {name}, which can run code when it is opened.")
+    if not (folder / name).is_file():
+        raise MissingFileError(f"{name} is missing in {folder}.")
+    return folder / name
+
+
+def _read_object(
+    path: Path, broken: type[BrokenConfigError] | type[BrokenWeightsError]
+) -> dict[str, Any]:
+    """A JSON object from a file; raises MissingFileError, or `broken`."""
+    if not path.is_file():
+        raise MissingFileError(f"{path.name} is missing in {path.parent}.")
+    try:
+        if path.stat().st_size > _MAX_JSON_BYTES:
+            raise broken(f"{path.name} is too large to be true.")
+        values = json.loads(path.read_bytes())
+    except OSError as error:
+        raise MissingFileError(f"{path.name} can't be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise broken(f"{path.name} is not JSON: {str(error)[:200]}") from error
+    if not isinstance(values, dict):
+        raise broken(f"{path.name} is not a JSON object.")
+    return values

@@ -1,0 +1,34 @@
+"""Whether a model fits, reckoned from the files' headers before anything is loaded."""
+
+from __future__ import annotations
+
+import psutil
+import torch
+
+from core.api.errors import NotEnoughMemoryError
+
+# For the process to live on after loading: activations of one chunk, and some room for the cache.
+HEADROOM_BYTES = 256 * 2**20
+
+
+def available_bytes(device: torch.device) -> int:
+    """Memory that can be allocated on `device` now, in bytes."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free
+    return int(psutil.virtual_memory().available)
+
+
+def check_memory(needed: int, available: int, device: torch.device) -> None:
+    """Raise NotEnoughMemoryError, with both numbers, unless `needed` and some headroom fit."""
+    if needed + HEADROOM_BYTES <= available:
+        return
+    place = "on the graphics card" if device.type == "cuda" else "of memory"
+    raise NotEnoughMemoryError(
+        f"The model needs {_gigabytes(needed + HEADROOM_BYTES)} {place}, "
+        f"{_gigabytes(available)} is free."
+    )
+
+
+def _gigabytes(num_bytes: int) -> str:
+    return f"{num_bytes / 1e9:.1f} GB"

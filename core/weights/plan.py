@@ -1,0 +1,81 @@
+"""Which tensors a model is made of, found out by building it once without any data.
+
+A family builds its layers from a `Weights` scope. The first time every tensor it asks for is noted
+and answered on torch's meta device; the notes are the `WeightPlan` that the reader fills. The
+second time the answers are the tensors just read. So names, shapes and types are written once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Shape of a tensor and the type it has once loaded."""
+
+    shape: Shape
+    dtype: torch.dtype
+
+    @property
+    def num_elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.num_elements * self.dtype.itemsize
+
+
+WeightPlan = Mapping[str, TensorSpec]
+
+
+class Weights:
+    """A scope of named tensors, from which a layer takes its own.
+
+    `lookup` answers for a full name and what is expected of it; `dtype` is the model's type.
+    `asked` notes every tensor taken in any scope, by full name.
+    """
+
+    def __init__(self, lookup: Callable[[str, TensorSpec], Tensor], dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        self.asked: dict[str, TensorSpec] = {}
+        self._lookup = lookup
+        self._prefix = ""
+
+    def scope(self, name: str) -> Weights:
+        """The tensors whose names go on after `name` and a dot."""
+        inner = Weights(self._lookup, self.dtype)
+        inner.asked, inner._prefix = self.asked, f"{self._prefix}{name}."
+        return inner
+
+    def tensor(self, name: str, shape: Shape, dtype: torch.dtype | None = None) -> Tensor:
+        """The tensor of this name, in the model's type unless `dtype` says otherwise."""
+        spec = TensorSpec(shape, dtype or self.dtype)
+        self.asked[self._prefix + name] = spec
+        return self._lookup(self._prefix + name, spec)
+
+    @property
+    def num_parameters(self) -> int:
+        """Numbers in all tensors asked for so far, in any scope."""
+        return sum(spec.num_elements for spec in self.asked.values())
+
+
+def plan_weights(build: Callable[[Weights], object], dtype: torch.dtype) -> WeightPlan:
+    """Every tensor that `build` asks for, in the order of asking."""
+    weights = Weights(
+        lambda _, spec: torch.empty(spec.shape, dtype=spec.dtype, device="meta"), dtype
+    )
+    build(weights)
+    return weights.asked
+
+
+def planned_bytes(plan: WeightPlan) -> int:
+    """Bytes that the planned tensors take once loaded."""
+    return sum(spec.num_bytes for spec in plan.values())

@@ -1,0 +1,1 @@
+"""One folder per op: reference.py is plain torch and the truth that every backend is held to."""

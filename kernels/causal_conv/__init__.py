@@ -1,0 +1,1 @@
+"""Depthwise causal convolution whose last columns are carried from run to run."""

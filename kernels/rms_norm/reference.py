@@ -1,0 +1,32 @@
+"""RMS norm in plain torch, after Zhang and Sennrich 2019 (arXiv:1910.07467).
+
+Knows the arithmetic only. Whether a family stores w or 1 + w is settled by the layer: `scale` is
+what multiplies.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
+    """`inputs` [..., width] over their root mean square, times `scale` [width] float32.
+
+    Everything is float32 until the result is cast back to the type of `inputs`.
+    """
+    return _normalised(inputs, scale, epsilon).to(inputs.dtype)
+
+
+def gated_rms_norm(
+    inputs: Tensor, scale: Tensor, gate: Tensor, epsilon: float, dtype: torch.dtype
+) -> Tensor:
+    """RMS norm of `inputs` [..., width], times silu(gate), in float32; the result has `dtype`."""
+    return (_normalised(inputs, scale, epsilon) * F.silu(gate.float())).to(dtype)
+
+
+def _normalised(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
+    wide = inputs.float()
+    mean_square = wide.square().mean(-1, keepdim=True)
+    return wide * torch.rsqrt(mean_square + epsilon) * scale

@@ -1,0 +1,21 @@
+"""Rotary position embedding in plain torch, half-split layout (Su et al. 2021, arXiv:2104.09864).
+
+Knows how to rotate by given angles; which position and frequency make an angle is the layer's.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotate the pairs (i, i + r) of `heads` [n, num_heads, head_dim] by their angles.
+
+    `cosine` and `sine` are [n, r] in the type of `heads`; dimensions from 2 r on pass through.
+    """
+    half = cosine.shape[-1]
+    cosine, sine = cosine.unsqueeze(1), sine.unsqueeze(1)
+    first, second = heads[..., :half], heads[..., half : 2 * half]
+    rotated = (first * cosine - second * sine, second * cosine + first * sine)
+    return torch.cat((*rotated, heads[..., 2 * half :]), dim=-1)

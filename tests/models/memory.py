@@ -1,0 +1,40 @@
+"""The plainest LayerMemory: keys and values concatenated, states in a list."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from core.cache.specs import FullAttentionSpec, LayerSpec, LayerState, RecurrentSpec
+
+
+class ConcatenatingMemory:
+    """Starts empty: no rows, all states zero. `cancel_after` forwards of layers it raises."""
+
+    def __init__(self, specs: tuple[LayerSpec, ...]) -> None:
+        self.keys: dict[int, Tensor] = {}
+        self.values: dict[int, Tensor] = {}
+        self.states: dict[int, LayerState] = {}
+        self.num_checks = 0
+        for layer, spec in enumerate(specs):
+            if isinstance(spec, FullAttentionSpec):
+                empty = torch.empty(0, spec.num_kv_heads, spec.head_dim, dtype=spec.dtype)
+                self.keys[layer] = self.values[layer] = empty
+            elif isinstance(spec, RecurrentSpec):
+                self.states[layer] = tuple(
+                    torch.zeros(tensor.shape, dtype=tensor.dtype) for tensor in spec.tensors
+                )
+
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        self.keys[layer] = torch.cat((self.keys[layer], keys))
+        self.values[layer] = torch.cat((self.values[layer], values))
+        return self.keys[layer], self.values[layer]
+
+    def state(self, layer: int) -> LayerState:
+        return self.states[layer]
+
+    def store_state(self, layer: int, state: LayerState) -> None:
+        self.states[layer] = state
+
+    def check_cancelled(self) -> None:
+        self.num_checks += 1

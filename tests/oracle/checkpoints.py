@@ -1,0 +1,252 @@
+"""Tiny model folders made with transformers' own classes, whole enough for the engine to load.
+
+`write_folder(path, Tiny(...))` writes what a release has: config, weights (single or sharded),
+tokenizer, chat template, generation and preprocessor configs. Sizes are as small as the layers
+allow, and the random weights are spread so that logits differ by about 1 from token to token.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
+from tokenizers.trainers import BpeTrainer
+from transformers import (
+    PreTrainedModel,
+    Qwen3_5Config,
+    Qwen3_5ForCausalLM,
+    Qwen3_5ForConditionalGeneration,
+    Qwen3_5TextConfig,
+)
+
+SPECIAL = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+)
+MARKS = ("<think>", "</think>")
+VOCABULARY = 384  # more rows than the tokenizer has ids, as in the releases
+
+PLAIN_TEMPLATE = """\
+{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' }}
+    {%- if message.content is string %}
+        {{- message.content | trim }}
+    {%- else %}
+        {%- for part in message.content %}
+            {%- if part.type == 'image' %}
+                {{- '<|vision_start|><|image_pad|><|vision_end|>' }}
+            {%- else %}
+                {{- part.text }}
+            {%- endif %}
+        {%- endfor %}
+    {%- endif %}
+    {{- '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """What to make. `layers` spells the kinds: L for linear attention, F for full attention."""
+
+    layers: str = "LLLF"
+    hidden: int = 32
+    mlp: int = 48
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 32
+    key_heads: int = 2
+    key_dim: int = 16
+    value_heads: int = 4
+    value_dim: int = 32
+    tied: bool = True
+    attention_bias: bool = False
+    vision: bool = True
+    text_only: bool = False
+    vision_depth: int = 2
+    vision_heads: int = 2
+    vision_hidden: int = 32
+    vision_positions: int = 36
+    max_positions: int = 4096
+    dtype: torch.dtype = torch.float32
+    max_shard_size: str = "1GB"
+    template: str = PLAIN_TEMPLATE
+    template_inside_tokenizer_config: bool = False
+    seed: int = 0
+
+
+@cache
+def tokenizer() -> Tokenizer:
+    """Byte-level BPE with a few merges; the control tokens have the last ids."""
+    result = Tokenizer(BPE())
+    result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    result.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = BpeTrainer(vocab_size=320, initial_alphabet=alphabet, show_progress=False)
+    result.train_from_iterator(
+        ["user assistant system the quick brown fox and a red circle"], trainer
+    )
+    result.add_special_tokens([AddedToken(text, normalized=False) for text in SPECIAL])
+    result.add_tokens([AddedToken(text, normalized=False) for text in MARKS])
+    return result
+
+
+def token_id(text: str) -> int:
+    """Id of a control token."""
+    found = tokenizer().token_to_id(text)
+    assert found is not None
+    return found
+
+
+def text_config(tiny: Tiny) -> dict[str, Any]:
+    kinds = {"L": "linear_attention", "F": "full_attention"}
+    return {
+        "vocab_size": VOCABULARY,
+        "hidden_size": tiny.hidden,
+        "intermediate_size": tiny.mlp,
+        "num_hidden_layers": len(tiny.layers),
+        "layer_types": [kinds[letter] for letter in tiny.layers],
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "head_dim": tiny.head_dim,
+        "linear_num_key_heads": tiny.key_heads,
+        "linear_key_head_dim": tiny.key_dim,
+        "linear_num_value_heads": tiny.value_heads,
+        "linear_value_head_dim": tiny.value_dim,
+        "max_position_embeddings": tiny.max_positions,
+        "attention_bias": tiny.attention_bias,
+        "tie_word_embeddings": tiny.tied,
+        "eos_token_id": token_id("<|endoftext|>"),
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.5,
+            "mrope_section": [3, 3, 2],
+            "mrope_interleaved": True,
+        },
+    }
+
+
+def vision_config(tiny: Tiny) -> dict[str, Any]:
+    return {
+        "depth": tiny.vision_depth,
+        "hidden_size": tiny.vision_hidden,
+        "intermediate_size": 2 * tiny.vision_hidden,
+        "num_heads": tiny.vision_heads,
+        "out_hidden_size": tiny.hidden,
+        "num_position_embeddings": tiny.vision_positions,
+    }
+
+
+def make_model(tiny: Tiny) -> PreTrainedModel:
+    """The oracle itself, float32, with weights that make every part matter."""
+    if tiny.text_only:
+        model: PreTrainedModel = Qwen3_5ForCausalLM(Qwen3_5TextConfig(**text_config(tiny)))
+    else:
+        config = Qwen3_5Config(
+            text_config=text_config(tiny),
+            vision_config=vision_config(tiny),
+            tie_word_embeddings=tiny.tied,
+            image_token_id=token_id("<|image_pad|>"),
+            video_token_id=token_id("<|video_pad|>"),
+            vision_start_token_id=token_id("<|vision_start|>"),
+            vision_end_token_id=token_id("<|vision_end|>"),
+        )
+        model = Qwen3_5ForConditionalGeneration(config)
+    _randomise(model, tiny.seed)
+    return model.eval()
+
+
+def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:  # noqa: B008
+    """Write a whole model folder at `path`; returns the oracle it was saved from, float32."""
+    model = make_model(tiny)
+    stored = model if tiny.dtype == torch.float32 else make_model(tiny).to(tiny.dtype)
+    stored.save_pretrained(path, max_shard_size=tiny.max_shard_size)
+    if not (tiny.vision or tiny.text_only):
+        _drop_vision(path)
+    for name, values in _settings(tiny).items():
+        (path / name).write_text(json.dumps(values, indent=2))
+    tokenizer().save(str(path / "tokenizer.json"))
+    if not tiny.template_inside_tokenizer_config:
+        (path / "chat_template.jinja").write_text(tiny.template)
+    return model
+
+
+def _randomise(model: PreTrainedModel, seed: int) -> None:
+    """Overwrite every parameter: matrices keep the size of what passes, norms are not all alike."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.copy_(_spread(name, noise))
+
+
+def _spread(name: str, noise: torch.Tensor) -> torch.Tensor:
+    if name.endswith("A_log"):
+        return noise.clamp(-2, 2)
+    if name.endswith("linear_attn.norm.weight") or (
+        "visual" in name and "norm" in name and name.endswith("weight")
+    ):
+        return 1 + 0.1 * noise
+    if noise.ndim == 1:
+        return 0.1 * noise
+    if name.endswith("embed_tokens.weight"):
+        return noise * noise.shape[1] ** -0.5
+    return noise * noise[0].numel() ** -0.5
+
+
+def _settings(tiny: Tiny) -> dict[str, dict[str, Any]]:
+    added = {
+        str(token_id(text)): {"content": text, "special": text in SPECIAL}
+        for text in SPECIAL + MARKS
+    }
+    tokenizer_config: dict[str, Any] = {
+        "tokenizer_class": "Qwen2Tokenizer",
+        "added_tokens_decoder": added,
+        "bos_token": None,
+        "eos_token": "<|im_end|>",
+        "pad_token": "<|endoftext|>",
+        "model_max_length": tiny.max_positions,
+    }
+    if tiny.template_inside_tokenizer_config:
+        tokenizer_config["chat_template"] = tiny.template
+    stops = [token_id("<|im_end|>"), token_id("<|endoftext|>")]
+    settings = {
+        "tokenizer_config.json": tokenizer_config,
+        "generation_config.json": {"do_sample": False, "eos_token_id": stops},
+    }
+    if tiny.vision and not tiny.text_only:
+        settings["preprocessor_config.json"] = _preprocessor()
+    return settings
+
+
+def _preprocessor() -> dict[str, Any]:
+    return {
+        "image_processor_type": "Qwen2VLImageProcessor",
+        "size": {"shortest_edge": 64 * 64, "longest_edge": 256 * 256},  # 4 to 64 image tokens
+        "patch_size": 16,
+        "temporal_patch_size": 2,
+        "merge_size": 2,
+        "image_mean": [0.5, 0.5, 0.5],
+        "image_std": [0.5, 0.5, 0.5],
+    }
+
+
+def _drop_vision(path: Path) -> None:
+    config = json.loads((path / "config.json").read_text())
+    del config["vision_config"]
+    (path / "config.json").write_text(json.dumps(config))
