@@ -1,0 +1,76 @@
+"""The recurrent states of all layers at one place, and a checkpoint: those states kept in the tree.
+
+States are values: a forward makes new tensors and never writes into old ones, so keeping a state
+costs no copy and undoing a cancelled chunk means dropping the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.cache.specs import LayerSpec, LayerState, RecurrentSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentState:
+    """One state per recurrent layer, by layer index; empty for a pure transformer."""
+
+    layers: Mapping[int, LayerState]
+
+    @classmethod
+    def zeros(cls, specs: Sequence[LayerSpec], device: torch.device) -> RecurrentState:
+        """The state before the first token."""
+        return cls(
+            {
+                layer: tuple(
+                    torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
+                    for tensor in spec.tensors
+                )
+                for layer, spec in enumerate(specs)
+                if isinstance(spec, RecurrentSpec)
+            }
+        )
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(tensor.nbytes for state in self.layers.values() for tensor in state)
+
+    def matches(self, specs: Sequence[LayerSpec]) -> bool:
+        """Whether every recurrent layer has its tensors in the declared shapes and types."""
+        declared = {
+            layer: [(tensor.shape, tensor.dtype) for tensor in spec.tensors]
+            for layer, spec in enumerate(specs)
+            if isinstance(spec, RecurrentSpec)
+        }
+        found = {
+            layer: [(tuple(tensor.shape), tensor.dtype) for tensor in state]
+            for layer, state in self.layers.items()
+        }
+        return declared == found
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Everything but the KV that is needed to go on from a place, or to answer right there.
+
+    `last_hidden` [hidden] is the last token's row after the final norm: with it, a prompt that ends
+    at this place costs the output head alone.
+    """
+
+    state: RecurrentState
+    last_hidden: Tensor
+
+    @property
+    def num_bytes(self) -> int:
+        return self.state.num_bytes
+
+
+def own(tensor: Tensor) -> Tensor:
+    """The tensor with a storage of its own, so that keeping it keeps nothing larger alive."""
+    if tensor.untyped_storage().nbytes() == tensor.nbytes and tensor.is_contiguous():
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)

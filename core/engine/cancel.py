@@ -1,0 +1,26 @@
+"""One flag per request: set from any thread, read by the thread that computes."""
+
+from __future__ import annotations
+
+import threading
+
+from core.api.errors import RequestCancelled
+
+
+class CancelFlag:
+    """Belongs to exactly one request and is never reset, so a late stop can't reach the next one."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def set(self) -> None:
+        self._event.set()
+
+    @property
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def check(self) -> None:
+        """Raise RequestCancelled when the request was cancelled."""
+        if self._event.is_set():
+            raise RequestCancelled("The request was stopped.")

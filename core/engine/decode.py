@@ -1,0 +1,44 @@
+"""One-token steps behind a prompt. What they leave in the slab and in the state is never reused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from core.api.prompt import Cut
+from core.cache.slab import KVSlab
+from core.cache.state import RecurrentState
+from core.engine.run_memory import RunMemory
+from core.models.model import Model
+
+
+class Decode:
+    """Feeds sampled ids from `start` on; a sampled placeholder id is text like any other."""
+
+    def __init__(
+        self,
+        model: Model,
+        slab: KVSlab,
+        state: RecurrentState,
+        start: Cut,
+        check: Callable[[], None],
+    ) -> None:
+        self._model = model
+        self._slab = slab
+        self._state = state
+        self._next = start
+        self._check = check
+
+    def step(self, token_id: int) -> Tensor:
+        """Feed one id; returns the float32 logits [vocab] for the next."""
+        memory = RunMemory(self._slab, self._state, self._next.token, self._check)
+        device = self._model.device
+        embedding = self._model.embed(torch.tensor([token_id], device=device))
+        position = self._next.position.value
+        positions = torch.tensor([[position]] * 3, device=device)
+        hidden = self._model.forward(embedding, positions, memory)
+        self._state = memory.new_state()
+        self._next = Cut(self._next.token + 1, self._next.position + 1)
+        return self._model.logits(hidden)[0]

@@ -1,0 +1,84 @@
+"""The engine: at most one loaded model, and one thing done at a time. It knows no pipes and no queue.
+
+Every method either does what was asked or raises a WaymarkError and leaves the engine as it was.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+from core.api.commands import DescribeImage, Generate, LoadModel
+from core.api.errors import NoModelError, NotEnoughMemoryError
+from core.api.events import Event, Finished, ImageDescribed, Loaded, Loading
+from core.engine.cancel import CancelFlag
+from core.engine.images import checked_bytes
+from core.engine.loaded import LoadedModel, load
+from core.engine.session import Session
+from core.vision.decode import decode_image
+from core.vision.processor import thumbnail
+
+Emit = Callable[[Event], None]
+
+
+class Engine:
+    """Loads, answers, describes pictures. Works without a model where none is needed."""
+
+    def __init__(self) -> None:
+        self.loaded: LoadedModel | None = None
+
+    def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
+        """Put a model in place of the present one, which stays when the load fails.
+
+        Only where memory can't hold both is the present one given up first.
+        """
+
+        def progress(done: int, total: int) -> None:
+            emit(Loading(request=command.request, done=done, total=total))
+
+        try:
+            loaded = load(command.settings, progress, flag.check)
+        except NotEnoughMemoryError:
+            if self.loaded is None:
+                raise
+            self.unload()
+            loaded = load(command.settings, progress, flag.check)
+        self.loaded = loaded
+        gc.collect()
+        return Loaded(request=command.request, model=loaded.info)
+
+    def unload(self) -> None:
+        """Drop the model and everything cached for it."""
+        self.loaded = None
+        gc.collect()
+
+    def generate(self, command: Generate, flag: CancelFlag, emit: Emit) -> Finished:
+        """Answer a conversation. Raises NoModelError without a model."""
+        if self.loaded is None:
+            raise NoModelError("Choose a model folder first; the message is kept.")
+        return Session(self.loaded, command, flag, emit).run()
+
+    def clear_cache(self) -> None:
+        """Forget every prefix; the next request is cold."""
+        if self.loaded is not None:
+            self.loaded.cache.clear()
+
+    def describe(self, command: DescribeImage) -> ImageDescribed:
+        """Decode a picture and say what it will cost; may run beside another request."""
+        part = command.image
+        checked_bytes(part)
+        picture = decode_image(Path(part.path))
+        loaded = self.loaded
+        resized, tokens = None, None
+        if loaded is not None and loaded.processor is not None:
+            plan = loaded.processor.measure(*picture.size)
+            resized, tokens = (plan.width, plan.height), plan.tokens
+        return ImageDescribed(
+            request=command.request,
+            digest=part.digest,
+            size=picture.size,
+            resized=resized,
+            tokens=tokens,
+            thumbnail=thumbnail(picture, command.thumbnail),
+        )

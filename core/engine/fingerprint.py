@@ -1,0 +1,40 @@
+"""What can change a bit or a meaning, digested: the root of every key in the prefix tree."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+
+import torch
+
+# Raised whenever any output bit of any kernel, layer or preprocessing step may change.
+NUMERICS_VERSION = 1
+
+
+def fingerprint(
+    weights_digest: str,
+    device: torch.device,
+    dtype: torch.dtype,
+    grid: int,
+    threads: int,
+    processor: str,
+) -> bytes:
+    """32 bytes that differ wherever two engines could compute different bits."""
+    capability: object = torch.backends.cpu.get_cpu_capability()
+    if device.type == "cuda":
+        capability = (torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device))
+    facts = {
+        "weights": weights_digest,
+        "precision": str(dtype),
+        "backend": "reference",
+        "numerics": NUMERICS_VERSION,
+        "torch": torch.__version__,
+        "device": device.type,
+        "machine": platform.machine(),
+        "capability": str(capability),
+        "threads": threads,
+        "grid": grid,
+        "processor": processor,
+    }
+    return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=32).digest()

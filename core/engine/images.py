@@ -1,0 +1,120 @@
+"""Pictures of a conversation: from file and digest to the segment of a prompt and to embeddings.
+
+A picture's key is remembered by the SHA-256 of its file, so a picture that is only reused is neither
+read nor decoded again; its pixels are made once more only when the tower has to run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from torch import Tensor
+
+from core.api.chat import Conversation, ImagePart, UserMessage
+from core.api.errors import ImageUnreadableError, NoVisionError
+from core.api.prompt import Image
+from core.cache.embeddings import EmbeddingCache
+from core.models.model import Model
+from core.vision.decode import decode_image
+from core.vision.processor import ImageProcessor, ProcessedImage
+
+
+def image_parts(conversation: Conversation) -> list[ImagePart]:
+    """Every picture of a conversation in the order it is shown to the model."""
+    return [
+        part
+        for message in conversation.messages
+        if isinstance(message, UserMessage)
+        for part in message.content
+        if isinstance(part, ImagePart)
+    ]
+
+
+def checked_bytes(part: ImagePart) -> None:
+    """Raise ImageUnreadableError unless the file holds the very bytes that were sent."""
+    path = Path(part.path)
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ImageUnreadableError(f"{path.name} can't be opened: {error.strerror}.") from error
+    if digest != part.digest:
+        raise ImageUnreadableError(f"{path.name} has changed since it was added to the chat.")
+
+
+class ImageCatalog:
+    """The pictures one loaded model has met. Without a processor every picture is refused."""
+
+    def __init__(self, processor: ImageProcessor | None) -> None:
+        self._processor = processor
+        self._known: dict[str, Image] = {}
+        self._fresh: dict[str, ProcessedImage] = {}
+
+    def segments(self, parts: list[ImagePart]) -> list[Image]:
+        """The image segment of each picture. Raises ImageError or NoVisionError, naming the file."""
+        return [self._segment(part) for part in parts]
+
+    def take(self, part: ImagePart) -> ProcessedImage:
+        """Patches of a picture: those just made to learn its key, else from the file again."""
+        return self._fresh.pop(part.digest, None) or self._process(part)
+
+    def drop_patches(self) -> None:
+        """Give back the patches that nobody took; a request calls it at its end."""
+        self._fresh.clear()
+
+    def _process(self, part: ImagePart) -> ProcessedImage:
+        if self._processor is None:
+            raise NoVisionError(
+                "The conversation holds a picture, and this model reads text only. "
+                "Take the picture out or load a model with vision."
+            )
+        checked_bytes(part)
+        processed = self._processor.process(decode_image(Path(part.path)))
+        self._known[part.digest] = processed.image
+        return processed
+
+    def _segment(self, part: ImagePart) -> Image:
+        known = self._known.get(part.digest)
+        if known is None:
+            self._fresh[part.digest] = processed = self._process(part)
+            known = processed.image
+        return known
+
+
+class Pictures:
+    """Embeddings for the pictures of one request; `num_encoded` counts the tower's calls."""
+
+    def __init__(
+        self,
+        model: Model,
+        catalog: ImageCatalog,
+        parts: list[ImagePart],
+        embeddings: EmbeddingCache,
+        check: Callable[[], None],
+    ) -> None:
+        self._model = model
+        self._catalog = catalog
+        self._parts = {
+            image.key: part for part, image in zip(parts, catalog.segments(parts), strict=True)
+        }
+        self._embeddings = embeddings
+        self._check = check
+        self.num_encoded = 0
+
+    def __call__(self, image: Image) -> Tensor:
+        """Embeddings [tokens, hidden] of one picture, encoded unless they are held."""
+        held = self._embeddings.get(image.key)
+        if held is not None:
+            return held
+        processed = self._catalog.take(self._parts[image.key])
+        embedding = self._model.encode_image(
+            processed.pixels.to(self._model.device),
+            processed.patch_rows,
+            processed.patch_columns,
+            self._check,
+        )
+        self.num_encoded += 1
+        self._embeddings.put(image.key, embedding)
+        return embedding

@@ -1,0 +1,166 @@
+"""A loaded model with everything that belongs to it: text, pictures, context cache, description.
+
+Knows in which order a folder is opened and what is decided at load: device, precision, context
+length, image detail. A load that fails leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import torch
+
+from core.api.errors import UnsupportedDeviceError
+from core.api.events import ModelInfo
+from core.api.params import ModelSettings
+from core.cache.context import ContextCache
+from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
+from core.engine.fingerprint import fingerprint
+from core.engine.images import ImageCatalog
+from core.models.model import Model
+from core.models.registry import load_model
+from core.text.chat_text import ChatText
+from core.vision.processor import ImageProcessor
+from core.weights.folder import ModelFolder
+
+# Image detail by default: a 12-megapixel photo at full detail is minutes of work for a CPU.
+IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
+# Without a wish the slab may take this share of the memory that is free after loading.
+SLAB_SHARE = 0.5
+SMALLEST_CONTEXT = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """Everything one model needs to answer."""
+
+    settings: ModelSettings
+    model: Model
+    text: ChatText
+    catalog: ImageCatalog
+    processor: ImageProcessor | None
+    cache: ContextCache
+    info: ModelInfo
+
+
+def load(
+    settings: ModelSettings, progress: Callable[[int, int], None], check: Callable[[], None]
+) -> LoadedModel:
+    """Open a model folder. Raises a WaymarkError naming what is missing or doesn't fit."""
+    path = Path(settings.path)
+    device = resolve_device(settings)
+    dtype = resolve_precision(settings, device)
+    folder = ModelFolder.open(path)
+    # The small files first: a broken template should not cost the reading of the weights.
+    text = ChatText.open(path)
+    loaded = load_model(folder, device, dtype, progress, check)
+    model = loaded.model
+    processor = open_processor(path, folder, settings, device, model.has_vision)
+    context = context_length(settings, model, available_bytes(device))
+    root = fingerprint(
+        loaded.weights_digest,
+        device,
+        dtype,
+        settings.grid,
+        torch.get_num_threads(),
+        processor.settings_digest if processor is not None else "",
+    )
+    return LoadedModel(
+        settings=settings,
+        model=model,
+        text=text,
+        catalog=ImageCatalog(processor),
+        processor=processor,
+        cache=ContextCache(model.layer_specs, device, context, root),
+        info=describe(settings, folder, model, text, processor, context, root),
+    )
+
+
+def resolve_device(settings: ModelSettings) -> torch.device:
+    """The device meant by the settings. Raises UnsupportedDeviceError when it isn't there."""
+    cuda = torch.cuda.is_available()
+    if settings.device == "cuda" and not cuda:
+        raise UnsupportedDeviceError(
+            "No NVIDIA GPU that this build of PyTorch can use was found. Choose CPU or automatic."
+        )
+    return torch.device("cuda" if cuda and settings.device != "cpu" else "cpu")
+
+
+def resolve_precision(settings: ModelSettings, device: torch.device) -> torch.dtype:
+    """The precision meant by the settings; automatic is bfloat16."""
+    if settings.precision == "float32":
+        if device.type == "cuda":
+            raise UnsupportedDeviceError("On a GPU Waymark computes in bfloat16.")
+        return torch.float32
+    return torch.bfloat16
+
+
+def open_processor(
+    path: Path, folder: ModelFolder, settings: ModelSettings, device: torch.device, vision: bool
+) -> ImageProcessor | None:
+    """The image processor with the detail the settings ask for; None for a model without vision."""
+    if not vision:
+        return None
+    limit = settings.max_image_tokens
+    if limit is None:
+        limit = IMAGE_TOKENS[device.type]
+    return ImageProcessor.open(path, dict(folder.config), limit or None)
+
+
+def context_length(settings: ModelSettings, model: Model, available: int) -> int:
+    """Tokens the slab may hold: the wish, else what the model knows and memory allows."""
+    if settings.context_length is not None:
+        return min(settings.context_length, model.max_positions)
+    per_token = max(1, kv_bytes_per_token(model.layer_specs))
+    affordable = int(available * SLAB_SHARE) // per_token
+    return min(model.max_positions, max(SMALLEST_CONTEXT, affordable))
+
+
+def available_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return int(psutil.virtual_memory().available)
+
+
+def kv_bytes_per_token(specs: tuple[LayerSpec, ...]) -> int:
+    return sum(spec.bytes_per_token for spec in specs if isinstance(spec, FullAttentionSpec))
+
+
+def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
+    return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
+
+
+def describe(
+    settings: ModelSettings,
+    folder: ModelFolder,
+    model: Model,
+    text: ChatText,
+    processor: ImageProcessor | None,
+    context: int,
+    root: bytes,
+) -> ModelInfo:
+    """The loaded model in the window's words."""
+    return ModelInfo(
+        name=Path(settings.path).resolve().name,
+        path=settings.path,
+        family=str(folder.config.get("model_type", "")),
+        device=model.device.type,
+        precision=str(model.dtype).removeprefix("torch."),
+        num_parameters=model.num_parameters,
+        context_length=context,
+        model_context_length=model.max_positions,
+        vision=processor is not None and text.takes_images,
+        thinking_switch=text.has_thinking_switch,
+        max_image_tokens=processor.max_tokens if processor is not None else 0,
+        grid=settings.grid,
+        checkpoint_bytes=checkpoint_bytes(model.layer_specs),
+        kv_bytes_per_token=kv_bytes_per_token(model.layer_specs),
+        sampling=text.sampling_defaults,
+        tokenizer=text.tokenizer_fingerprint,
+        fingerprint=root.hex(),
+        spliced_replies=text.spliced,
+        history_note=text.note,
+    )

@@ -1,0 +1,76 @@
+"""The prompt pass: from cut to cut, one forward a run, each finished run into the tree.
+
+The sequence of forwards depends on the prompt and on where it starts, never on settings, so a run
+that is restored and a run that is computed leave the same bits behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from core.api.errors import RequestCancelled
+from core.api.prompt import Image, Prompt, Run, TextRun
+from core.cache.context import ContextCache, Restored
+from core.cache.state import own
+from core.engine.run_memory import RunMemory
+from core.models.model import Model
+
+
+class Prefill:
+    """Evaluates what `restored` leaves of a prompt. Afterwards `state` and `last_hidden` [hidden]
+    belong to the prompt's end; `images_encoded` counts the tower's calls."""
+
+    def __init__(
+        self,
+        model: Model,
+        cache: ContextCache,
+        restored: Restored,
+        pictures: Callable[[Image], Tensor],
+        check: Callable[[], None],
+    ) -> None:
+        self._model = model
+        self._cache = cache
+        self._pictures = pictures
+        self._check = check
+        self._node = restored.node
+        self._num_runs = restored.num_runs
+        self.state = restored.state
+        self.last_hidden = restored.last_hidden
+
+    def run(self, prompt: Prompt, planned: frozenset[Run]) -> Iterator[int]:
+        """Prefill run after run, yielding the tokens in the cache after each.
+
+        A cancelled pass keeps the state at its last finished cut and raises RequestCancelled.
+        """
+        self._cache.slab.reserve(prompt.num_tokens)
+        try:
+            for run in prompt.runs[self._num_runs :]:
+                self._check()
+                self._forward(run)
+                if run in planned:
+                    self._keep()
+                yield run.end.token.value
+        except RequestCancelled:
+            if self._node.checkpoint is None and self._node.parent is not None:
+                self._keep()
+            raise
+
+    def _forward(self, run: Run) -> None:
+        memory = RunMemory(self._cache.slab, self.state, run.start.token, self._check)
+        positions = torch.tensor(run.position_ids(), device=self._model.device)
+        hidden = self._model.forward(self._embeddings(run), positions, memory)
+        self.state = memory.new_state()
+        self.last_hidden = own(hidden[-1])
+        self._node = self._cache.add(self._node, run)
+
+    def _embeddings(self, run: Run) -> Tensor:
+        if isinstance(run.content, TextRun):
+            return self._model.embed(torch.tensor(run.content.ids, device=self._model.device))
+        return self._pictures(run.content)
+
+    def _keep(self) -> None:
+        assert self.last_hidden is not None
+        self._cache.keep(self._node, self.state, self.last_hidden)

@@ -1,0 +1,132 @@
+"""The counters of one request and the reason for what was read again. Nothing here changes anything.
+
+prompt tokens = reused + evaluated, always: evaluated are the prompt's tokens that went through the
+model for this request before its first token was drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.api.chat import Conversation
+from core.api.events import ContextPart, HeldCheckpoint, Miss, MissReason, Place
+from core.api.positions import TokenIndex
+from core.api.prompt import Image, Prompt, Run
+from core.cache.context import ContextCache, Restored
+
+
+@dataclass(frozen=True, slots=True)
+class MessageMap:
+    """Which message a token belongs to; the system message has no number."""
+
+    starts: tuple[TokenIndex, ...]
+    replies: frozenset[int]
+
+    @classmethod
+    def of(cls, conversation: Conversation, starts: Sequence[TokenIndex]) -> MessageMap:
+        numbered = [message for message in conversation.messages if message.role != "system"]
+        replies = (index for index, message in enumerate(numbered) if message.role == "assistant")
+        return cls(tuple(starts), frozenset(replies))
+
+    def at(self, token: TokenIndex) -> int | None:
+        """The message that holds a token, counted from 0; None before the first."""
+        found = None
+        for index, start in enumerate(self.starts):
+            if start <= token:
+                found = index
+        return found
+
+    def first_reply_from(self, token: TokenIndex) -> int | None:
+        """The first reply that starts at or after a token."""
+        return next((index for index in sorted(self.replies) if self.starts[index] >= token), None)
+
+
+def explain(
+    prompt: Prompt, restored: Restored, messages: MessageMap, cache: ContextCache
+) -> Miss | None:
+    """Why tokens are about to be read again; None when every evaluated token is new.
+
+    Call it before the prefill, which makes all of them known.
+    """
+    tree = cache.tree
+    again = [
+        index
+        for index in range(restored.num_runs, len(prompt.runs))
+        if tree.was_read(restored.keys[index])
+    ]
+    if not again:
+        return _first_reading(restored, messages)
+    reason: MissReason = "diverged"
+    token = prompt.runs[again[0]].start.token
+    if cache.recurrent and tree.count == 0:
+        reason = "off"
+    elif restored.failed:
+        reason = "restore_failed"
+    elif any(tree.had_checkpoint(restored.keys[index]) for index in again):
+        reason = "evicted"
+    else:
+        token = _parting(prompt, restored, cache)
+    return Miss(reason=reason, token=token.value, message=messages.at(token))
+
+
+def _first_reading(restored: Restored, messages: MessageMap) -> Miss | None:
+    """No run is read again, but a reply that only decode has seen is read for the first time."""
+    reply = messages.first_reply_from(restored.cut.token)
+    if reply is None:
+        return None
+    if restored.num_runs == 0:
+        return Miss(reason="cold", token=0, message=messages.at(TokenIndex(0)))
+    return Miss(reason="unsettled", token=messages.starts[reply].value, message=reply)
+
+
+def _parting(prompt: Prompt, restored: Restored, cache: ContextCache) -> TokenIndex:
+    """The first token at which the prompt leaves everything that was read before."""
+    index = restored.num_runs
+    while index < len(prompt.runs) and cache.tree.was_read(restored.keys[index]):
+        index += 1
+    if index == len(prompt.runs):
+        return prompt.end.token
+    run = prompt.runs[index]
+    held = cache.tree.match(restored.keys[:index])
+    if len(held) < index:
+        return run.start.token
+    return run.start.token + cache.tree.common_tokens(held[-1], run)
+
+
+def context_parts(prompt: Prompt, num_reused_runs: int) -> tuple[ContextPart, ...]:
+    """The prompt as stretches of one kind and one source, in order."""
+    parts: list[ContextPart] = []
+    for index, run in enumerate(prompt.runs):
+        part = _part(run, index < num_reused_runs)
+        last = parts[-1] if parts else None
+        if last and part.kind == last.kind == "text" and last.source == part.source:
+            parts[-1] = last.model_copy(update={"end": part.end})
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+def _part(run: Run, reused: bool) -> ContextPart:
+    return ContextPart(
+        start=run.start.token.value,
+        end=run.end.token.value,
+        kind="image" if isinstance(run.content, Image) else "text",
+        source="reused" if reused else "evaluated",
+    )
+
+
+def held_checkpoints(cache: ContextCache, keys: Sequence[bytes]) -> tuple[HeldCheckpoint, ...]:
+    """The states held along a prompt, with their bytes."""
+    return tuple(
+        HeldCheckpoint(token=cut.token.value, position=cut.position.value, bytes=num_bytes)
+        for cut, num_bytes in cache.checkpoints_on(keys)
+    )
+
+
+def place(restored: Restored) -> Place | None:
+    """Where the request went on from; None at the very start."""
+    if restored.num_runs == 0:
+        return None
+    cut = restored.cut
+    return Place(token=cut.token.value, position=cut.position.value)

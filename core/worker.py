@@ -1,0 +1,220 @@
+"""The child process: commands in on standard input, engine steps, events out.
+
+A reader thread parses commands, sets cancel flags and ends the process when its input closes, so the
+worker never outlives the window. The main thread computes, one request at a time. Pictures are
+described on a thread of their own, so that a thumbnail doesn't wait for a reply. Whatever libraries
+print goes to standard error: the descriptor of standard output carries frames only.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, BinaryIO
+
+from core.api.chat import AssistantMessage
+from core.api.commands import (
+    COMMANDS,
+    PROTOCOL_VERSION,
+    Cancel,
+    ClearCache,
+    Command,
+    DescribeImage,
+    Generate,
+    LoadModel,
+    UnloadModel,
+)
+from core.api.errors import InternalError, NotEnoughMemoryError, RequestCancelled, WaymarkError
+from core.api.events import Done, Event, Failed, Finished, Hello, Queued, RequestStats
+from core.client.codec import decode, encode, read_frame
+from core.engine.cancel import CancelFlag
+
+if TYPE_CHECKING:
+    from core.engine.engine import Engine
+
+Work = LoadModel | UnloadModel | Generate | ClearCache
+
+
+class Outbox:
+    """Events to the window, whole frames from any thread."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def emit(self, event: Event) -> None:
+        frame = encode(event)
+        with self._lock:
+            self._stream.write(frame)
+            self._stream.flush()
+
+
+class Inbox:
+    """Work waiting for the main thread, in order, each with the cancel flag of its request."""
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._waiting: deque[tuple[Work, CancelFlag]] = deque()
+        self._running: tuple[Work, CancelFlag] | None = None
+        self._changed = threading.Condition()
+
+    def put(self, work: Work) -> None:
+        with self._changed:
+            self._waiting.append((work, CancelFlag()))
+            ahead = len(self._waiting) - 1 + (self._running is not None)
+            if ahead and isinstance(work, Generate):
+                self._emit(Queued(request=work.request, ahead=ahead))
+            self._changed.notify()
+
+    def cancel(self, target: int) -> None:
+        """Stop one request: a running one through its flag, a waiting one at once."""
+        with self._changed:
+            if self._running is not None and self._running[0].request == target:
+                self._running[1].set()
+                return
+            for entry in self._waiting:
+                if entry[0].request == target:
+                    self._waiting.remove(entry)
+                    self._emit(cancelled(entry[0]))
+                    return
+
+    def take(self) -> tuple[Work, CancelFlag]:
+        """Wait for the next piece of work and mark it as running."""
+        with self._changed:
+            self._running = None
+            while not self._waiting:
+                self._changed.wait()
+            self._running = self._waiting.popleft()
+            for ahead, (work, _) in enumerate(self._waiting, start=1):
+                if isinstance(work, Generate):
+                    self._emit(Queued(request=work.request, ahead=ahead))
+            return self._running
+
+    def done(self) -> None:
+        with self._changed:
+            self._running = None
+
+
+def cancelled(work: Work) -> Event:
+    """The last event of a request that was stopped before it began."""
+    if isinstance(work, Generate):
+        return Finished(
+            request=work.request,
+            reason="cancelled",
+            reply=AssistantMessage(text=""),
+            prompt_ids=(),
+            reply_ids=(),
+            stats=RequestStats(),
+        )
+    error = RequestCancelled("The request was stopped before it began.")
+    return Failed(request=work.request, error=error.info())
+
+
+class Worker:
+    """Ties the pipe to the engine."""
+
+    def __init__(self, commands: BinaryIO, outbox: Outbox, engine: Engine) -> None:
+        self._commands = commands
+        self._outbox = outbox
+        self._engine = engine
+        self._inbox = Inbox(outbox.emit)
+        self._pictures = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pictures")
+
+    def run(self) -> None:
+        """Work until the window goes away."""
+        threading.Thread(target=self._read, name="reader", daemon=True).start()
+        while True:
+            work, flag = self._inbox.take()
+            last = self._guarded(work.request, lambda: self._do(work, flag))
+            self._inbox.done()
+            self._outbox.emit(last)
+
+    def _read(self) -> None:
+        """The reader thread: ends the process at the end of its input, or when it makes no sense."""
+        code = 0
+        try:
+            while (body := read_frame(self._commands)) is not None:
+                self._accept(decode(COMMANDS, body))
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        sys.stderr.flush()
+        os._exit(code)
+
+    def _accept(self, command: Command) -> None:
+        if isinstance(command, Cancel):
+            self._inbox.cancel(command.target)
+        elif isinstance(command, DescribeImage):
+            self._pictures.submit(self._describe, command)
+        else:
+            self._inbox.put(command)
+
+    def _describe(self, command: DescribeImage) -> None:
+        describe = self._engine.describe
+        self._outbox.emit(self._guarded(command.request, lambda: describe(command)))
+
+    def _do(self, work: Work, flag: CancelFlag) -> Event:
+        match work:
+            case LoadModel():
+                return self._engine.load(work, flag, self._outbox.emit)
+            case Generate():
+                return self._engine.generate(work, flag, self._outbox.emit)
+            case UnloadModel():
+                self._engine.unload()
+            case ClearCache():
+                self._engine.clear_cache()
+        return Done(request=work.request)
+
+    def _guarded(self, request: int, action: Callable[[], Event]) -> Event:
+        """The action's event, or the error it ended in: nothing may end the process."""
+        try:
+            return action()
+        except WaymarkError as error:
+            return Failed(request=request, error=error.info())
+        except MemoryError:
+            return Failed(request=request, error=_out_of_memory("").info())
+        except Exception as error:
+            traceback.print_exc()
+            if "out of memory" in str(error) or "not enough memory" in str(error):
+                return Failed(request=request, error=_out_of_memory(str(error)).info())
+            words = f"{type(error).__name__}: {error}"[:500]
+            return Failed(request=request, error=InternalError(words).info())
+
+
+def _out_of_memory(words: str) -> NotEnoughMemoryError:
+    advice = "Close other programs, choose a shorter context or fewer checkpoints."
+    return NotEnoughMemoryError(f"The system had no memory left for this request. {advice} {words}")
+
+
+def _frames() -> tuple[BinaryIO, BinaryIO]:
+    """The pipes, taken before any library can print into them."""
+    events = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return os.fdopen(os.dup(0), "rb"), events
+
+
+def main() -> None:
+    """Run as the child of a window; there is nothing to see when started by hand."""
+    commands, events = _frames()
+    faulthandler.enable()
+    # Ctrl-C in a terminal reaches the whole group; the window decides when the worker ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    outbox = Outbox(events)
+    outbox.emit(Hello(protocol=PROTOCOL_VERSION, pid=os.getpid()))
+    # Torch takes seconds to import; the window needn't wait for it to know that the worker lives.
+    from core.engine.engine import Engine
+    from core.engine.threads import fix_threads
+
+    fix_threads()
+    Worker(commands, outbox, Engine()).run()
+
+
+if __name__ == "__main__":
+    main()
