@@ -1,0 +1,119 @@
+"""Cuts: where they lie, that they are prefix-stable, and that none falls inside an image."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.api.positions import PositionIndex, TokenIndex
+from core.api.prompt import Cut, CutKind, Image, Prompt, Segment, TextRun
+from tests.api.prompts import END, segments
+
+ENDS = frozenset({END})
+
+
+def prompt(*parts: Segment, grid: int = 8) -> Prompt:
+    return Prompt(parts, ENDS, grid)
+
+
+def places(made: Prompt) -> list[tuple[int, int]]:
+    return [(cut.token.value, cut.position.value) for cut in made.cuts]
+
+
+def picture(rows: int, columns: int, key: int = 1) -> Image:
+    return Image(bytes([key]) * 16, rows, columns, max(rows, columns))
+
+
+def test_cuts_follow_turn_ends_and_the_grid() -> None:
+    made = prompt(TextRun((1, 2, END, *range(3, 3 + 20))))
+    assert places(made) == [(3, 3), (11, 11), (19, 19)]
+    assert made.runs[-1].kind is None and made.num_tokens == 23
+
+
+def test_an_image_is_one_run_with_cuts_at_both_edges() -> None:
+    made = prompt(TextRun((1, 2)), picture(2, 3), TextRun((3,)))
+    assert places(made) == [(2, 2), (8, 5)]
+    assert made.runs[0].kind == CutKind.IMAGE_START
+    assert made.runs[1].kind == CutKind.IMAGE_END
+
+
+def test_I7_the_next_position_after_an_image_is_the_largest_plus_one() -> None:
+    made = prompt(TextRun((1, 2)), picture(2, 3), TextRun((3, 4)))
+    temporal, height, width = made.runs[1].position_ids()
+    assert temporal == [2] * 6
+    assert height == [2, 2, 2, 3, 3, 3]
+    assert width == [2, 3, 4, 2, 3, 4]
+    assert made.runs[2].start == Cut(TokenIndex(8), PositionIndex(5))
+    assert max(temporal + height + width) + 1 == made.runs[2].start.position.value
+    assert made.end == Cut(TokenIndex(10), PositionIndex(7))
+
+
+def test_a_turn_end_on_the_grid_is_one_cut_with_two_reasons() -> None:
+    made = prompt(TextRun((1,) * 7 + (END,)))
+    assert places(made) == [(8, 8)]
+    assert made.runs[0].kind == CutKind.GRID | CutKind.MESSAGE_END
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 15, 16, 17])
+def test_S14_grid_multiples_end_in_a_cut_and_others_in_a_stop(length: int) -> None:
+    made = prompt(TextRun((1,) * length))
+    assert (made.runs[-1].kind is None) == (length % 8 != 0)
+    assert made.end.token == TokenIndex(length)
+
+
+def test_S14_an_image_may_be_the_very_last_thing() -> None:
+    made = prompt(TextRun((1,)), picture(3, 3))
+    assert made.cuts[-1] == made.end == Cut(TokenIndex(10), PositionIndex(4))
+
+
+def test_neighbouring_text_is_one_text() -> None:
+    joined = prompt(TextRun((1, 2)), TextRun(()), TextRun((3,) * 9))
+    assert joined.segments == (TextRun((1, 2) + (3,) * 9),)
+
+
+def test_nothing_is_no_prompt() -> None:
+    with pytest.raises(ValueError, match="at least one token"):
+        prompt(TextRun(()))
+    with pytest.raises(ValueError, match="grid"):
+        prompt(TextRun((1,)), grid=0)
+
+
+@given(segments(), st.integers(1, 12))
+def test_runs_tile_the_prompt(parts: list[Segment], grid: int) -> None:
+    made = Prompt(tuple(parts), ENDS, grid)
+    at = Cut(TokenIndex(0), PositionIndex(0))
+    for run in made.runs:
+        assert run.start == at
+        assert run.end.token - run.start.token == run.content.num_tokens > 0
+        assert run.end.position - run.start.position == run.content.num_positions
+        assert isinstance(run.content, Image) or run.num_tokens <= grid
+        at = run.end
+    assert at == made.end
+    assert all(run.kind is not None for run in made.runs[:-1])
+    assert made.num_tokens == sum(part.num_tokens for part in parts) == len(made.ids(7))
+
+
+@given(segments(), segments(), segments(), st.integers(1, 12))
+def test_X0_cuts_inside_a_common_prefix_are_the_same(
+    common: list[Segment], one: list[Segment], other: list[Segment], grid: int
+) -> None:
+    first = Prompt((*common, *one), ENDS, grid)
+    second = Prompt((*common, *other), ENDS, grid)
+    shared = Prompt(tuple(common), ENDS, grid).num_tokens
+
+    def inside(made: Prompt) -> list[Cut]:
+        return [cut for cut in made.cuts if cut.token.value < shared]
+
+    assert inside(first) == inside(second)
+
+
+@given(segments(), st.integers(1, 12))
+def test_I8_no_cut_falls_inside_an_image(parts: list[Segment], grid: int) -> None:
+    made = Prompt(tuple(parts), ENDS, grid)
+    cuts = {cut.token.value for cut in made.cuts}
+    at = 0
+    for part in parts:
+        if isinstance(part, Image):
+            assert not cuts & set(range(at + 1, at + part.num_tokens))
+            assert at + part.num_tokens in cuts
+            assert at == 0 or at in cuts
+        at += part.num_tokens
