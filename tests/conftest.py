@@ -37,4 +37,6 @@ def private_user_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
             folder = home / name.removeprefix("XDG_").removesuffix("_HOME").lower()
             folder.mkdir()
             patch.setenv(name, str(folder))
+        # The app's own variable covers macOS and Windows, which know nothing of XDG.
+        patch.setenv("WAYMARK_DATA", str(home / "waymark"))
         yield home
