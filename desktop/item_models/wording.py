@@ -1,0 +1,121 @@
+"""Numbers and events of the engine in plain words.
+
+Knows the glossary: reused, evaluated (said "read"), read again, checkpoint. Pure functions of what the
+engine reported: no widgets, no state. Leaves where the words stand to the views.
+"""
+
+from __future__ import annotations
+
+from core.api.events import ImageDescribed, Miss, MissReason, RequestStats, Tier
+
+BETWEEN = " \N{MIDDLE DOT} "
+
+# Completed by "Read again from message 3 on (token 1,204): ..."
+_REASONS: dict[MissReason, str] = {
+    "cold": "nothing of it had been read since the model was loaded, nor kept on disk.",
+    "diverged": "from there on the text is not what was read before.",
+    "unsettled": "the reply before it was not settled yet, so its tokens were read now.",
+    "evicted": "what was kept had been given up to make room; a larger budget keeps more.",
+    "off": "checkpoints are switched off in the settings.",
+    "restore_failed": "what was kept could not be restored, so it was read from the start to be safe.",
+    "faster_to_read": "reading it was quicker here than restoring it would have been.",
+}
+_TIERS: dict[Tier, str] = {"slab": "the live context", "memory": "memory", "disk": "disk"}
+
+
+def format_count(count: int) -> str:
+    """A whole number with its thousands parted: 262,144."""
+    return f"{count:,}"
+
+
+def format_bytes(count: int) -> str:
+    """Bytes in the largest binary unit that leaves a whole part: 149.6 MiB."""
+    if count < 1024:
+        return f"{count} B"
+    value = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        value /= 1024
+        # 1023.95 would be written as 1,024.0 of the smaller unit.
+        if value < 1023.95:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:,.1f} TiB"
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration as short as it can be said: 0.04 s, 0.4 s, 12 s, 2 min 5 s."""
+    if seconds < 0.095:
+        return f"{seconds:.2f} s"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+def format_speed(tokens_per_second: float) -> str:
+    """Tokens per second: whole from ten on, with one decimal below."""
+    decimals = 0 if tokens_per_second >= 9.95 else 1
+    return f"{tokens_per_second:,.{decimals}f} tokens/s"
+
+
+def count_of(count: int, noun: str) -> str:
+    """A count with its noun: 1 image, 2 images."""
+    return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
+
+
+def images_reused(stats: RequestStats) -> int:
+    """How many images of the prompt did not go through the vision tower again."""
+    return stats.images_in_prompt - stats.images_encoded
+
+
+def context_used(stats: RequestStats) -> int:
+    """Tokens the context holds: the prompt and the reply so far."""
+    return stats.prompt_tokens + stats.reply_tokens
+
+
+def reused_percent(stats: RequestStats) -> int:
+    """Reused share of the prompt in whole percent; 100 only when nothing was read."""
+    if not stats.prompt_tokens:
+        return 0
+    return stats.reused_tokens * 100 // stats.prompt_tokens
+
+
+def describe_tier(tier: Tier | None) -> str:
+    """Where the reused part came from."""
+    return _TIERS[tier] if tier else "nowhere: nothing was reused"
+
+
+def describe_miss(miss: Miss) -> str:
+    """Why something was read again, and from where on; messages count from one."""
+    where = "the beginning" if miss.message is None else f"message {miss.message + 1}"
+    place = f"Read again from {where} on (token {format_count(miss.token)})"
+    return f"{place}: {_REASONS[miss.reason]}"
+
+
+def picture_caption(described: ImageDescribed) -> str:
+    """What becomes of a picture: its size, the size the model sees, and its cost in tokens."""
+    words = _size(described.size)
+    if described.resized is not None and described.resized != described.size:
+        words += f" -> {_size(described.resized)}"
+    if described.tokens is not None:
+        words += f", {count_of(described.tokens, 'token')}"
+    return words
+
+
+def numbers_text(stats: RequestStats) -> str:
+    """One line under a reply: what was reused, what was read, and how fast."""
+    prompt = format_count(stats.prompt_tokens)
+    words = [f"{format_count(stats.reused_tokens)} of {prompt} tokens reused"]
+    words.append(f"{format_count(stats.evaluated_tokens)} read")
+    if images_reused(stats):
+        words.append(f"{count_of(images_reused(stats), 'image')} reused")
+    if stats.images_encoded:
+        words.append(f"{count_of(stats.images_encoded, 'image')} encoded")
+    if stats.ttft_s is not None:
+        words.append(f"first token {format_seconds(stats.ttft_s)}")
+    if stats.decode_tokens_per_s is not None:
+        words.append(format_speed(stats.decode_tokens_per_s))
+    return BETWEEN.join(words)
+
+
+def _size(size: tuple[int, int]) -> str:
+    return f"{size[0]} x {size[1]}"

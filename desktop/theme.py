@@ -1,0 +1,217 @@
+"""The look of the whole app: one table of colours, one style sheet, one set of icons.
+
+Knows the two themes under resources/themes, which of them is in force, and how an icon is tinted. What a
+widget looks like is said in style.qss, by objectName and property; painters ask `colours()`. Leaves
+remembering the user's choice to the settings.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from PySide6.QtCore import QByteArray, QObject, Qt, Signal
+from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtSvg import QSvgRenderer
+from PySide6.QtWidgets import QApplication, QStyleFactory, QWidget
+
+Scheme = Literal["light", "dark"]
+Choice = Literal["light", "dark", "system"]
+
+RESOURCES = Path(__file__).resolve().parent.parent / "resources"
+# Smaller than this, a page of text tires the eye; Windows still starts at 9.
+SMALLEST_FONT = 10.0
+# Pixel sizes an icon is drawn at: buttons of 16 and 20, and their doubles for fine screens.
+ICON_SIZES = (16, 20, 24, 32, 40, 48, 64)
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """The token table: each colour as '#rrggbb', ready for QColor, a style sheet or HTML."""
+
+    window: str
+    side: str
+    surface: str
+    raised: str
+    hover: str
+    border: str
+    border_strong: str
+    text: str
+    muted: str
+    disabled: str
+    link: str
+    accent: str
+    accent_hover: str
+    accent_soft: str
+    on_accent: str
+    user_bubble: str
+    danger: str
+    danger_soft: str
+    on_danger: str
+    warning: str
+    warning_soft: str
+    selection: str
+    selection_text: str
+    reused: str
+    evaluated: str
+    reply: str
+    room: str
+    image: str
+    checkpoint: str
+    code_background: str
+    code_text: str
+    syntax_keyword: str
+    syntax_string: str
+    syntax_number: str
+    syntax_comment: str
+    syntax_name: str
+    syntax_type: str
+
+
+class Theme(QObject):
+    """Which theme is in force; `changed` is sent after the new one is in place."""
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choice: Choice = "system"
+        self.scheme: Scheme = "light"
+        self._follows_system = False
+
+    def follow_system(self) -> None:
+        """From now on the system's switch between light and dark is followed live."""
+        if not self._follows_system:
+            QGuiApplication.styleHints().colorSchemeChanged.connect(self.refresh)
+            self._follows_system = True
+
+    def refresh(self) -> None:
+        """Put the theme in force that the user's choice and the system now ask for."""
+        app = QApplication.instance()
+        scheme = self.choice if self.choice != "system" else _system_scheme()
+        # A style sheet set twice restyles every widget twice.
+        if isinstance(app, QApplication) and (scheme != self.scheme or not app.styleSheet()):
+            self.scheme = scheme
+            app.setPalette(_palette(read_colours(scheme)))
+            app.setStyleSheet(_style_sheet(read_colours(scheme)))
+            self.changed.emit()
+
+
+@cache
+def signals() -> Theme:
+    """The one theme; connect to `signals().changed` to draw anew."""
+    return Theme()
+
+
+def apply(app: QApplication) -> None:
+    """Dress the application: Fusion, palette, style sheet, font size; follows the system live."""
+    app.setStyle(QStyleFactory.create("Fusion"))
+    font = app.font()
+    if 0 < font.pointSizeF() < SMALLEST_FONT:
+        font.setPointSizeF(SMALLEST_FONT)
+        app.setFont(font)
+    signals().follow_system()
+    signals().refresh()
+
+
+def force(app: QApplication, choice: Choice) -> None:
+    """Use the light or the dark theme whatever the system says, or follow it again."""
+    hints = app.styleHints()
+    signals().choice = choice
+    if choice == "system":
+        hints.unsetColorScheme()
+    else:
+        # The window's frame, which the system draws, goes along where the system can do that.
+        dark = choice == "dark"
+        hints.setColorScheme(Qt.ColorScheme.Dark if dark else Qt.ColorScheme.Light)
+    signals().refresh()
+
+
+def colours() -> Colours:
+    """The colours in force."""
+    return read_colours(signals().scheme)
+
+
+def icon(name: str, colour: str = "text") -> QIcon:
+    """The icon resources/icons/NAME.svg in the theme's colour of that name; ask again on change."""
+    return _icon(name, colour, signals().scheme)
+
+
+def restyle(widget: QWidget) -> None:
+    """Look up the style sheet again, for a widget whose properties have changed."""
+    widget.style().unpolish(widget)
+    widget.style().polish(widget)
+
+
+@cache
+def read_colours(scheme: Scheme) -> Colours:
+    """The token table of one theme; a missing or misspelt name is an error at start."""
+    text = (RESOURCES / "themes" / f"{scheme}.toml").read_text(encoding="utf-8")
+    return Colours(**tomllib.loads(text))
+
+
+def _system_scheme() -> Scheme:
+    dark = QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark
+    return "dark" if dark else "light"
+
+
+def _style_sheet(table: Colours) -> str:
+    source = (RESOURCES / "themes" / "style.qss").read_text(encoding="utf-8")
+    without_comments = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
+    values = {field.name: getattr(table, field.name) for field in fields(table)}
+    return re.sub(r"@(\w+)", lambda found: str(values[found[1]]), without_comments)
+
+
+def _palette(table: Colours) -> QPalette:
+    role = QPalette.ColorRole
+    palette = QPalette(QColor(table.raised), QColor(table.window))
+    for colour_role, value in {
+        role.Window: table.window,
+        role.WindowText: table.text,
+        role.Base: table.surface,
+        role.AlternateBase: table.side,
+        role.Text: table.text,
+        role.Button: table.raised,
+        role.ButtonText: table.text,
+        role.BrightText: table.on_accent,
+        role.ToolTipBase: table.raised,
+        role.ToolTipText: table.text,
+        role.PlaceholderText: table.muted,
+        role.Highlight: table.selection,
+        role.HighlightedText: table.selection_text,
+        role.Accent: table.accent,
+        role.Link: table.link,
+        role.LinkVisited: table.link,
+    }.items():
+        palette.setColor(colour_role, QColor(value))
+    for colour_role in (role.WindowText, role.Text, role.ButtonText, role.HighlightedText):
+        palette.setColor(QPalette.ColorGroup.Disabled, colour_role, QColor(table.disabled))
+    return palette
+
+
+@cache
+def _icon(name: str, colour: str, scheme: Scheme) -> QIcon:
+    drawing = (RESOURCES / "icons" / f"{name}.svg").read_text(encoding="utf-8")
+    table = read_colours(scheme)
+    result = QIcon()
+    for mode, tint in (
+        (QIcon.Mode.Normal, getattr(table, colour)),
+        (QIcon.Mode.Disabled, table.disabled),
+    ):
+        tinted = QByteArray(drawing.replace("currentColor", tint).encode())
+        for size in ICON_SIZES:
+            result.addPixmap(_drawn(QSvgRenderer(tinted), size), mode)
+    return result
+
+
+def _drawn(renderer: QSvgRenderer, size: int) -> QPixmap:
+    pixmap = QPixmap(size, size)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    renderer.render(painter)
+    painter.end()
+    return pixmap

@@ -1,0 +1,40 @@
+"""A square button that shows one of the app's icons and is named in words.
+
+Knows how to follow the theme and what a screen reader is told. Leaves what it does to its owner.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtWidgets import QToolButton, QWidget
+
+from desktop import theme
+
+
+class IconButton(QToolButton):
+    """A tool button with an icon of the theme; `words` are its tooltip and its accessible name."""
+
+    def __init__(self, icon: str, words: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._icon = icon
+        self.setAutoRaise(True)
+        self.setIconSize(QSize(16, 16))
+        # Tab reaches it, and a click leaves the focus where the user was typing.
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.set_words(words)
+        self._draw()
+        theme.signals().changed.connect(self._draw)
+
+    def set_icon(self, icon: str) -> None:
+        """Show another icon."""
+        if icon != self._icon:
+            self._icon = icon
+            self._draw()
+
+    def set_words(self, words: str) -> None:
+        """Say what the button does."""
+        self.setToolTip(words)
+        self.setAccessibleName(words)
+
+    def _draw(self) -> None:
+        self.setIcon(theme.icon(self._icon))
