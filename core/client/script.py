@@ -6,7 +6,6 @@ a reply may have alternatives of which one is selected.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
@@ -173,15 +172,11 @@ class Chat:
 def read_script(path: Path) -> Script:
     """Parse and check a script. Raises InvalidRequestError with the place and the reason."""
     try:
-        script = Script.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        script = Script.model_validate_json(path.read_bytes())
     except OSError as error:
         raise InvalidRequestError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidRequestError(f"{path}: not UTF-8 at byte {error.start}") from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidRequestError(f"{path}: not JSON: {error}") from error
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise InvalidRequestError(f"{path}: {place}: {first['msg']}") from error
     _rehearse(script, path)

@@ -1,0 +1,66 @@
+"""Frames: every message comes back as it was, and nonsense is refused by name."""
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.api.chat import AssistantMessage, Conversation, ReplyIds, TextPart, UserMessage
+from core.api.commands import COMMANDS, Cancel, Generate
+from core.api.errors import ProtocolError
+from core.api.events import EVENTS, Generated
+from core.client.codec import HEADER, MAX_FRAME_BYTES, body_length, decode, encode, read_frame
+
+# What can stand in JSON at all: a lone surrogate can't.
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(TEXT, st.lists(st.integers(0, 2**32 - 1)))
+def test_a_command_survives_the_pipe(text: str, ids: list[int]) -> None:
+    reply = AssistantMessage(text=text, ids=ReplyIds.pack(ids, "tokenizer", True))
+    conversation = Conversation(messages=(UserMessage(content=(TextPart(text=text),)), reply))
+    sent = Generate(request=7, conversation=conversation)
+    received = decode(COMMANDS, read_frame(io.BytesIO(encode(sent))) or b"")
+    assert received == sent
+    assert isinstance(received, Generate)
+    answer = received.conversation.messages[1]
+    assert isinstance(answer, AssistantMessage) and answer.ids is not None
+    assert answer.ids.unpack() == ids
+
+
+def test_frames_follow_each_other_and_a_cut_one_is_the_end() -> None:
+    whole = encode(Cancel(request=1, target=2)) + encode(Cancel(request=3, target=4))
+    stream = io.BytesIO(whole[:-1])
+    first = read_frame(stream)
+    assert first is not None and decode(COMMANDS, first) == Cancel(request=1, target=2)
+    assert read_frame(stream) is None
+
+
+@pytest.mark.parametrize("length", [0, MAX_FRAME_BYTES + 1, 2**32 - 1])
+def test_a_lying_length_is_refused(length: int) -> None:
+    with pytest.raises(ProtocolError, match="announces"):
+        body_length(HEADER.pack(length))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"\xff\xfe",
+        b'{"type":"nothing","request":1}',
+        b'{"type":"cancel","request":-1,"target":1}',
+        b'{"type":"cancel","request":1}',
+        b'{"type":"cancel","request":1,"target":1,"more":1}',
+    ],
+)
+def test_nonsense_is_refused_by_name(body: bytes) -> None:
+    with pytest.raises(ProtocolError, match="can't be read"):
+        decode(COMMANDS, body)
+
+
+def test_an_event_survives_the_pipe() -> None:
+    event = Generated(request=3, answer="a\u2028b", reasoning="", ids=(1, 2))
+    assert decode(EVENTS, read_frame(io.BytesIO(encode(event))) or b"") == event
