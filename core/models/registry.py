@@ -14,7 +14,7 @@ import torch
 
 from core.api.errors import UnknownArchitectureError, UnsupportedDeviceError
 from core.models import qwen3_5
-from core.models.qwen3_5 import Qwen3_5Model
+from core.models.model import Model
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes, check_memory
 from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
@@ -27,10 +27,10 @@ class Family:
 
     parse: Callable[[Mapping[str, Any]], Any]
     published_names: Callable[[Any, Collection[str]], Callable[[str], str]]
-    build: Callable[[Any, Weights, torch.device], Qwen3_5Model]
+    build: Callable[[Any, Weights, torch.device], Model]
 
 
-_QWEN3_5 = Family(qwen3_5.parse_config, qwen3_5.published_names, Qwen3_5Model)
+_QWEN3_5 = Family(qwen3_5.parse_config, qwen3_5.published_names, qwen3_5.Qwen3_5Model)
 # By `model_type` of config.json.
 FAMILIES = {"qwen3_5": _QWEN3_5, "qwen3_5_text": _QWEN3_5}
 PRECISIONS = (torch.float32, torch.bfloat16)
@@ -40,7 +40,7 @@ PRECISIONS = (torch.float32, torch.bfloat16)
 class LoadedModel:
     """A model ready to run, and the SHA-256 (hex) of the weights files it was read from."""
 
-    model: Qwen3_5Model
+    model: Model
     weights_digest: str
 
 
@@ -83,7 +83,7 @@ class _Recipe:
         self.plan: WeightPlan = {self.published(name): spec for name, spec in asked.items()}
         check_plan(self.plan, folder.files)
 
-    def build(self, weights: Weights, device: torch.device) -> Qwen3_5Model:
+    def build(self, weights: Weights, device: torch.device) -> Model:
         return self._family.build(self._config, weights, device)
 
 

@@ -8,7 +8,6 @@ files are core.text's, the meaning of the config is the families'.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ class ModelFolder:
     """What loading needs to know; every weights file's header has been checked."""
 
     path: Path
-    config: Mapping[str, Any]
+    config: dict[str, Any]
     files: tuple[SafetensorsFile, ...]
 
     @staticmethod

@@ -7,7 +7,9 @@ allow, and the random weights are spread so that logits differ by about 1 from t
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +19,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
+from torch import Tensor
 from transformers import (
     PreTrainedModel,
     Qwen3_5Config,
@@ -24,6 +27,9 @@ from transformers import (
     Qwen3_5ForConditionalGeneration,
     Qwen3_5TextConfig,
 )
+from transformers.utils import logging
+
+logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 SPECIAL = (
     "<|endoftext|>",
@@ -82,7 +88,7 @@ class Tiny:
     vision_hidden: int = 32
     vision_positions: int = 36
     max_positions: int = 4096
-    dtype: torch.dtype = torch.float32
+    dtype: torch.dtype = torch.float32  # as stored; float32 or bfloat16
     max_shard_size: str = "1GB"
     template: str = PLAIN_TEMPLATE
     template_inside_tokenizer_config: bool = False
@@ -168,13 +174,16 @@ def make_model(tiny: Tiny) -> PreTrainedModel:
         )
         model = Qwen3_5ForConditionalGeneration(config)
     _randomise(model, tiny.seed)
-    return model.eval()
+    model.train(False)
+    return model
 
 
-def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:  # noqa: B008
-    """Write a whole model folder at `path`; returns the oracle it was saved from, float32."""
+def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:
+    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     model = make_model(tiny)
-    stored = model if tiny.dtype == torch.float32 else make_model(tiny).to(tiny.dtype)
+    stored = model if tiny.dtype == torch.float32 else copy.deepcopy(model).bfloat16()
+    if stored is not model:
+        model.load_state_dict(stored.state_dict())  # the same rounded numbers, in float32
     stored.save_pretrained(path, max_shard_size=tiny.max_shard_size)
     if not (tiny.vision or tiny.text_only):
         _drop_vision(path)
@@ -195,7 +204,7 @@ def _randomise(model: PreTrainedModel, seed: int) -> None:
             parameter.copy_(_spread(name, noise))
 
 
-def _spread(name: str, noise: torch.Tensor) -> torch.Tensor:
+def _spread(name: str, noise: Tensor) -> Tensor:
     if name.endswith("A_log"):
         return noise.clamp(-2, 2)
     if name.endswith("linear_attn.norm.weight") or (
@@ -205,8 +214,8 @@ def _spread(name: str, noise: torch.Tensor) -> torch.Tensor:
     if noise.ndim == 1:
         return 0.1 * noise
     if name.endswith("embed_tokens.weight"):
-        return noise * noise.shape[1] ** -0.5
-    return noise * noise[0].numel() ** -0.5
+        return noise / math.sqrt(noise.shape[1])
+    return noise / math.sqrt(noise[0].numel())
 
 
 def _settings(tiny: Tiny) -> dict[str, dict[str, Any]]:

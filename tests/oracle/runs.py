@@ -1,0 +1,164 @@
+"""Running one prompt through the oracle and through Waymark, and comparing what comes out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from core.api.prompt import Image, Prompt, Segment, TextRun
+from core.models.model import Model
+from core.models.registry import load_model
+from core.weights.folder import ModelFolder
+from tests.models.memory import ConcatenatingMemory
+from tests.oracle.checkpoints import Tiny, token_id, write_folder
+
+# Of the standard deviation of the oracle's logits; below this margin its choice may go either way.
+TOLERANCE = 2e-3
+MARGIN = 1e-2
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Random patches of a grid of rows x columns patches; both even."""
+
+    rows: int
+    columns: int
+    seed: int = 0
+
+    @property
+    def pixels(self) -> Tensor:
+        generator = torch.Generator().manual_seed(self.seed)
+        return torch.rand(self.rows * self.columns, 1536, generator=generator) * 2 - 1
+
+    @property
+    def segment(self) -> Image:
+        rows, columns = self.rows // 2, self.columns // 2
+        key = f"picture {self.seed:>8}".encode()
+        return Image(key, rows, columns, max(rows, columns))
+
+
+Pieces = Sequence[tuple[int, ...] | Picture]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The oracle and our model with the same weights."""
+
+    oracle: PreTrainedModel
+    model: Model
+
+
+def load(path: Path, dtype: torch.dtype = torch.float32) -> Model:
+    """Our model from a folder."""
+    folder = ModelFolder.open(path)
+    return load_model(folder, CPU, dtype, lambda done, total: None, lambda: None).model
+
+
+def make_pair(path: Path, tiny: Tiny) -> Pair:
+    oracle = write_folder(path, tiny)
+    return Pair(oracle, load(path))
+
+
+def text(count: int, seed: int = 0) -> tuple[int, ...]:
+    """Random ids of ordinary tokens."""
+    generator = torch.Generator().manual_seed(1000 + seed)
+    return tuple(torch.randint(0, 300, (count,), generator=generator).tolist())
+
+
+def prompt_of(pieces: Pieces, grid: int = 4096) -> Prompt:
+    segments: list[Segment] = [
+        piece.segment if isinstance(piece, Picture) else TextRun(piece) for piece in pieces
+    ]
+    return Prompt(tuple(segments), frozenset(), grid)
+
+
+def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
+    """What the oracle's forward takes: ids, which of them are image, pixels and grids."""
+    ids = torch.tensor([prompt_of(pieces).ids(token_id("<|image_pad|>"))])
+    pictures = [piece for piece in pieces if isinstance(piece, Picture)]
+    if not pictures:
+        return {"input_ids": ids}
+    return {
+        "input_ids": ids,
+        "mm_token_type_ids": (ids == token_id("<|image_pad|>")).int(),
+        "pixel_values": torch.cat([picture.pixels for picture in pictures]),
+        "image_grid_thw": torch.tensor([[1, each.rows, each.columns] for each in pictures]),
+    }
+
+
+def oracle_logits(pair: Pair, pieces: Pieces) -> Tensor:
+    """[tokens, vocabulary] of one forward over the whole prompt."""
+    with torch.inference_mode():
+        logits: Tensor = pair.oracle(**oracle_inputs(pieces), use_cache=False).logits[0]
+    return logits
+
+
+def inputs(model: Model, pieces: Pieces) -> tuple[Tensor, Tensor]:
+    """Embeddings [tokens, hidden] and positions [3, tokens] of a whole prompt."""
+    rows = [
+        model.encode_image(piece.pixels, piece.rows, piece.columns, lambda: None)
+        if isinstance(piece, Picture)
+        else model.embed(torch.tensor(piece))
+        for piece in pieces
+    ]
+    return torch.cat(rows), positions(pieces)
+
+
+def positions(pieces: Pieces) -> Tensor:
+    parts = [torch.tensor(run.position_ids()) for run in prompt_of(pieces).runs]
+    return torch.cat(parts, dim=1)
+
+
+def our_logits(model: Model, pieces: Pieces, cuts: Sequence[int] = ()) -> Tensor:
+    """[tokens, vocabulary], prefilled from cut to cut."""
+    return logits_between(model, inputs(model, pieces), cuts)
+
+
+def logits_between(model: Model, given: tuple[Tensor, Tensor], cuts: Sequence[int]) -> Tensor:
+    """As `our_logits`, from embeddings and positions."""
+    embeddings, places = given
+    memory = ConcatenatingMemory(model.layer_specs)
+    edges = [0, *cuts, embeddings.shape[0]]
+    hidden = [
+        model.forward(embeddings[start:end], places[:, start:end], memory)
+        for start, end in itertools.pairwise(edges)
+    ]
+    return model.logits(torch.cat(hidden))
+
+
+def deviation(found: Tensor, expected: Tensor) -> float:
+    """The largest difference, in standard deviations of what was expected."""
+    return float((found - expected).abs().max() / expected.std())
+
+
+def assert_same(found: Tensor, expected: Tensor) -> None:
+    """Logits within the tolerance, and the same greedy token wherever the oracle is sure."""
+    assert deviation(found, expected) <= TOLERANCE
+    best = expected.topk(2, dim=-1).values
+    sure = best[:, 0] - best[:, 1] >= MARGIN
+    assert torch.equal(found.argmax(-1)[sure], expected.argmax(-1)[sure])
+
+
+def rms_ratio(found: Tensor, expected: Tensor) -> float:
+    """Root mean square of the difference over that of what was expected."""
+    return float((found - expected).square().mean().sqrt() / expected.square().mean().sqrt())
+
+
+def greedy(model: Model, pieces: Pieces, forced: Sequence[int]) -> Tensor:
+    """Logits before each of `forced`, decoded one by one after the prompt: [forced, vocabulary]."""
+    embeddings, places = inputs(model, pieces)
+    memory = ConcatenatingMemory(model.layer_specs)
+    last = model.forward(embeddings, places, memory)[-1:]
+    rows, position = [model.logits(last)], prompt_of(pieces).end.position.value
+    for token in forced[:-1]:
+        place = torch.full((3, 1), position)
+        rows.append(model.logits(model.forward(model.embed(torch.tensor([token])), place, memory)))
+        position += 1
+    return torch.cat(rows)
