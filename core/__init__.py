@@ -1,6 +1,6 @@
 """The engine of Waymark, without a window: the map.
 
-    api      the vocabulary everyone shares (torch-free): positions, prompts, chats, commands, events, errors
+    api      the vocabulary everyone shares (torch-free): positions, prompts, chats, events
     client   the torch-free way to reach the engine's process
     text     tokenizer, chat template, history as ids, reply channels, stop rules
     vision   decoding pictures and turning them into patches
@@ -12,5 +12,5 @@
     worker   the child process; replay: the headless runner
 
 Imports go downward only (pyproject.toml holds the contract). One chat turn passes through
-client -> worker -> engine.session -> text + vision -> cache.tree -> engine.prefill -> models -> engine.decode.
+client -> worker -> engine.session -> text + vision -> cache -> engine.prefill -> engine.decode.
 """

@@ -193,6 +193,7 @@ def _error(error: ErrorInfo) -> dict[str, str]:
 
 
 def parse_options(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line; argparse ends the process with exit code 2 when it doesn't fit."""
     parser = argparse.ArgumentParser(prog="python -m core.replay", description=__doc__)
     parser.add_argument("script", type=Path)
     parser.add_argument("--model", required=True, help="model folder")
@@ -218,6 +219,7 @@ def _replay(script: Script, options: argparse.Namespace, data: Path) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Run a replay from the command line and return its exit code."""
     options = parse_options(arguments)
     try:
         script = read_script(options.script)

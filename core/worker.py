@@ -1,7 +1,7 @@
 """The child process: commands in on standard input, engine steps, events out.
 
-A reader thread parses commands, sets cancel flags and ends the process when its input closes, so the
-worker never outlives the window. The main thread computes, one request at a time. Pictures are
+A reader thread parses commands, sets cancel flags and ends the process when its input closes, so
+the worker never outlives the window. The main thread computes, one request at a time. Pictures are
 described on a thread of their own, so that a thumbnail doesn't wait for a reply. Whatever libraries
 print goes to standard error: the descriptor of standard output carries frames only.
 """
@@ -9,6 +9,7 @@ print goes to standard error: the descriptor of standard output carries frames o
 from __future__ import annotations
 
 import faulthandler
+import functools
 import os
 import signal
 import sys
@@ -132,12 +133,13 @@ class Worker:
         threading.Thread(target=self._read, name="reader", daemon=True).start()
         while True:
             work, flag = self._inbox.take()
-            last = self._guarded(work.request, lambda: self._do(work, flag))
+            last = self._guarded(work.request, functools.partial(self._do, work, flag))
             self._inbox.done()
             self._outbox.emit(last)
 
     def _read(self) -> None:
-        """The reader thread: ends the process at the end of its input, or when it makes no sense."""
+        """The reader thread: ends the process at the end of its input, or when it makes no
+        sense."""
         code = 0
         try:
             while (body := read_frame(self._commands)) is not None:

@@ -29,7 +29,7 @@ class TextPart(_Frozen):
 
 
 class ImagePart(_Frozen):
-    """A picture file: `digest` is the SHA-256 of its bytes in hex, `path` where they can be read."""
+    """A picture file: `digest` is its SHA-256 in hex, `path` where it can be read."""
 
     type: Literal["image"] = "image"
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -40,11 +40,15 @@ ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 
 
 class SystemMessage(_Frozen):
+    """Instructions that stand before everything else."""
+
     role: Literal["system"] = "system"
     text: str
 
 
 class UserMessage(_Frozen):
+    """Text and pictures in the order they are shown to the model."""
+
     role: Literal["user"] = "user"
     content: tuple[ContentPart, ...]
 
@@ -78,6 +82,8 @@ class ReplyIds(_Frozen):
 
 
 class AssistantMessage(_Frozen):
+    """A reply: what a person reads, and the ids it was sampled as."""
+
     role: Literal["assistant"] = "assistant"
     text: str
     reasoning: str = ""

@@ -1,4 +1,4 @@
-"""What the engine tells the window. Every event but Hello answers the request whose id it carries."""
+"""What the engine tells the window. Every event but Hello answers a request by its id."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class RequestStats(_Frozen):
 class ModelInfo(_Frozen):
     """What the window needs to know of the loaded model. Sizes in bytes, detail in tokens.
 
-    `spliced_replies` is False where this model's template forces history to be tokenised again, with
-    `history_note` saying why.
+    `spliced_replies` is False where this model's template forces history to be tokenised again,
+    with `history_note` saying why.
     """
 
     name: str
@@ -141,6 +141,8 @@ class Loading(_Answer):
 
 
 class Loaded(_Answer):
+    """The model is in place."""
+
     type: Literal["loaded"] = "loaded"
     model: ModelInfo
 

@@ -1,4 +1,4 @@
-"""What a user may set for a model, a request and the context cache; None means 'the model's own'."""
+"""What a user may set for a model, a request and the cache; None means 'the model's own'."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class SamplingParams(Settings):
 class CacheSettings(Settings):
     """How many recurrent checkpoints are kept (all chats together) and how densely they lie.
 
-    `interval` is in tokens and is rounded up to a multiple of the grid. Count 0 turns checkpoints off.
+    `interval` is in tokens and is rounded up to a multiple of the grid. Count 0 turns checkpoints
+    off.
     """
 
     count: Annotated[int, Field(ge=0, le=256)] = 32

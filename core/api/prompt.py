@@ -1,10 +1,11 @@
 """A prompt as segments, and the only places where it may be split.
 
 `Prompt` is the one maker of cuts. Where they lie is a pure function of token ids and image spans:
-directly after each end-of-turn id, at both edges of every image, and `grid` tokens after the previous
-cut of any kind, again and again. Nothing looks ahead, so what follows a cut never moves it, and an
-image is one segment, so a cut inside an image cannot be written down. Which cuts get a checkpoint is
-decided in `core.cache.policy`; what a segment's tokens mean is decided in `core.text`.
+directly after each end-of-turn id, at both edges of every image, and `grid` tokens after the
+previous cut of any kind, again and again. Nothing looks ahead, so what follows a cut never moves
+it, and an image is one segment, so a cut inside an image cannot be written down. Which cuts get a
+checkpoint is decided in `core.cache.policy`; what a segment's tokens mean is decided in
+`core.text`.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class TextRun:
 class Image:
     """One picture: `rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
 
-    `key` is a digest of the processed pixels, their grid and the processor's settings, so equal keys
-    mean equal model input.
+    `key` is a digest of the processed pixels, their grid and the processor's settings, so equal
+    keys mean equal model input.
     """
 
     key: bytes
@@ -191,7 +192,7 @@ def _split(segments: tuple[Segment, ...], end_ids: frozenset[int], grid: int) ->
 def _pieces(
     segment: Segment, before_image: bool, end_ids: frozenset[int], grid: int
 ) -> Iterator[tuple[Segment, CutKind | None]]:
-    """The runs of one segment with the reason each one ends; text is followed by an image or nothing."""
+    """The runs of one segment, each with the reason it ends; after text comes an image or none."""
     if isinstance(segment, Image):
         yield segment, CutKind.IMAGE_END
         return

@@ -1,1 +1,1 @@
-"""What layers remember between forwards, and how it is found again: slab, states, checkpoints, tree."""
+"""What layers remember between forwards, and how it is found again."""

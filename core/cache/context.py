@@ -1,7 +1,7 @@
 """The context cache of one loaded model: tree, slab, live path and embeddings behind one door.
 
-A request restores the deepest place it can go on from, adds run after run as they are prefilled, and
-ends in a stop. Nothing here runs the model.
+A request restores the deepest place it can go on from, adds run after run as they are prefilled,
+and ends in a stop. Nothing here runs the model.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class ContextCache:
         return frozenset(plan(prompt, settings.interval)) | {prompt.runs[-1]}
 
     def restore(self, prompt: Prompt) -> Restored:
-        """Bring back the deepest place of `prompt` that can be; what fails is dropped and passed."""
+        """Bring back the deepest place of `prompt`; one that fails is dropped and passed."""
         keys = self.tree.keys(prompt)
         failed = False
         while True:

@@ -1,8 +1,8 @@
 """The live path: which runs the slab holds, in order, and how KV moves as the path changes.
 
-Before a request overwrites rows, whatever the tree still needs of them is copied out; before it goes
-on from a node, the rows above that node are brought back. A restore that fails drops the node that
-failed and what can't be restored without it, never anything else.
+Before a request overwrites rows, whatever the tree still needs of them is copied out; before it
+goes on from a node, the rows above that node are brought back. A restore that fails drops the node
+that failed and what can't be restored without it, never anything else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The live slab: contiguous keys and values of the one sequence being worked on.
 
-Token-major, one pair of tensors per full-attention layer, growing in steps up to the context length.
-Which tokens its rows belong to is the business of `core.cache.live`.
+Token-major, one pair of tensors per full-attention layer, growing in steps up to the context
+length. Which tokens its rows belong to is the business of `core.cache.live`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_CAPACITY = 1_024
 
 @dataclass(frozen=True, slots=True)
 class KVRows:
-    """Keys and values [tokens, heads, head_dim] of a stretch of tokens, by layer, outside the slab."""
+    """Keys and values [tokens, heads, head_dim] of a stretch of tokens, outside the slab."""
 
     layers: Mapping[int, tuple[Tensor, Tensor]]
 
@@ -51,7 +51,8 @@ class KVSlab:
         if num_tokens <= self.capacity:
             return
         capacity = min(self._limit, max(num_tokens, 2 * self.capacity, FIRST_CAPACITY))
-        # All layers are built before any is replaced: a failed allocation leaves the slab as it was.
+        # All layers are built before any is replaced: a failed allocation leaves the slab as it
+        # was.
         grown = {layer: self._grown(layer, capacity) for layer in self._specs}
         self._layers, self.capacity = grown, capacity
 

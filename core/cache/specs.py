@@ -59,7 +59,7 @@ class LayerMemory(Protocol):
     """The memory of one forward over the tokens of one run (or one decode step)."""
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Append rows [n, num_kv_heads, head_dim]; returns views of all rows so far, new ones last."""
+        """Append rows [n, num_kv_heads, head_dim]; returns views of all rows, new ones last."""
         ...
 
     def state(self, layer: int) -> LayerState:

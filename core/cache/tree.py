@@ -3,8 +3,8 @@
 A node stands for one run and everything above it: its key is a digest chained from the engine's
 fingerprint over run after run, so equal keys mean equal tokens, images and numerics from the start.
 Runs are reused whole or not at all and are never split. A checkpoint can be dropped alone; a run
-stays exactly while a checkpoint at or below its end needs it. Keys of dropped runs are remembered, so
-that "read again" can be told from "read". Where a run's KV lies is kept here and changed by
+stays exactly while a checkpoint at or below its end needs it. Keys of dropped runs are remembered,
+so that "read again" can be told from "read". Where a run's KV lies is kept here and changed by
 `core.cache.live`; which checkpoint goes first is decided in `core.cache.policy`.
 """
 

@@ -1,6 +1,7 @@
 """Files kept by the SHA-256 of their bytes: a picture overwritten elsewhere is a new picture here.
 
-Knows nothing of what the bytes mean. A file appears whole or not at all, readable by its owner only.
+Knows nothing of what the bytes mean. A file appears whole or not at all, readable by its owner
+only.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class BlobStore:
         return self.put(source.read_bytes())
 
     def path(self, digest: str) -> Path:
-        """Where a digest's bytes are kept, stored or not. Raises ValueError for what is no digest."""
+        """Where a digest's bytes are kept, stored or not. Raises ValueError for what is no
+        digest."""
         if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
             raise ValueError(f"not a SHA-256 digest: {digest[:80]!r}")
         return self._folder / digest[:2] / digest

@@ -1,8 +1,8 @@
 """The engine as the window sees it: ask, listen, and outlive every death of the worker.
 
 `EngineClient` starts the worker, sends commands, routes events to their requests, and when the
-process dies it fails what was open with the reason, starts another with growing pauses and loads the
-last model again. It never imports torch and knows no pipes (`transport` does).
+process dies it fails what was open with the reason, starts another with growing pauses and loads
+the last model again. It never imports torch and knows no pipes (`transport` does).
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ DEATH_WINDOW_S = 60.0
 
 
 class EngineState(enum.Enum):
+    """Where the worker is in its life; READY says nothing of a model."""
+
     STARTING = "starting"
     READY = "ready"
     RESTARTING = "restarting"
@@ -69,7 +71,8 @@ class EngineClient:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def subscribe(self, callback: StateCallback) -> None:
-        """Call `callback(state, words)` at each change of state; words is '' when there are none."""
+        """Call `callback(state, words)` at each change of state; words is '' when there are
+        none."""
         self._subscribers.append(callback)
 
     @property
@@ -267,7 +270,8 @@ class EngineClient:
                 return True
 
     def _load_again(self) -> None:
-        """Bring the last model back after a restart; one that kills the worker is not tried twice."""
+        """Bring the last model back after a restart; one that kills the worker is not tried
+        twice."""
         settings, self._settings = self._settings, None
         if settings is not None:
             self._spawn_task(self._reloaded(self._start_load(settings), settings))

@@ -1,4 +1,5 @@
-"""What is waiting for an answer: one `Request` per command, and the table that routes events to them.
+"""What is waiting for an answer: one `Request` per command, and the table that routes events to
+them.
 
 Pure asyncio bookkeeping; it neither sends nor receives.
 """

@@ -1,7 +1,7 @@
 """A conversation script: what a replay does, step by step, and the chats it moves through.
 
-Knows the format and which step fits which chat; it runs nothing. A chat is a list of messages, where
-a reply may have alternatives of which one is selected.
+Knows the format and which step fits which chat; it runs nothing. A chat is a list of messages,
+where a reply may have alternatives of which one is selected.
 """
 
 from __future__ import annotations
@@ -29,10 +29,14 @@ class _Part(BaseModel):
 
 
 class ScriptText(_Part):
+    """Text of a user message."""
+
     text: str
 
 
 class ScriptImage(_Part):
+    """A picture of a user message; the path is relative to the script."""
+
     image: Annotated[str, Field(min_length=1)]
 
 
@@ -52,31 +56,43 @@ class _Answering(_Step):
 
 
 class System(_Step):
+    """Set a chat's system message, before anything else."""
+
     op: Literal["system"]
     content: str
 
 
 class Send(_Answering):
+    """Add a user message and answer it."""
+
     op: Literal["send"]
     content: Content
 
 
 class Regenerate(_Answering):
+    """Answer the last user message once more."""
+
     op: Literal["regenerate"]
 
 
 class Edit(_Answering):
+    """Replace a user message, drop what follows and answer again."""
+
     op: Literal["edit"]
     message: Annotated[int, Field(ge=0)]
     content: Content
 
 
 class Delete(_Step):
+    """Drop a message and all after it."""
+
     op: Literal["delete"]
     from_: Annotated[int, Field(ge=0, alias="from")]
 
 
 class Swipe(_Step):
+    """Select one of the alternative replies to the last user message."""
+
     op: Literal["swipe"]
     reply: Annotated[int, Field(ge=0)]
 

@@ -8,7 +8,8 @@ from core.api.errors import RequestCancelled
 
 
 class CancelFlag:
-    """Belongs to exactly one request and is never reset, so a late stop can't reach the next one."""
+    """Belongs to exactly one request and is never reset, so a late stop can't reach the next
+    one."""
 
     def __init__(self) -> None:
         self._event = threading.Event()

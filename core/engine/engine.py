@@ -1,4 +1,5 @@
-"""The engine: at most one loaded model, and one thing done at a time. It knows no pipes and no queue.
+"""The engine: at most one loaded model, and one thing done at a time. It knows no pipes and no
+queue.
 
 Every method either does what was asked or raises a WaymarkError and leaves the engine as it was.
 """

@@ -1,7 +1,7 @@
 """Pictures of a conversation: from file and digest to the segment of a prompt and to embeddings.
 
-A picture's key is remembered by the SHA-256 of its file, so a picture that is only reused is neither
-read nor decoded again; its pixels are made once more only when the tower has to run.
+A picture's key is remembered by the SHA-256 of its file, so a picture that is only reused is
+neither read nor decoded again; its pixels are made once more only when the tower has to run.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class ImageCatalog:
         self._fresh: dict[str, ProcessedImage] = {}
 
     def segments(self, parts: list[ImagePart]) -> list[Image]:
-        """The image segment of each picture. Raises ImageError or NoVisionError, naming the file."""
+        """The image segment of each picture. Raises ImageError or NoVisionError, naming the
+        file."""
         return [self._segment(part) for part in parts]
 
     def take(self, part: ImagePart) -> ProcessedImage:

@@ -120,16 +120,19 @@ def context_length(settings: ModelSettings, model: Model, available: int) -> int
 
 
 def available_bytes(device: torch.device) -> int:
+    """Memory that could be allocated now."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return int(psutil.virtual_memory().available)
 
 
 def kv_bytes_per_token(specs: tuple[LayerSpec, ...]) -> int:
+    """Bytes of keys and values one token adds over all layers."""
     return sum(spec.bytes_per_token for spec in specs if isinstance(spec, FullAttentionSpec))
 
 
 def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
+    """Bytes of the recurrent states at one place, whatever its depth."""
     return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 

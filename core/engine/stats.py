@@ -1,4 +1,5 @@
-"""The counters of one request and the reason for what was read again. Nothing here changes anything.
+"""The counters of one request and the reason for what was read again. Nothing here changes
+anything.
 
 prompt tokens = reused + evaluated, always: evaluated are the prompt's tokens that went through the
 model for this request before its first token was drawn.

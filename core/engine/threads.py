@@ -1,4 +1,5 @@
-"""How many threads compute, fixed once: the split of a sum over threads can change its last bits."""
+"""How many threads compute, fixed once: the split of a sum over threads can change its last
+bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A context cache without a model: rows and states are functions of the key, so any mix-up shows."""
+"""A context cache without a model: rows and states are functions of the key, so any mix-up
+shows."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class World:
         return cls(ContextCache(specs, CPU, 4096, b"\0" * 32), specs)
 
     def request(self, prompt: Prompt, settings: CacheSettings, stop_after: int = 10**9) -> Restored:
-        """Restore, check, then 'prefill' up to `stop_after` runs; the last state is kept on a stop."""
+        """Restore, check, then 'prefill' up to `stop_after` runs; the last state is kept on a
+        stop."""
         cache = self.cache
         cache.apply(settings)
         restored = cache.restore(prompt)
