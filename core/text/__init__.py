@@ -1,0 +1,1 @@
+"""From a conversation to token ids and back: template, tokenizer, history, channels, stop rules."""

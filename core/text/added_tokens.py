@@ -1,0 +1,117 @@
+"""A tokenizer's added tokens: `<|im_end|>`, `<think>` and kin, the ids that control.
+
+Finds them in a template's own text the way the tokenizer does: leftmost, then longest, with the
+whitespace that a token's `lstrip` and `rstrip` flags let it swallow. Text written by people never
+comes here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from core.api.errors import BrokenTokenizerError
+
+# The tokenizer's idea of whitespace; Python's `\s` also holds the four separators 1C to 1F.
+_SPACE_BEFORE = re.compile(r"[^\S\x1c-\x1f]+\Z")
+_SPACE_AFTER = re.compile(r"[^\S\x1c-\x1f]+")
+_WORD = re.compile(r"\w")
+
+
+@dataclass(frozen=True, slots=True)
+class AddedToken:
+    """One entry of tokenizer.json's `added_tokens`. Only `special` ones are hidden from readers."""
+
+    id: int
+    spelling: str
+    special: bool = False
+    swallows_before: bool = False
+    swallows_after: bool = False
+    single_word: bool = False
+
+
+@dataclass(frozen=True)
+class AddedTokens:
+    """All added tokens of a tokenizer, findable by id, by spelling and in text."""
+
+    tokens: tuple[AddedToken, ...]
+
+    @classmethod
+    def read(cls, entries: object) -> AddedTokens:
+        """From tokenizer.json's list. Raises BrokenTokenizerError."""
+        if not isinstance(entries, list):
+            raise BrokenTokenizerError("tokenizer.json should list its added tokens.")
+        try:
+            return cls(tuple(_read_entry(entry) for entry in entries if entry["content"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise BrokenTokenizerError("An added token in tokenizer.json is malformed.") from error
+
+    @cached_property
+    def by_spelling(self) -> dict[str, AddedToken]:
+        return {token.spelling: token for token in self.tokens}
+
+    @cached_property
+    def by_id(self) -> dict[int, AddedToken]:
+        return {token.id: token for token in self.tokens}
+
+    def id_of(self, spelling: str | None) -> int | None:
+        """The id of an added token, None where there is none of this spelling."""
+        token = None if spelling is None else self.by_spelling.get(spelling)
+        return None if token is None else token.id
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches any added token; longer spellings first, as the tokenizer prefers them.
+
+        A run of spaces or line ends that is listed as a token controls nothing: it stays text.
+        """
+        controls = [spelling for spelling in self.by_spelling if not spelling.isspace()]
+        spellings = sorted(controls, key=lambda spelling: (-len(spelling), spelling))
+        return re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
+
+    def split(self, text: str) -> Iterator[str | AddedToken]:
+        """The tokens found in `text` and the non-empty text between them, in order."""
+        start = 0
+        for match in self.pattern.finditer(text):
+            token = self.by_spelling[match.group()]
+            if token.single_word and _touches_word(text, match):
+                continue
+            if match.start() > start:
+                yield text[start : match.start()]
+            yield token
+            start = match.end()
+        if start < len(text):
+            yield text[start:]
+
+
+def _read_entry(entry: dict[str, Any]) -> AddedToken:
+    return AddedToken(
+        id=int(entry["id"]),
+        spelling=str(entry["content"]),
+        special=bool(entry.get("special")),
+        swallows_before=bool(entry.get("lstrip")),
+        swallows_after=bool(entry.get("rstrip")),
+        single_word=bool(entry.get("single_word")),
+    )
+
+
+def _touches_word(text: str, match: re.Match[str]) -> bool:
+    before, after = text[: match.start()][-1:], text[match.end() :][:1]
+    return bool(_WORD.match(before) or _WORD.match(after))
+
+
+def without_swallowed(
+    text: str, before: AddedToken | None, after: AddedToken | None
+) -> tuple[str, int]:
+    """`text` between two tokens without the whitespace they swallow, and how much went in front."""
+    dropped = 0
+    if before is not None and before.swallows_after:
+        match = _SPACE_AFTER.match(text)
+        dropped = match.end() if match else 0
+    text = text[dropped:]
+    if after is not None and after.swallows_before:
+        text = _SPACE_BEFORE.sub("", text)
+    return text, dropped

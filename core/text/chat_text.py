@@ -1,0 +1,179 @@
+"""The facade of `core.text`: a loaded model's tokenizer and chat template as one thing.
+
+From a conversation to a prompt (`render`) and from sampled ids to text (`reply_reader`). Pictures
+are given as `Image` segments; what they look like is `core.vision`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.api.chat import AssistantMessage, Conversation, SystemMessage, TextPart, UserMessage
+from core.api.errors import EmptyConversationError, InvalidRequestError, NoVisionError
+from core.api.params import SamplingParams
+from core.api.positions import TokenIndex
+from core.api.prompt import Image, Prompt
+from core.text.added_tokens import AddedToken, AddedTokens
+from core.text.assembly import assemble
+from core.text.detokenizer import TokenText
+from core.text.files import TextFiles, read_text_files
+from core.text.history import TextKit, Traits, plain_pieces, spliced_pieces
+from core.text.masking import num_images
+from core.text.plain_encoder import PlainEncoder, build_tokenizer
+from core.text.probes import splicing_obstacle
+from core.text.reply_parts import ThinkingTokens
+from core.text.reply_reader import Delta, ReplyReader
+from core.text.sampling_defaults import sampling_defaults
+from core.text.splicing import Piece, message_places
+from core.text.template import ChatTemplate
+from core.text.traits import probe_traits
+
+__all__ = ["ChatText", "Delta", "RenderedPrompt", "ReplyReader"]
+
+
+@dataclass(frozen=True)
+class RenderedPrompt:
+    """A prompt and what its parts are.
+
+    `message_starts` holds, for each message but the system's, the first token of its part (the
+    template's header included). `opens_reasoning`: the prompt ends inside an open thought.
+    """
+
+    prompt: Prompt
+    message_starts: tuple[TokenIndex, ...]
+    opens_reasoning: bool
+
+
+class ChatText:
+    """Everything a loaded model knows about text.
+
+    `end_of_turn_ids` close a message in a prompt, `stop_ids` end a sampled reply. `spliced` is
+    False where history has to be tokenised again, with a `note` that says why to a user.
+    """
+
+    def __init__(self, files: TextFiles) -> None:
+        """Build and probe. Raises BrokenTokenizerError, BrokenConfigError, TemplateError."""
+        self._kit = _build_kit(files)
+        self._traits = probe_traits(self._kit)
+        self.tokenizer_fingerprint = files.fingerprint
+        self.vocab_size = self._kit.vocab_size
+        self.image_token_id = self._kit.image_token_id
+        self.has_thinking_switch = self._traits.has_thinking_switch
+        self.takes_images = self._traits.takes_images
+        self.sampling_defaults: SamplingParams = sampling_defaults(files.generation_config)
+        self.end_of_turn_ids = _end_ids(files, self._kit, self._traits)
+        self.stop_ids = self.end_of_turn_ids
+        obstacle = splicing_obstacle(self._kit, self._traits)
+        self.spliced = not obstacle
+        self.note = "" if self.spliced else _note(obstacle)
+
+    @classmethod
+    def open(cls, folder: Path) -> ChatText:
+        """Read a model folder.
+
+        Raises MissingFileError besides what building raises.
+        """
+        return cls(read_text_files(folder))
+
+    def render(
+        self,
+        conversation: Conversation,
+        images: Sequence[Image],
+        thinking: bool | None,
+        grid: int,
+    ) -> RenderedPrompt:
+        """The prompt that asks for the next reply; `grid` is the spacing of cuts in tokens.
+
+        `images` are those of the conversation's ImageParts, in order. Raises
+        EmptyConversationError, InvalidRequestError, NoVisionError, TemplateError.
+        """
+        self._check(conversation, images)
+        pieces = self._pieces(conversation, thinking)
+        starts = message_places(pieces, conversation.messages, self.end_of_turn_ids)
+        if isinstance(conversation.messages[0], SystemMessage):
+            del starts[0]
+        segments, message_starts = assemble(pieces, starts, self._kit.encoder, images)
+        prompt = Prompt(segments, self.end_of_turn_ids, grid)
+        return RenderedPrompt(prompt, message_starts, self._opens_reasoning(pieces))
+
+    def reply_reader(self, rendered: RenderedPrompt, stop: tuple[str, ...]) -> ReplyReader:
+        """A reader for the reply to `rendered`, with the user's stop strings."""
+        opens = rendered.opens_reasoning
+        return ReplyReader(self._kit.tokens, self._kit.thinking, self.stop_ids, stop, opens)
+
+    def _pieces(self, conversation: Conversation, thinking: bool | None) -> list[Piece]:
+        """Spliced where this template allows it, and this conversation does not prove otherwise."""
+        pieces = None
+        if self.spliced:
+            pieces = spliced_pieces(self._kit, self._traits, conversation, thinking)
+        if pieces is None:
+            pieces = plain_pieces(self._kit, self._traits, conversation, thinking)
+        return pieces
+
+    def _check(self, conversation: Conversation, images: Sequence[Image]) -> None:
+        messages = conversation.messages
+        if not messages or isinstance(messages[-1], SystemMessage):
+            raise EmptyConversationError("Write a message first.")
+        if any(isinstance(message, SystemMessage) for message in messages[1:]):
+            raise InvalidRequestError("A system message can only come first.")
+        last = messages[-1]
+        if isinstance(last, AssistantMessage):
+            raise InvalidRequestError("The last message is already a reply.")
+        if isinstance(last, UserMessage) and not _says_something(last):
+            raise EmptyConversationError("The last message is empty.")
+        expected = sum(map(num_images, messages))
+        if expected != len(images):
+            raise InvalidRequestError(f"{len(images)} pictures came for {expected} places.")
+        if expected and not self.takes_images:
+            raise NoVisionError("This model's chat template has no place for pictures.")
+
+    def _opens_reasoning(self, pieces: Sequence[Piece]) -> bool:
+        """Whether the template's last words open a thought and leave it open."""
+        for piece in reversed(pieces):
+            if piece.message is not None:
+                return False
+            if isinstance(piece.content, AddedToken):
+                if piece.content.id in self.end_of_turn_ids | {self._kit.thinking.close}:
+                    return False
+                if piece.content.id == self._kit.thinking.open:
+                    return self._kit.thinking.known
+        return False
+
+
+def _says_something(message: UserMessage) -> bool:
+    parts = message.content
+    return any(not isinstance(part, TextPart) or part.text.strip() for part in parts)
+
+
+def _build_kit(files: TextFiles) -> TextKit:
+    added = AddedTokens.read(files.tokenizer.get("added_tokens") or [])
+    tokenizer = build_tokenizer(files.tokenizer)
+    image_token = files.image_token
+    image_id = added.id_of(image_token) if isinstance(image_token, str) else image_token
+    return TextKit(
+        template=ChatTemplate(files.template, files.special_tokens),
+        added=added,
+        tokenizer=tokenizer,
+        encoder=PlainEncoder(files.tokenizer, added),
+        tokens=TokenText(tokenizer, files.tokenizer, added),
+        thinking=ThinkingTokens.find(added),
+        image_token_id=image_id,
+        fingerprint=files.fingerprint,
+        vocab_size=files.vocab_size or tokenizer.get_vocab_size(with_added_tokens=True),
+    )
+
+
+def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:
+    """What the files call an end of sequence, and what the template writes after a reply."""
+    named = kit.added.id_of(files.special_tokens.get("eos_token"))
+    found = {token_id for token_id in (named, traits.closing_id) if token_id is not None}
+    return files.eos_ids | found
+
+
+def _note(obstacle: str) -> str:
+    return (
+        f"Replies of this model are read again on the next turn, because {obstacle}. "
+        "Everything before them is still reused."
+    )

@@ -1,0 +1,156 @@
+"""What a model folder says about text: JSON files, chat template, spellings.
+
+Knows file names and their older variants, and nothing of what a template or a tokenizer does.
+Format: the `tokenizer.json` / `tokenizer_config.json` / `generation_config.json` trio as published
+with model weights.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFileError
+
+JsonObject = dict[str, Any]
+
+# The names under which a template may ask for a special token's spelling.
+SPECIAL_TOKEN_NAMES = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+)
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """The contents of a model folder that concern text; `tokenizer` is tokenizer.json parsed."""
+
+    tokenizer: JsonObject
+    tokenizer_config: JsonObject
+    config: JsonObject
+    generation_config: JsonObject
+    template: str
+    fingerprint: str
+
+    @property
+    def special_tokens(self) -> dict[str, str]:
+        """Spelling by name (`eos_token` ...), as templates see them."""
+        named = {name: _spelling(self.tokenizer_config.get(name)) for name in SPECIAL_TOKEN_NAMES}
+        return {name: spelling for name, spelling in named.items() if spelling is not None}
+
+    @property
+    def vocab_size(self) -> int | None:
+        """Rows of the output head: config.json's number, the text part's where it is nested."""
+        for place in (self.config.get("text_config"), self.config):
+            if isinstance(place, dict) and isinstance(place.get("vocab_size"), int):
+                return cast(int, place["vocab_size"])
+        return None
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """Every id that generation_config.json or config.json names as an end of sequence."""
+        ids: set[int] = set()
+        for place in (self.generation_config, self.config, self.config.get("text_config")):
+            if isinstance(place, dict):
+                ids.update(_as_ids(place.get("eos_token_id")))
+        return frozenset(ids)
+
+    @property
+    def image_token(self) -> int | str | None:
+        """The placeholder that stands for one image token: its id, or its spelling."""
+        for name in ("image_token_id", "image_token_index"):
+            if isinstance(self.config.get(name), int):
+                return cast(int, self.config[name])
+        return _spelling(self.tokenizer_config.get("image_token"))
+
+
+def read_text_files(folder: Path) -> TextFiles:
+    """Read what `folder` holds.
+
+    Raises MissingFileError, BrokenTokenizerError (tokenizer.json) or BrokenConfigError (the rest).
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        raise MissingFileError(f"{folder.name} has no tokenizer.json.")
+    data = path.read_bytes()
+    tokenizer_config = _read_json(folder / "tokenizer_config.json")
+    template = _read_template(folder, tokenizer_config)
+    digest = hashlib.sha256(data)
+    digest.update(b"\0template\0" + template.encode("utf-8", "surrogatepass"))
+    return TextFiles(
+        tokenizer=_parse_tokenizer(data, folder),
+        tokenizer_config=tokenizer_config,
+        config=_read_json(folder / "config.json"),
+        generation_config=_read_json(folder / "generation_config.json"),
+        template=template,
+        fingerprint=digest.hexdigest(),
+    )
+
+
+def _parse_tokenizer(data: bytes, folder: Path) -> JsonObject:
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BrokenTokenizerError(f"{folder.name}/tokenizer.json is not valid JSON.") from error
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), dict):
+        raise BrokenTokenizerError(f"{folder.name}/tokenizer.json describes no tokenizer.")
+    return parsed
+
+
+def _read_json(path: Path) -> JsonObject:
+    """The object in `path`; an absent file says nothing, which is an empty object."""
+    if not path.is_file():
+        return {}
+    try:
+        parsed = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise BrokenConfigError(f"{path.parent.name}/{path.name} is not valid JSON.") from error
+    if not isinstance(parsed, dict):
+        raise BrokenConfigError(f"{path.parent.name}/{path.name} should hold a JSON object.")
+    return parsed
+
+
+def _read_template(folder: Path, tokenizer_config: JsonObject) -> str:
+    """The chat template, looked for where publishers have put it over the years, newest first."""
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        try:
+            return path.read_text("utf-8")
+        except UnicodeDecodeError as error:
+            raise BrokenConfigError(f"{folder.name}/{path.name} is not UTF-8 text.") from error
+    for place in (_read_json(folder / "chat_template.json"), tokenizer_config):
+        template = _named_template(place.get("chat_template"))
+        if template is not None:
+            return template
+    raise MissingFileError(f"{folder.name} has no chat template, so it can't hold a conversation.")
+
+
+def _named_template(value: object) -> str | None:
+    """A template given alone, or the default one of a list of named templates."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        return None
+    named = {item.get("name"): item.get("template") for item in value if isinstance(item, dict)}
+    chosen = named.get("default", next(iter(named.values()), None))
+    return chosen if isinstance(chosen, str) else None
+
+
+def _spelling(value: object) -> str | None:
+    """A special token is written as a string or as an object with its `content`."""
+    if isinstance(value, dict):
+        value = value.get("content")
+    return value if isinstance(value, str) else None
+
+
+def _as_ids(value: object) -> list[int]:
+    values = value if isinstance(value, list) else [value]
+    return [item for item in values if isinstance(item, int) and not isinstance(item, bool)]

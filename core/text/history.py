@@ -1,0 +1,160 @@
+"""A conversation as pieces of a prompt: with replies spliced in as ids, or, failing that, plainly.
+
+`TextKit` bundles what a loaded model's folder gives; `Traits` is what probing its template showed.
+Both ways keep everything typed from becoming a control token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tokenizers import Tokenizer
+
+from core.api.chat import (
+    AssistantMessage,
+    Conversation,
+    ImagePart,
+    Message,
+    SystemMessage,
+    UserMessage,
+)
+from core.text.added_tokens import AddedTokens
+from core.text.detokenizer import TokenText
+from core.text.masking import ContentStyle, Marks, Masks, TemplateMessage, mask, template_message
+from core.text.plain_encoder import PlainEncoder
+from core.text.reply_parts import SampledReply, ThinkingTokens, split_reply, stored_ids
+from core.text.splicing import Item, Piece, read_marks, splice_replies, to_pieces
+from core.text.template import ChatTemplate
+
+
+@dataclass(frozen=True)
+class TextKit:
+    """The parts of a loaded model that concern text. `vocab_size` bounds the ids of replies."""
+
+    template: ChatTemplate
+    added: AddedTokens
+    tokenizer: Tokenizer
+    encoder: PlainEncoder
+    tokens: TokenText
+    thinking: ThinkingTokens
+    image_token_id: int | None
+    fingerprint: str
+    vocab_size: int
+
+    def marks(self) -> Marks:
+        """Marks for this template: two characters that it can't write by itself."""
+        return Marks.absent_from((self.template.source, *self.added.by_spelling))
+
+    def sampled(self, message: AssistantMessage) -> SampledReply | None:
+        """The reply's ids where they are this tokenizer's own, told apart; else None."""
+        ids = stored_ids(message, self.fingerprint, self.vocab_size)
+        if ids is None or message.ids is None:
+            return None
+        starts = message.ids.starts_in_reasoning
+        return split_reply(ids, starts, self.thinking, self.tokens.is_space)
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What probing showed of a template.
+
+    `closing_id` is the added token written right after a reply; `reply_space` whitespace that only
+    history has before a reply.
+    """
+
+    style: ContentStyle
+    takes_images: bool = False
+    reply_space: str = ""
+    closing_id: int | None = None
+    has_thinking_switch: bool = False
+
+
+def masked_items(
+    kit: TextKit,
+    style: ContentStyle,
+    conversation: Conversation,
+    thinking: bool | None = None,
+    add_generation_prompt: bool = True,
+) -> list[Item] | None:
+    """Render with marks; None where one that is needed was lost. Raises TemplateError."""
+    masks = Masks(kit.marks())
+    messages = mask(conversation.messages, style, masks, kit.sampled)
+    rendered = kit.template.render(messages, thinking, conversation.created, add_generation_prompt)
+    return read_marks(rendered, masks)
+
+
+def spliced_pieces(
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+) -> list[Piece] | None:
+    """The prompt with replies as sampled; None where the template loses a text."""
+    items = masked_items(kit, traits.style, conversation, thinking)
+    if items is None:
+        return None
+    spliced = splice_replies(items, traits.reply_space, kit.tokens)
+    return to_pieces(spliced, kit.added, kit.image_token_id, conversation.messages)
+
+
+def plain_pieces(
+    kit: TextKit, traits: Traits, conversation: Conversation, thinking: bool | None
+) -> list[Piece]:
+    """The prompt with replies from their text. Raises TemplateError.
+
+    The texts go through the template as they are, except that each spelling of an added token is
+    replaced by a mark on the way, so it comes out as text.
+    """
+    marks = Marks.absent_from(
+        (kit.template.source, *kit.added.by_spelling, *_texts(conversation.messages))
+    )
+    guard = _Guard(kit.added, marks)
+    messages = plain_messages(conversation.messages, traits.style, guard.hide)
+    rendered = kit.template.render(messages, thinking, conversation.created)
+    return to_pieces(guard.read(rendered), kit.added, kit.image_token_id, conversation.messages)
+
+
+def plain_messages(
+    messages: Sequence[Message], style: ContentStyle, hide: Callable[[str], str]
+) -> list[TemplateMessage]:
+    """Messages for a template with their texts put through `hide`, replies from their text."""
+    return [
+        template_message(index, message, style, lambda index, text, kind: hide(text))
+        for index, message in enumerate(messages)
+    ]
+
+
+class _Guard:
+    """Hides spellings of added tokens behind marks, and turns the marks into text again."""
+
+    def __init__(self, added: AddedTokens, marks: Marks) -> None:
+        self.marks = marks
+        self._pattern = added.pattern
+        self._hidden: list[str] = []
+
+    def hide(self, text: str) -> str:
+        return self._pattern.sub(self._hide_one, text)
+
+    def _hide_one(self, match: re.Match[str]) -> str:
+        self._hidden.append(match.group())
+        return self.marks.write(len(self._hidden) - 1)
+
+    def read(self, rendered: str) -> list[Item]:
+        """The template's text and the hidden spellings, in order; torn marks vanish."""
+        pieces = re.split(f"{self.marks.left}([0-9]+){self.marks.right}", rendered)
+        torn = re.compile(f"[{self.marks.left}{self.marks.right}]")
+        return [
+            Piece(self._hidden[int(piece)]) if index % 2 else torn.sub("", piece)
+            for index, piece in enumerate(pieces)
+        ]
+
+
+def _texts(messages: Sequence[Message]) -> list[str]:
+    texts: list[str] = []
+    for message in messages:
+        if isinstance(message, UserMessage):
+            texts.extend(part.text for part in message.content if not isinstance(part, ImagePart))
+        elif isinstance(message, SystemMessage):
+            texts.append(message.text)
+        else:
+            texts.extend((message.text, message.reasoning))
+    return texts

@@ -1,0 +1,160 @@
+"""A conversation as a template sees it: every text replaced by a mark of private-use characters.
+
+Templates are arbitrary code; what they do with a mark (keep, drop, repeat) shows what they do with
+a text, and the text itself never passes through them. Only the whitespace around a text is handed
+over as it is, so that a template trims exactly what it would trim. `splicing.py` reads the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, TextPart
+from core.text.reply_parts import SampledReply
+
+SlotKind = Literal["text", "thought", "answer"]
+TemplateMessage = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What one mark stands for: a text of message `message` (its place in the conversation).
+
+    `reply` is set where sampled ids go there instead of `text`.
+    """
+
+    message: int
+    kind: SlotKind
+    text: str
+    reply: SampledReply | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Two characters that occur nowhere else; a mark is a number between them."""
+
+    left: str
+    right: str
+
+    @classmethod
+    def absent_from(cls, texts: Iterable[str]) -> Marks:
+        """The first pair of private-use characters that none of `texts` contains."""
+        used = {character for text in texts for character in _PRIVATE.findall(text)}
+        free = (chr(code) for code in _private_codes() if chr(code) not in used)
+        return cls(next(free), next(free))
+
+    def write(self, number: int) -> str:
+        return f"{self.left}{number}{self.right}"
+
+    def split(self, text: str) -> list[str | int] | None:
+        """Text and mark numbers in turn; None where a mark was cut apart."""
+        pieces = re.split(f"{self.left}([0-9]+){self.right}", text)
+        if any(self.left in piece or self.right in piece for piece in pieces[::2]):
+            return None
+        return [int(piece) if index % 2 else piece for index, piece in enumerate(pieces)]
+
+
+_PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U000ffffd]")
+
+
+def _private_codes() -> Iterable[int]:
+    yield from range(0xE000, 0xF900)
+    yield from range(0xF0000, 0xFFFFE)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentStyle:
+    """How a template wants contents: lists for all messages, or (for several parts) at all."""
+
+    always_lists: bool = False
+    takes_lists: bool = True
+
+
+TextWriter = Callable[[int, str, SlotKind], str]
+SampledOf = Callable[[AssistantMessage], SampledReply | None]
+
+
+@dataclass
+class Masks:
+    """The slots of a conversation in the order in which they were masked."""
+
+    marks: Marks
+    slots: list[Slot] = field(default_factory=list)
+
+    def text(self, message: int, text: str, kind: SlotKind) -> str:
+        """`text` with a mark in place of its core; blank text has nothing to hide and stays."""
+        core = text.strip()
+        if not core:
+            return text
+        start = text.index(core)
+        return text[:start] + self.mark(Slot(message, kind, core)) + text[start + len(core) :]
+
+    def reply(self, message: int, reply: SampledReply) -> tuple[str, str]:
+        """Marks for thought and answer, even for an empty thought; an empty answer is empty."""
+        thought = self.mark(Slot(message, "thought", "", reply)) if reply.thinks else ""
+        answer = self.mark(Slot(message, "answer", "", reply)) if reply.answer else ""
+        return thought, answer
+
+    def mark(self, slot: Slot) -> str:
+        self.slots.append(slot)
+        return self.marks.write(len(self.slots) - 1)
+
+
+def mask(
+    messages: Sequence[Message], style: ContentStyle, masks: Masks, sampled: SampledOf
+) -> list[TemplateMessage]:
+    """Messages for a template, their texts masked. `sampled` gives the ids usable for a reply."""
+    masked = []
+    for index, message in enumerate(messages):
+        reply = sampled(message) if isinstance(message, AssistantMessage) else None
+        if reply is None:
+            masked.append(template_message(index, message, style, masks.text))
+        else:
+            masked.append(_assistant(*masks.reply(index, reply), style))
+    return masked
+
+
+def template_message(
+    index: int, message: Message, style: ContentStyle, write: TextWriter
+) -> TemplateMessage:
+    """One message as templates know it, each text put through `write`."""
+    if isinstance(message, AssistantMessage):
+        thought = write(index, message.reasoning, "thought")
+        return _assistant(thought, write(index, message.text, "answer"), style)
+    if isinstance(message, SystemMessage):
+        text = write(index, message.text, "text")
+        return {"role": "system", "content": _content([{"type": "text", "text": text}], style)}
+    parts = [
+        {"type": "text", "text": write(index, part.text, "text")}
+        if isinstance(part, TextPart)
+        else {"type": "image"}
+        for part in message.content
+    ]
+    return {"role": "user", "content": _content(parts, style)}
+
+
+def _assistant(thought: str, answer: str, style: ContentStyle) -> TemplateMessage:
+    """A reply; its thought goes under both names that templates use."""
+    content = _content([{"type": "text", "text": answer}], style)
+    message: TemplateMessage = {"role": "assistant", "content": content}
+    if thought:
+        message |= {"reasoning_content": thought, "thinking": thought}
+    return message
+
+
+def _content(parts: list[dict[str, str]], style: ContentStyle) -> str | list[dict[str, str]]:
+    """A lone text is a string; pictures and several parts are a list, if the template knows any."""
+    texts_only = all("text" in part for part in parts)
+    lone = len(parts) <= 1 and not style.always_lists
+    if texts_only and (lone or not style.takes_lists):
+        return "".join(part["text"] for part in parts)
+    return parts
+
+
+def num_images(message: Message) -> int:
+    """How many pictures a message holds."""
+    parts = getattr(message, "content", ())
+    return sum(isinstance(part, ImagePart) for part in parts)

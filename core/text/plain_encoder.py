@@ -1,0 +1,122 @@
+"""Text to ids with a copy of the tokenizer that has forgotten its added tokens.
+
+Nothing a person types can become a control token here, whatever it spells (I5): the copy does not
+know them, and where the vocabulary itself holds their spelling, that entry is taken out as well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tokenizers import Encoding, Tokenizer
+
+from core.api.errors import BrokenTokenizerError
+from core.text.added_tokens import AddedTokens
+from core.text.files import JsonObject
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Far below any score that a trained unigram model holds: such a piece is never chosen.
+_NEVER = -1e9
+
+
+class PlainEncoder:
+    """Encodes text between two control tokens. Pure: equal texts give equal ids."""
+
+    def __init__(self, tokenizer: JsonObject, added: AddedTokens) -> None:
+        """Build from parsed tokenizer.json. Raises BrokenTokenizerError."""
+        forgetful = _forgetful_copy(tokenizer, added)
+        self._at_start = _build(forgetful)
+        # Where only the very first text gets a word space, a piece in the middle gets none.
+        self._later = self._at_start
+        if _holds_first_scheme(forgetful):
+            self._later = _build(_without_first_scheme(forgetful))
+
+    def encode(self, text: str, at_start: bool) -> Encoding:
+        """Encode one piece; `at_start` says that nothing stands before it in the prompt."""
+        tokenizer = self._at_start if at_start else self._later
+        return tokenizer.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
+
+    def ids(self, text: str, at_start: bool = False) -> list[int]:
+        """The ids of one piece of text."""
+        return self.encode(text, at_start).ids if text else []
+
+
+def build_tokenizer(description: JsonObject) -> Tokenizer:
+    """The tokenizer as published, without truncation, padding and post-processor."""
+    return _build({**description, "truncation": None, "padding": None, "post_processor": None})
+
+
+def _build(description: JsonObject) -> Tokenizer:
+    try:
+        return Tokenizer.from_str(json.dumps(description))
+    except Exception as error:  # the library raises plain Exception
+        raise BrokenTokenizerError(f"The tokenizer can't be built: {error}") from error
+
+
+def _forgetful_copy(tokenizer: JsonObject, added: AddedTokens) -> JsonObject:
+    """tokenizer.json without added tokens, and without vocabulary entries that spell one."""
+    return {
+        **tokenizer,
+        "added_tokens": [],
+        "truncation": None,
+        "padding": None,
+        "post_processor": None,
+        "model": _without_spellings(tokenizer["model"], frozenset(added.by_spelling)),
+    }
+
+
+def _without_spellings(model: JsonObject, spellings: frozenset[str]) -> JsonObject:
+    """Take control tokens out of the vocabulary, as far as the model can do without them.
+
+    Kept are the unknown token, which must exist, and what merges build or use: a run of spaces that
+    a publisher also lists as added token is ordinary text.
+    """
+    unwanted = spellings - {model.get("unk_token")} - _used_in_merges(model)
+    vocab = model.get("vocab")
+    if isinstance(vocab, dict):
+        kept = {token: index for token, index in vocab.items() if token not in unwanted}
+        return {**model, "vocab": kept}
+    if isinstance(vocab, list):
+        # In a unigram model an id is a place in the list, so the entry stays and is never chosen.
+        unknown = model.get("unk_id")
+        pieces = [
+            [piece, _NEVER if piece in unwanted and index != unknown else score]
+            for index, (piece, score) in enumerate(vocab)
+        ]
+        return {**model, "vocab": pieces}
+    return model
+
+
+def _used_in_merges(model: JsonObject) -> frozenset[str]:
+    used: set[str] = set()
+    for merge in model.get("merges") or []:
+        left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
+        used.update((left, right, left + right))
+    return frozenset(used)
+
+
+def _walk(value: Any) -> Iterator[JsonObject]:
+    """Every object inside the parts of a tokenizer description that are small."""
+    if isinstance(value, dict):
+        yield value
+        for item in value.values():
+            yield from _walk(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _walk(item)
+
+
+def _holds_first_scheme(description: JsonObject) -> bool:
+    parts = _walk(description.get("pre_tokenizer"))
+    return any(part.get("prepend_scheme") == "first" for part in parts)
+
+
+def _without_first_scheme(description: JsonObject) -> JsonObject:
+    pre_tokenizer = json.loads(json.dumps(description["pre_tokenizer"]))
+    for part in _walk(pre_tokenizer):
+        if part.get("prepend_scheme") == "first":
+            part["prepend_scheme"] = "never"
+    return {**description, "pre_tokenizer": pre_tokenizer}

@@ -1,0 +1,255 @@
+"""The jinja2 environment that chat templates run in: what published ones expect, within limits.
+
+A template comes from the internet with a model's weights. It runs in jinja2's immutable sandbox; on
+top of that every operation that could eat memory is checked (`limits.py`). Time is `watchdog.py`'s
+business, messages are `template.py`'s.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.compiler import CodeGenerator, Frame
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.runtime import Context
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+from core.api.errors import TemplateError
+from core.text import limits
+
+# Filters with no use in a chat and a way to cost much, or with another answer every time (T4).
+_BANNED_FILTERS = (
+    "random",
+    "urlize",
+    "xmlattr",
+    "pprint",
+    "wordwrap",
+    "striptags",
+    "filesizeformat",
+)
+
+
+class RaisedByTemplate(jinja2.TemplateError):
+    """The template called raise_exception: the message is the template author's own."""
+
+
+class GenerationBlock(Extension):
+    """`{% generation %}` marks replies for training; here it only passes its body through."""
+
+    tags = {"generation"}  # noqa: RUF012 - the base class's own way
+
+    def parse(self, parser: Parser) -> list[nodes.Node]:
+        """Return the block's body in place of the block."""
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+class _CheckedCode(CodeGenerator):
+    """Compiles `a ~ b` to a call that can be checked; jinja2 has no hook for it."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802
+        self.write("environment.join_checked((")
+        for child in node.nodes:
+            self.visit(child, frame)
+            self.write(", ")
+        self.write("))")
+
+
+class TemplateEnvironment(ImmutableSandboxedEnvironment):
+    """One environment per template; `begin` starts a rendering with a fresh budget."""
+
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
+    code_generator_class = _CheckedCode
+
+    def __init__(self) -> None:
+        super().__init__(
+            trim_blocks=True, lstrip_blocks=True, extensions=[GenerationBlock, loopcontrols]
+        )
+        self.budget = limits.Budget()
+        self._clock = 0.0
+        self.concat = self.join_checked  # type: ignore[method-assign]
+        self._set_filters()
+        self._set_globals()
+
+    def begin(self, created: float) -> None:
+        """Start a rendering: a new budget, and `created` (seconds, UTC) as its only clock."""
+        self.budget = limits.Budget()
+        self._clock = created
+
+    def join_checked(self, pieces: Iterable[Any]) -> str:
+        """Concatenate, counting characters before they are copied."""
+        texts = [piece if isinstance(piece, str) else str(piece) for piece in pieces]
+        self.budget.charge(sum(map(len, texts)))
+        return "".join(texts)
+
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
+        """Check an operation whose result can be far larger than its operands."""
+        if operator == "*":
+            limits.check_product(left, right, self.budget)
+        elif operator == "**":
+            limits.check_power(left, right)
+        elif operator == "+":
+            limits.check_sum(left, right, self.budget)
+        elif isinstance(left, (str, bytes)):
+            limits.check_percent_format(left)
+        return self.budget.charge_result(super().call_binop(context, operator, left, right))
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+        """Check methods of strings; everything else passes through the sandbox."""
+        owner = getattr(__obj, "__self__", None)
+        name = getattr(__obj, "__name__", "")
+        if isinstance(owner, str) and name == "join" and args:
+            args = (limits.checked_join(args[0], owner, __self.budget), *args[1:])
+        elif isinstance(owner, (str, bytes)) or owner is str:
+            limits.check_text_method(str(owner), name, (*args, *kwargs.values()), __self.budget)
+        result = super().call(__context, __obj, *args, **kwargs)
+        return __self.budget.charge_result(result)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """`str.format` within limits, on top of the sandbox's own guard."""
+        wrapped = super().wrap_str_format(value)
+        if wrapped is not None:
+            limits.check_brace_format(value.__self__)
+        return wrapped
+
+    def _set_filters(self) -> None:
+        for name in _BANNED_FILTERS:
+            del self.filters[name]
+        for name, check in _FILTER_CHECKS.items():
+            self.filters[name] = _checked_before(self, self.filters[name], check)
+        for name in (
+            "string",
+            "upper",
+            "lower",
+            "list",
+            "title",
+            "sum",
+            "escape",
+            "e",
+            "forceescape",
+        ):
+            self.filters[name] = _charged_after(self, self.filters[name])
+        self.filters["join"] = _checked_join_filter(self, self.filters["join"])
+        self.filters["tojson"] = _to_json
+
+    def _set_globals(self) -> None:
+        del self.globals["lipsum"]
+        self.globals["raise_exception"] = _raise_exception
+        self.globals["strftime_now"] = self._strftime_now
+        self.globals["namespace"] = _PlainNamespace
+
+    def _strftime_now(self, pattern: str) -> str:
+        """Format the chat's creation time in UTC: the same text on every turn, anywhere."""
+        if len(pattern) > 256 or re.search(r"\d{3,}", pattern):
+            raise limits.too_large()
+        try:
+            return datetime.fromtimestamp(self._clock, UTC).strftime(pattern)
+        except (ValueError, OverflowError, OSError) as error:
+            raise TemplateError("The conversation's creation time can't be written.") from error
+
+
+class _PlainNamespace(Namespace):
+    """A namespace whose names can't reach into Python's own (`__class__` and kin)."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if isinstance(name, str) and name.startswith("_"):
+            raise jinja2.exceptions.SecurityError(f"the name {name!r} is not allowed")
+        super().__setitem__(name, value)
+
+
+def _raise_exception(message: object) -> None:
+    raise RaisedByTemplate(str(message))
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """JSON as models were trained on it: no HTML escapes, which jinja2's own filter adds."""
+    limits.check_width(indent)
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+_Check = Callable[[limits.Budget, tuple[Any, ...]], None]
+
+
+def _after_context(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A filter's own arguments, without the context or environment that jinja2 puts first."""
+    first = args[0] if args else None
+    passed = isinstance(first, (Context, jinja2.Environment, nodes.EvalContext))
+    return args[1:] if passed else args
+
+
+def _checked_before(
+    environment: TemplateEnvironment, original: Callable[..., Any], check: _Check
+) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        check(environment.budget, (*_after_context(args), *kwargs.values()))
+        return environment.budget.charge_result(original(*args, **kwargs))
+
+    return checked
+
+
+def _charged_after(
+    environment: TemplateEnvironment, original: Callable[..., Any]
+) -> Callable[..., Any]:
+    return _checked_before(environment, original, lambda budget, args: None)
+
+
+def _checked_join_filter(
+    environment: TemplateEnvironment, original: Callable[..., Any]
+) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def checked(first: Any, value: Any, separator: Any = "", attribute: Any = None) -> Any:
+        listed = limits.checked_join(value, str(separator), environment.budget)
+        return environment.budget.charge_result(original(first, listed, separator, attribute))
+
+    return checked
+
+
+def _check_widths(budget: limits.Budget, args: tuple[Any, ...]) -> None:
+    for width in args[1:]:
+        limits.check_width(width)
+
+
+def _check_indent(budget: limits.Budget, args: tuple[Any, ...]) -> None:
+    _check_widths(budget, args)
+    width = args[1] if len(args) > 1 else 4
+    step = len(width) if isinstance(width, str) else int(width)
+    budget.charge(len(str(args[0])) + str(args[0]).count("\n") * step)
+
+
+def _check_format(budget: limits.Budget, args: tuple[Any, ...]) -> None:
+    limits.check_percent_format(str(args[0]))
+
+
+def _check_replace(budget: limits.Budget, args: tuple[Any, ...]) -> None:
+    if len(args) >= 3:
+        limits.check_replace(str(args[0]), str(args[1]), str(args[2]), budget)
+
+
+_FILTER_CHECKS: dict[str, _Check] = {
+    "center": _check_widths,
+    "round": _check_widths,
+    "batch": _check_widths,
+    "slice": _check_widths,
+    "truncate": lambda budget, args: None,
+    "indent": _check_indent,
+    "format": _check_format,
+    "replace": _check_replace,
+}

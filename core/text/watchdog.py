@@ -1,0 +1,81 @@
+"""A time limit on code that Waymark did not write, such as a chat template from the internet.
+
+A second thread raises in the running one when time is up. If even that does not help (the code sits
+in one long C call), the process says why and ends itself: the window starts it again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+# Exit status of a process that could not get out of a template: seldom used by anything else.
+STUCK_EXIT_CODE = 86
+
+_T = TypeVar("_T")
+
+
+class OutOfTime(BaseException):
+    """Raised in the watched thread. Not an Exception, so that nothing catches it in passing."""
+
+
+def run_limited(work: Callable[[], _T], seconds: float, last_words: str, grace: float = 1.0) -> _T:
+    """Return `work()`, or raise OutOfTime after `seconds`.
+
+    If the work still runs `grace` seconds after that, `last_words` go to stderr and the process
+    ends with STUCK_EXIT_CODE. Calls may come from any thread, several at once.
+    """
+    watch = _Watch(threading.get_ident(), seconds, grace, last_words)
+    watch.start()
+    try:
+        try:
+            return work()
+        finally:
+            watch.finish()
+    except OutOfTime:
+        # It may have come in the middle of finish(). Only one is ever sent, so this call is safe.
+        watch.finish()
+        raise
+
+
+class _Watch:
+    """One timed call. The lock decides who is first: the work's end or the limit."""
+
+    def __init__(self, thread_id: int, seconds: float, grace: float, last_words: str) -> None:
+        self._thread_id = ctypes.c_ulong(thread_id)
+        self._limits = (seconds, grace)
+        self._last_words = last_words
+        self._done = threading.Event()
+        self._lock = threading.Lock()
+        self._raised = False
+
+    def start(self) -> None:
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def finish(self) -> None:
+        """Stop watching, and take back an exception that was sent but has not arrived yet."""
+        with self._lock:
+            self._done.set()
+        _send(self._thread_id, None)
+
+    def _watch(self) -> None:
+        seconds, grace = self._limits
+        if self._done.wait(seconds):
+            return
+        with self._lock:
+            if self._done.is_set():
+                return
+            _send(self._thread_id, OutOfTime)
+        if self._done.wait(grace):
+            return
+        print(self._last_words, file=sys.stderr, flush=True)
+        os._exit(STUCK_EXIT_CODE)
+
+
+def _send(thread_id: ctypes.c_ulong, exception: type[BaseException] | None) -> None:
+    target = None if exception is None else ctypes.py_object(exception)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread_id, target)
