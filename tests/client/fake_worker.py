@@ -1,0 +1,108 @@
+"""A worker without an engine, scripted by the model path it is asked to load. Speaks real frames.
+
+crash    dies with SIGKILL instead of loading
+exit     ends with code 3 instead of loading
+garbage  sends a frame that is no event
+silent   loads and never answers anything else
+other    loads, then answers every Generate with one token
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from core.api.chat import AssistantMessage
+from core.api.commands import COMMANDS, PROTOCOL_VERSION, Cancel, Generate, LoadModel
+from core.api.events import (
+    Done,
+    Event,
+    Finished,
+    Generated,
+    Hello,
+    Loaded,
+    Loading,
+    ModelInfo,
+    RequestStats,
+)
+from core.api.params import SamplingParams
+from core.client.codec import HEADER, decode, encode, read_frame
+
+
+def emit(event: Event) -> None:
+    sys.stdout.buffer.write(encode(event))
+    sys.stdout.buffer.flush()
+
+
+def info(path: str) -> ModelInfo:
+    return ModelInfo(
+        name=path,
+        path=path,
+        family="fake",
+        device="cpu",
+        precision="float32",
+        num_parameters=1,
+        context_length=100,
+        model_context_length=100,
+        vision=False,
+        thinking_switch=False,
+        max_image_tokens=0,
+        grid=512,
+        checkpoint_bytes=1,
+        kv_bytes_per_token=1,
+        sampling=SamplingParams(),
+        tokenizer="",
+        fingerprint="",
+    )
+
+
+def load(command: LoadModel) -> None:
+    path = command.settings.path
+    if path == "crash":
+        print("out of luck", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if path == "exit":
+        sys.exit(3)
+    if path == "garbage":
+        sys.stdout.buffer.write(HEADER.pack(2) + b"{}")
+        sys.stdout.buffer.flush()
+        return
+    emit(Loading(request=command.request, done=1, total=2))
+    emit(Loaded(request=command.request, model=info(path)))
+
+
+def generate(command: Generate) -> None:
+    emit(Generated(request=command.request, answer="yes", ids=(1,)))
+    if os.environ.get("FAKE_WORKER_DIES"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    emit(
+        Finished(
+            request=command.request,
+            reason="stop",
+            reply=AssistantMessage(text="yes"),
+            prompt_ids=(),
+            reply_ids=(1,),
+            stats=RequestStats(),
+        )
+    )
+
+
+def main() -> None:
+    emit(Hello(protocol=int(os.environ.get("FAKE_PROTOCOL", PROTOCOL_VERSION)), pid=os.getpid()))
+    silent = False
+    while (body := read_frame(sys.stdin.buffer)) is not None:
+        command = decode(COMMANDS, body)
+        if isinstance(command, Cancel) or silent:
+            continue
+        if isinstance(command, LoadModel):
+            load(command)
+            silent = command.settings.path == "silent"
+        elif isinstance(command, Generate):
+            generate(command)
+        else:
+            emit(Done(request=command.request))
+
+
+if __name__ == "__main__":
+    main()

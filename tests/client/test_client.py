@@ -1,0 +1,212 @@
+"""The client outlives every death of the worker and says what happened. No engine is involved."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from core.api.chat import Conversation
+from core.api.errors import EngineDiedError
+from core.api.events import Failed, Finished
+from core.api.params import ModelSettings
+from core.client import client as client_module
+from core.client.client import EngineClient, EngineState
+from core.client.requests import EngineError
+
+FAKE = [sys.executable, "-m", "tests.client.fake_worker"]
+LIMIT_S = 60
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.01)
+
+
+class Watch:
+    """Remembers every state and lets a test wait for one."""
+
+    def __init__(self, client: EngineClient) -> None:
+        self.seen: list[tuple[EngineState, str]] = []
+        client.subscribe(lambda state, words: self.seen.append((state, words)))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():  # noqa: ASYNC110 - conditions look at plain attributes
+            await asyncio.sleep(0.01)
+
+    def words(self, state: EngineState) -> list[str]:
+        return [words for seen, words in self.seen if seen is state and words]
+
+
+def play(scene: Callable[[EngineClient, Watch], Awaitable[None]], log: Path | None = None) -> Watch:
+    """Run a scene with a started client and close it whatever happens."""
+
+    async def whole() -> Watch:
+        client = EngineClient(log_file=log, command=FAKE)
+        watch = Watch(client)
+        await client.start()
+        try:
+            await scene(client, watch)
+        finally:
+            await client.close()
+        return watch
+
+    return asyncio.run(asyncio.wait_for(whole(), LIMIT_S))
+
+
+def settings(path: str) -> ModelSettings:
+    return ModelSettings(path=path)
+
+
+def test_load_and_generate() -> None:
+    progress: list[tuple[int, int]] = []
+
+    async def scene(client: EngineClient, _: Watch) -> None:
+        info = await client.load(settings("fine"), lambda *step: progress.append(step))
+        assert client.model == info and info.name == "fine"
+        last = await client.generate(Conversation(messages=())).last()
+        assert isinstance(last, Finished) and last.reply.text == "yes"
+        await client.clear_cache()
+        await client.unload()
+        assert client.model is None
+
+    play(scene)
+    assert progress == [(1, 2)]
+
+
+def test_a_killed_worker_fails_what_was_open_and_comes_back_with_its_model() -> None:
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        await client.load(settings("silent"))
+        request = client.generate(Conversation(messages=()))
+        first = client.worker_pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        events = [event async for event in request]
+        assert isinstance(events[-1], Failed)
+        assert events[-1].error.name == EngineDiedError.__name__
+        assert "SIGKILL" in events[-1].error.message
+        await watch.until(lambda: client.model is not None)
+        assert client.state is EngineState.READY and client.worker_pid != first
+
+    watch = play(scene)
+    assert [state for state, _ in watch.seen][:4] == [
+        EngineState.STARTING,
+        EngineState.READY,
+        EngineState.RESTARTING,
+        EngineState.READY,
+    ]
+
+
+def test_a_model_that_kills_the_worker_is_not_loaded_again() -> None:
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        await client.load(settings("fine"))
+        with pytest.raises(EngineError, match="out of luck"):
+            await client.load(settings("crash"))
+        await watch.until(lambda: client.model is not None)
+        assert client.model is not None and client.model.name == "fine"
+
+    play(scene)
+
+
+def test_a_worker_that_dies_at_every_request_is_given_up_until_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        for _ in range(client_module.MAX_DEATHS):
+            with pytest.raises(EngineError):
+                await client.load(settings("exit"))
+            await watch.until(lambda: client.state in (EngineState.READY, EngineState.FAILED))
+        assert client.state is EngineState.FAILED
+        assert "exit code 3" in watch.words(EngineState.FAILED)[0]
+        with pytest.raises(EngineError, match="not running"):
+            await client.load(settings("fine"))
+        await client.restart()
+        assert (await client.load(settings("fine"))).name == "fine"
+
+    play(scene)
+
+
+def test_death_in_the_middle_of_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_WORKER_DIES", "1")
+
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.load(settings("fine"))
+        events = [event async for event in client.generate(Conversation(messages=()))]
+        assert [event.type for event in events] == ["generated", "failed"]
+
+    play(scene)
+
+
+def test_a_worker_that_talks_nonsense_is_replaced() -> None:
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        with pytest.raises(EngineError, match="can't be read"):
+            await client.load(settings("garbage"))
+        await watch.until(lambda: client.state is EngineState.READY)
+        assert (await client.load(settings("fine"))).name == "fine"
+
+    play(scene)
+
+
+def test_another_protocol_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_PROTOCOL", "999")
+
+    async def scene() -> None:
+        client = EngineClient(command=FAKE)
+        with pytest.raises(EngineDiedError):
+            await client.start()
+        assert client.state is EngineState.FAILED
+        await client.close()
+
+    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+def test_a_program_that_is_not_there_is_said() -> None:
+    async def scene() -> None:
+        client = EngineClient(command=["/nowhere/at/all"])
+        with pytest.raises(EngineDiedError, match="could not be started"):
+            await client.start()
+
+    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+def test_closing_ends_the_worker_and_fails_what_is_open(tmp_path: Path) -> None:
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.load(settings("silent"))
+        pid = client.worker_pid
+        request = client.generate(Conversation(messages=()))
+        await client.close()
+        await client.close()
+        events = [event async for event in request]
+        assert isinstance(events[-1], Failed)
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid or 0, 0)
+
+    play(scene, tmp_path / "worker.log")
+
+
+def test_what_the_worker_prints_is_in_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+
+    async def scene(client: EngineClient, _: Watch) -> None:
+        with pytest.raises(EngineError):
+            await client.load(settings("crash"))
+
+    play(scene, log)
+    assert "out of luck" in log.read_text()
+
+
+def test_a_stale_cancel_is_harmless() -> None:
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.load(settings("fine"))
+        request = client.generate(Conversation(messages=()))
+        await request.last()
+        request.cancel()
+        client.cancel(12_345)
+        assert isinstance(await client.generate(Conversation(messages=())).last(), Finished)
+
+    play(scene)
