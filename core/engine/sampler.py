@@ -1,0 +1,157 @@
+"""The next token from a row of logits: penalties, limits, and a draw that can be repeated.
+
+The order and the meaning of each step are those of transformers' logits processors. Randomness is a
+pure function of (seed, token index), so it needs no state: redrawing token 17 gives token 17 again,
+whatever was computed before it. Which logits come in is the engine's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from core.api.errors import InternalError
+from core.api.params import SamplingParams
+
+# What a setting means when neither the user nor the model says anything: no change to the logits.
+NEUTRAL = SamplingParams(
+    temperature=1.0,
+    top_k=0,
+    top_p=1.0,
+    min_p=0.0,
+    repetition_penalty=1.0,
+    presence_penalty=0.0,
+    frequency_penalty=0.0,
+)
+
+
+def resolve(request: SamplingParams, defaults: SamplingParams) -> SamplingParams:
+    """The request's settings, else the model's; only seed and max_tokens may stay None."""
+    merged = NEUTRAL.model_dump()
+    for params in (defaults, request):
+        given = params.model_dump(exclude_none=True)
+        if not params.stop:
+            given.pop("stop")
+        merged.update(given)
+    return SamplingParams(**merged)
+
+
+class Sampler:
+    """Draws the tokens of one reply. Feed each drawn (or forced) id back with `accept`.
+
+    `prompt_ids` are the prompt's text ids, image placeholders left out: a picture is no repetition.
+    """
+
+    def __init__(
+        self, sampling: SamplingParams, prompt_ids: Sequence[int], vocab_size: int, seed: int
+    ) -> None:
+        self._sampling = resolve(sampling, NEUTRAL)
+        self._seed = seed
+        self._seen = torch.zeros(vocab_size, dtype=torch.bool)
+        self._counts = torch.zeros(vocab_size, dtype=torch.float32)
+        known = [token_id for token_id in prompt_ids if 0 <= token_id < vocab_size]
+        self._seen[torch.tensor(known, dtype=torch.long)] = True
+
+    def accept(self, token_id: int) -> None:
+        """Count `token_id` as part of the reply."""
+        self._seen[token_id] = True
+        self._counts[token_id] += 1
+
+    def sample(self, logits: Tensor, token_index: int) -> int:
+        """Draw the token with index `token_index` from `logits` [vocab], which are left unchanged.
+
+        Raises InternalError when the logits hold NaN or infinity, which no good weights produce.
+        """
+        sampling = self._sampling
+        scores = logits.detach().to("cpu", torch.float32)[: len(self._seen)]
+        _check(scores)
+        scores = penalise_repetition(scores, self._seen, sampling.repetition_penalty or 1.0)
+        scores = penalise_counts(
+            scores,
+            self._counts,
+            sampling.presence_penalty or 0.0,
+            sampling.frequency_penalty or 0.0,
+        )
+        greedy = int(scores.argmax())
+        if not sampling.temperature:
+            return greedy
+        scores = scores / sampling.temperature
+        if not math.isfinite(float(scores.max())):
+            return greedy  # so cold that float32 ends
+        token_ids = torch.arange(len(scores))
+        if sampling.top_k:
+            token_ids, scores = _kept(token_ids, keep_top_k(scores, sampling.top_k))
+        if sampling.top_p is not None and sampling.top_p < 1:
+            token_ids, scores = _kept(token_ids, keep_top_p(scores, sampling.top_p))
+        if sampling.min_p:
+            token_ids, scores = _kept(token_ids, keep_min_p(scores, sampling.min_p))
+        return int(token_ids[_draw(scores, uniform(self._seed, token_index))])
+
+
+def penalise_repetition(scores: Tensor, seen: Tensor, penalty: float) -> Tensor:
+    """Make `seen` tokens less likely for `penalty` > 1 (Keskar et al. 2019, CTRL, section 4.1)."""
+    if penalty == 1:
+        return scores
+    penalised = torch.where(scores < 0, scores * penalty, scores / penalty)
+    return torch.where(seen, penalised, scores)
+
+
+def penalise_counts(scores: Tensor, counts: Tensor, presence: float, frequency: float) -> Tensor:
+    """Subtract `presence` once and `frequency` times the count from every token of the reply."""
+    if presence == 0 and frequency == 0:
+        return scores
+    return scores - (counts > 0) * presence - counts * frequency
+
+
+def keep_top_k(scores: Tensor, top_k: int) -> Tensor:
+    """-inf for all but the `top_k` best; ties with the last one stay."""
+    threshold = scores.topk(min(top_k, len(scores))).values[-1]
+    return scores.masked_fill(scores < threshold, -math.inf)
+
+
+def keep_top_p(scores: Tensor, top_p: float) -> Tensor:
+    """-inf for all but the likeliest tokens that together reach `top_p`; one always stays."""
+    ascending, order = scores.sort(stable=True)
+    unlikely = ascending.softmax(-1).cumsum(-1) <= 1 - top_p
+    unlikely[-1] = False
+    remove = torch.empty_like(unlikely).scatter_(0, order, unlikely)
+    return scores.masked_fill(remove, -math.inf)
+
+
+def keep_min_p(scores: Tensor, min_p: float) -> Tensor:
+    """-inf for tokens less likely than `min_p` times the likeliest one."""
+    probabilities = scores.softmax(-1)
+    return scores.masked_fill(probabilities < min_p * probabilities.max(), -math.inf)
+
+
+def uniform(seed: int, token_index: int) -> float:
+    """A number in [0, 1) fixed by (seed, token index) on every computer: 53 bits of BLAKE2b."""
+    message = seed.to_bytes(8, "little") + token_index.to_bytes(8, "little")
+    digest = hashlib.blake2b(message, digest_size=8, person=b"waymark draw").digest()
+    return (int.from_bytes(digest, "little") >> 11) * 2.0**-53
+
+
+def _check(scores: Tensor) -> None:
+    """NaN and +inf show in the maximum; a row of -inf leaves nothing to draw."""
+    if not math.isfinite(float(scores.max())):
+        raise InternalError(
+            "The model computed something that is not a number. Its weights may be damaged, "
+            "or the precision may be too low for them."
+        )
+
+
+def _kept(token_ids: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Only the tokens still possible: the next step then sorts tens, not the whole vocabulary."""
+    possible = scores > -math.inf
+    return token_ids[possible], scores[possible]
+
+
+def _draw(scores: Tensor, point: float) -> int:
+    """The token at `point` of the cumulated probabilities, summed in double precision."""
+    cumulated = scores.double().softmax(-1).cumsum(-1)
+    place = torch.searchsorted(cumulated, point * cumulated[-1], right=True)
+    return min(int(place), len(scores) - 1)

@@ -1,0 +1,1 @@
+"""From a picture file to patches: decoding, resizing, the image's key."""
