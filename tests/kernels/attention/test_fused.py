@@ -1,0 +1,76 @@
+"""Fused attention against the plain one: groups, blocks, growing keys, poisoned memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.attention import fused, reference
+from tests.kernels.poison import poisoned_memory
+
+
+def make_case(
+    count: int, before: int, heads: int, kv_heads: int, dim: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries of the last `count` tokens, keys and values of all `before + count`."""
+    generator = torch.Generator().manual_seed(count + before)
+    total = before + count
+    shapes = ((count, heads, dim), (total, kv_heads, dim), (total, kv_heads, dim))
+    queries, keys, values = (torch.randn(shape, generator=generator) for shape in shapes)
+    return queries, keys, values
+
+
+@pytest.mark.parametrize(
+    ("count", "before"), [(1, 0), (1, 1), (1, 700), (2, 0), (2, 5), (129, 64), (300, 31), (513, 0)]
+)
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "dim"), [(1, 1, 8), (4, 2, 16), (6, 2, 9), (8, 1, 4)]
+)
+def test_causal_attention_is_the_plain_one(
+    count: int, before: int, heads: int, kv_heads: int, dim: int
+) -> None:
+    queries, keys, values = make_case(count, before, heads, kv_heads, dim)
+    expected = reference.causal_attention(queries, keys, values, 0.3)
+    with poisoned_memory():
+        found = fused.causal_attention(queries, keys, values, 0.3)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_after_the_last_key_are_never_read() -> None:
+    """Keys are views into a slab whose unwritten rows may hold anything."""
+    queries, keys, values = make_case(5, 6, 4, 2, 8)
+    slab_keys, slab_values = (torch.full((64, 2, 8), float("nan")) for _ in range(2))
+    slab_keys[:11], slab_values[:11] = keys, values
+    found = fused.causal_attention(queries, slab_keys[:11], slab_values[:11], 0.3)
+    assert torch.equal(found, fused.causal_attention(queries, keys, values, 0.3))
+
+
+def test_a_later_key_changes_nothing_before_it() -> None:
+    queries, keys, values = make_case(9, 3, 2, 1, 8)
+    before = fused.causal_attention(queries, keys, values, 0.3)
+    keys[-1] += 100
+    assert torch.equal(fused.causal_attention(queries, keys, values, 0.3)[:-1], before[:-1])
+
+
+@pytest.mark.parametrize(("count", "heads", "dim"), [(1, 1, 4), (4, 3, 9), (130, 2, 16)])
+def test_full_attention_is_the_plain_one(count: int, heads: int, dim: int) -> None:
+    queries, keys, values = make_case(count, 0, heads, heads, dim)
+    expected = reference.full_attention(queries, keys, values, 0.3)
+    with poisoned_memory():
+        found = fused.full_attention(queries, keys, values, 0.3)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_bfloat16_stays_near_float32() -> None:
+    queries, keys, values = (each.bfloat16() for each in make_case(100, 30, 4, 2, 32))
+    found = fused.causal_attention(queries, keys, values, 0.2)
+    wide = queries.float(), keys.float(), values.float()
+    expected = reference.causal_attention(*wide, 0.2)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_equal_calls_give_equal_bits() -> None:
+    case = make_case(300, 200, 4, 2, 32)
+    assert torch.equal(fused.causal_attention(*case, 0.2), fused.causal_attention(*case, 0.2))

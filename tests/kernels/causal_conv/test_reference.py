@@ -1,0 +1,67 @@
+"""The causal convolution against torch's own, whole and in pieces."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from kernels.causal_conv.reference import causal_conv
+from tests.kernels.poison import poisoned_memory
+
+CHANNELS = 5
+
+
+def make_case(count: int, taps: int = 4) -> tuple[Tensor, Tensor]:
+    """Inputs [count, channels] and weight [taps, channels]."""
+    generator = torch.Generator().manual_seed(count)
+    inputs = torch.randn(count, CHANNELS, generator=generator)
+    return inputs, torch.randn(taps, CHANNELS, generator=generator)
+
+
+def expected(inputs: Tensor, weight: Tensor) -> Tensor:
+    padded = F.pad(inputs.T[None], (weight.shape[0] - 1, 0))
+    return F.silu(F.conv1d(padded, weight.T[:, None], groups=CHANNELS))[0].T
+
+
+@pytest.mark.parametrize("taps", [2, 3, 4, 7])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 65])
+def test_a_first_run_starts_from_zeros(count: int, taps: int) -> None:
+    inputs, weight = make_case(count, taps)
+    with poisoned_memory():
+        outputs, tail = causal_conv(inputs, torch.zeros(CHANNELS, taps - 1), weight)
+    torch.testing.assert_close(outputs, expected(inputs, weight))
+    whole = torch.cat((torch.zeros(taps - 1, CHANNELS), inputs))
+    assert torch.equal(tail, whole[count:].T)
+
+
+@pytest.mark.parametrize("cuts", [[1], [2], [3], [1, 2], [1, 2, 3], [4, 5, 9], range(1, 12)])
+def test_the_carried_tail_continues_the_run(cuts: list[int]) -> None:
+    inputs, weight = make_case(12)
+    tail, outputs = torch.zeros(CHANNELS, 3), []
+    for piece in torch.tensor_split(inputs, list(cuts)):
+        rows, tail = causal_conv(piece, tail, weight)
+        outputs.append(rows)
+    whole, end = causal_conv(inputs, torch.zeros(CHANNELS, 3), weight)
+    torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-6, atol=1e-6)
+    assert torch.equal(tail, end)
+
+
+def test_the_tail_is_a_small_tensor_of_its_own() -> None:
+    inputs, weight = make_case(200)
+    before = torch.zeros(CHANNELS, 3)
+    _, tail = causal_conv(inputs, before, weight)
+    assert tail.is_contiguous()
+    assert tail.untyped_storage().nbytes() == CHANNELS * 3 * 4
+    inputs.zero_()
+    assert tail.abs().min() > 0
+    assert before.eq(0).all()
+
+
+def test_bfloat16_keeps_its_tail_and_computes_in_float32() -> None:
+    inputs, weight = make_case(9)
+    tail = torch.zeros(CHANNELS, 3, dtype=torch.bfloat16)
+    outputs, after = causal_conv(inputs.bfloat16(), tail, weight)
+    assert (outputs.dtype, after.dtype) == (torch.float32, torch.bfloat16)
+    torch.testing.assert_close(outputs, expected(inputs.bfloat16().float(), weight))

@@ -1,0 +1,63 @@
+"""Gated attention as a layer: its keys grow by the run, and its gate closes it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.cache.specs import FullAttentionSpec
+from core.layers.attention import AttentionSizes, GatedAttention
+from core.layers.rope import InterleavedMRoPE
+from tests.layers.sources import random_weights
+from tests.models.memory import ConcatenatingMemory
+
+SIZES = AttentionSizes(hidden=12, heads=4, kv_heads=2, head_dim=8)
+ROPE = InterleavedMRoPE(1e4, 4, (1, 1, 0), torch.device("cpu"), torch.float32)
+
+
+def make_layer() -> GatedAttention:
+    return GatedAttention(random_weights(), SIZES, 1e-6, bias=False)
+
+
+def run(layer: GatedAttention, whole: Tensor, cuts: list[int]) -> Tensor:
+    memory = ConcatenatingMemory((layer.spec,))
+    places = torch.arange(whole.shape[0]).expand(3, -1)
+    outputs = []
+    for piece, place in zip(
+        torch.tensor_split(whole, cuts), torch.tensor_split(places, cuts, dim=1), strict=True
+    ):
+        outputs.append(layer(piece, ROPE(place), memory, 0))
+    return torch.cat(outputs)
+
+
+def rows(count: int) -> Tensor:
+    return torch.randn(count, SIZES.hidden, generator=torch.Generator().manual_seed(count))
+
+
+def test_the_spec_counts_what_a_token_costs() -> None:
+    layer = make_layer()
+    assert layer.spec == FullAttentionSpec(num_kv_heads=2, head_dim=8, dtype=torch.float32)
+    assert layer.spec.bytes_per_token == 2 * 2 * 8 * 4
+
+
+@pytest.mark.parametrize("cuts", [[1], [5], [39], [1, 2, 3], list(range(1, 40))])
+def test_a_run_in_pieces_is_the_run_in_one(cuts: list[int]) -> None:
+    layer, whole = make_layer(), rows(40)
+    torch.testing.assert_close(run(layer, whole, cuts), run(layer, whole, []), rtol=1e-4, atol=1e-5)
+
+
+def test_a_token_does_not_see_what_follows() -> None:
+    layer, whole = make_layer(), rows(10)
+    before = run(layer, whole, [])
+    whole[7:] = 3.0
+    torch.testing.assert_close(run(layer, whole, [])[:7], before[:7])
+
+
+def test_a_closed_gate_gives_nothing() -> None:
+    layer = make_layer()
+    doubled = layer.queries.weight.view(SIZES.heads, 2, SIZES.head_dim, SIZES.hidden)
+    doubled[:, 1] = 0
+    doubled[:, 1, :, 0] = -1e4  # the second half of every head's rows is its gate
+    whole = rows(6).abs()
+    assert run(layer, whole, []).abs().max() < 1e-6

@@ -1,0 +1,88 @@
+"""The gated delta net as a layer: its memory, long runs in blocks, its spec."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.cache.specs import RecurrentSpec
+from core.layers import gated_deltanet
+from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
+from tests.layers.sources import random_weights
+from tests.models.memory import ConcatenatingMemory
+
+SIZES = GatedDeltaNetSizes(hidden=12, key_heads=2, key_dim=6, value_heads=4, value_dim=5, kernel=4)
+
+
+def make_layer(dtype: torch.dtype = torch.float32) -> GatedDeltaNet:
+    return GatedDeltaNet(random_weights(dtype), SIZES, 1e-6)
+
+
+def run(layer: GatedDeltaNet, *pieces: Tensor) -> tuple[Tensor, ConcatenatingMemory]:
+    memory = ConcatenatingMemory((layer.spec,))
+    return torch.cat([layer(piece, memory, 0) for piece in pieces]), memory
+
+
+def rows(count: int) -> Tensor:
+    return torch.randn(count, SIZES.hidden, generator=torch.Generator().manual_seed(count))
+
+
+def test_the_spec_is_the_state_it_stores() -> None:
+    layer = make_layer(torch.bfloat16)
+    assert isinstance(layer.spec, RecurrentSpec)
+    _, memory = run(layer, rows(5).bfloat16())
+    stored = [(tuple(tensor.shape), tensor.dtype) for tensor in memory.state(0)]
+    assert stored == [(spec.shape, spec.dtype) for spec in layer.spec.tensors]
+    assert stored == [((44, 3), torch.bfloat16), ((4, 6, 5), torch.float32)]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 64, 69])
+def test_a_run_in_two_is_the_run_in_one(cut: int) -> None:
+    layer, whole = make_layer(), rows(70)
+    expected, after = run(layer, whole)
+    found, memory = run(layer, whole[:cut], whole[cut:])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    for ours, theirs in zip(memory.state(0), after.state(0), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_long_runs_go_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, whole = make_layer(), rows(300)
+    expected, after = run(layer, whole)
+    monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", 64)
+    found, memory = run(layer, whole)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(memory.state(0)[1], after.state(0)[1], rtol=1e-4, atol=1e-5)
+
+
+def test_the_path_depends_on_the_length_of_the_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = make_layer()
+    taken: list[str] = []
+
+    def spy(name: str) -> None:
+        rule = getattr(gated_deltanet, name)
+
+        def counted(*inputs: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+            taken.append(name)
+            outputs: tuple[Tensor, Tensor] = rule(*inputs, state=state)
+            return outputs
+
+        monkeypatch.setattr(gated_deltanet, name, counted)
+
+    spy("recurrent_gated_delta")
+    spy("chunked_gated_delta")
+    monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", 64)
+    run(layer, rows(1), rows(2), rows(65))
+    # A block of one row at the end of a long run is still part of a prefill.
+    assert taken == ["recurrent_gated_delta"] + ["chunked_gated_delta"] * 3
+
+
+def test_the_state_before_is_left_alone() -> None:
+    layer = make_layer()
+    _, memory = run(layer, rows(9))
+    before = memory.state(0)
+    copies = [tensor.clone() for tensor in before]
+    for count in (1, 70):
+        layer(rows(count), memory, 0)
+    assert all(torch.equal(*pair) for pair in zip(before, copies, strict=True))
