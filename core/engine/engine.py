@@ -17,8 +17,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.images import checked_bytes
 from core.engine.loaded import LoadedModel, load
 from core.engine.session import Session
-from core.vision.decode import decode_image
-from core.vision.processor import thumbnail
+from core.vision.decode import decode_image, thumbnail
 
 Emit = Callable[[Event], None]
 

@@ -66,7 +66,7 @@ def load(
         dtype,
         settings.grid,
         torch.get_num_threads(),
-        processor.settings_digest if processor is not None else "",
+        repr(processor.config) if processor is not None else "",
     )
     return LoadedModel(
         settings=settings,
@@ -136,6 +136,13 @@ def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
     return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
+def largest_image(processor: ImageProcessor | None) -> int:
+    """Tokens the largest picture may cost; 0 for a model without vision."""
+    if processor is None:
+        return 0
+    return processor.config.max_pixels // processor.config.token_size**2
+
+
 def describe(
     settings: ModelSettings,
     folder: ModelFolder,
@@ -157,7 +164,7 @@ def describe(
         model_context_length=model.max_positions,
         vision=processor is not None and text.takes_images,
         thinking_switch=text.has_thinking_switch,
-        max_image_tokens=processor.max_tokens if processor is not None else 0,
+        max_image_tokens=largest_image(processor),
         grid=settings.grid,
         checkpoint_bytes=checkpoint_bytes(model.layer_specs),
         kv_bytes_per_token=kv_bytes_per_token(model.layer_specs),
