@@ -32,6 +32,11 @@ class AddedToken:
     swallows_after: bool = False
     single_word: bool = False
 
+    @property
+    def is_blank(self) -> bool:
+        """A run of spaces or line ends that a publisher lists as token: text, it controls nothing."""
+        return self.spelling.isspace() and not self.special
+
 
 @dataclass(frozen=True)
 class AddedTokens:
@@ -64,12 +69,9 @@ class AddedTokens:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Matches any added token; longer spellings first, as the tokenizer prefers them.
-
-        A run of spaces or line ends that is listed as a token controls nothing: it stays text.
-        """
-        controls = [spelling for spelling in self.by_spelling if not spelling.isspace()]
-        spellings = sorted(controls, key=lambda spelling: (-len(spelling), spelling))
+        """Matches any added token that is not blank; longer spellings first, as the tokenizer does."""
+        spellings = [token.spelling for token in self.tokens if not token.is_blank]
+        spellings.sort(key=lambda spelling: (-len(spelling), spelling))
         return re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
 
     def split(self, text: str) -> Iterator[str | AddedToken]:

@@ -17,17 +17,6 @@ from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFile
 
 JsonObject = dict[str, Any]
 
-# The names under which a template may ask for a special token's spelling.
-SPECIAL_TOKEN_NAMES = (
-    "bos_token",
-    "eos_token",
-    "unk_token",
-    "sep_token",
-    "pad_token",
-    "cls_token",
-    "mask_token",
-)
-
 
 @dataclass(frozen=True)
 class TextFiles:
@@ -42,8 +31,12 @@ class TextFiles:
 
     @property
     def special_tokens(self) -> dict[str, str]:
-        """Spelling by name (`eos_token` ...), as templates see them."""
-        named = {name: _spelling(self.tokenizer_config.get(name)) for name in SPECIAL_TOKEN_NAMES}
+        """Spelling by name (`eos_token`, `image_token` ...), as templates see them."""
+        named = {
+            name: _spelling(value)
+            for name, value in self.tokenizer_config.items()
+            if name.endswith("_token")
+        }
         return {name: spelling for name, spelling in named.items() if spelling is not None}
 
     @property

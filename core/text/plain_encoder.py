@@ -57,22 +57,31 @@ def _build(description: JsonObject) -> Tokenizer:
 
 
 def _forgetful_copy(tokenizer: JsonObject, added: AddedTokens) -> JsonObject:
-    """tokenizer.json without added tokens, and without vocabulary entries that spell one."""
+    """tokenizer.json without added tokens, and without vocabulary entries that spell one.
+
+    Blank ones of the vocabulary stay: they are how the model was taught to see a run of line ends.
+    """
+    vocab = tokenizer["model"].get("vocab")
+    known = vocab if isinstance(vocab, dict) else ()
+    blank = {token.spelling for token in added.tokens if token.is_blank and token.spelling in known}
+    spellings = frozenset(added.by_spelling) - blank
     return {
         **tokenizer,
-        "added_tokens": [],
+        "added_tokens": [
+            entry for entry in tokenizer.get("added_tokens") or [] if entry["content"] in blank
+        ],
         "truncation": None,
         "padding": None,
         "post_processor": None,
-        "model": _without_spellings(tokenizer["model"], frozenset(added.by_spelling)),
+        "model": _without_spellings(tokenizer["model"], spellings),
     }
 
 
 def _without_spellings(model: JsonObject, spellings: frozenset[str]) -> JsonObject:
     """Take control tokens out of the vocabulary, as far as the model can do without them.
 
-    Kept are the unknown token, which must exist, and what merges build or use: a run of spaces that
-    a publisher also lists as added token is ordinary text.
+    Kept are the unknown token, which must exist, and what merges build or use: a run of word spaces
+    that a publisher also lists as added token is ordinary text.
     """
     unwanted = spellings - {model.get("unk_token")} - _used_in_merges(model)
     vocab = model.get("vocab")

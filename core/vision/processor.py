@@ -42,7 +42,7 @@ class ResizePlan:
 class ProcessedImage:
     """A tower's input: `pixels` float32 [patches, channels x time x patch x patch].
 
-    There are `patch_rows` x `patch_columns` patches, in the order of merged tokens, each token's own
+    There are `patch_rows` x `patch_columns` patches, in the order of merged tokens, each one's own
     patches row by row.
     """
 

@@ -1,0 +1,153 @@
+"""Small models' text folders: tokenizers of three kinds, trained in a moment, with any template.
+
+`chatml` is a byte-level BPE as Qwen's, `instruct` and `gemma` are BPEs with word spaces and byte
+fallback, whose control tokens also stand in the vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+from tokenizers.models import BPE
+from tokenizers.trainers import BpeTrainer
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+CORPUS = [
+    "Hello there, what is in the picture? It shows two red dots and a blue line.",
+    "The system is brief.\nIt answers in one line, and never twice.\n\n- one\n- two",
+    "assistant user system model [INST] [/INST] <<SYS>> <</SYS>> say what does this mean",
+    "I think it's 12 or 345; they'd say \"so\" & <b>more</b>. Caf\u00e9 \u4f60\u597d \u4e16\u754c.",
+]
+
+_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}"
+    r"| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+CHATML_CONTROL = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+)
+CHATML_MARKS = ("<tool_response>", "</tool_response>", "<think>", "</think>")
+INSTRUCT_CONTROL = ("<unk>", "<s>", "</s>")
+GEMMA_CONTROL = ("<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>")
+GEMMA_MARKS = ("\n\n", "<table>", "<image_soft_token>")
+
+# Which tokenizer goes with which template.
+KIND = {
+    "chatml": "chatml",
+    "chatml_thinking": "chatml",
+    "chatml_keeps_thoughts": "chatml",
+    "instruct": "instruct",
+    "gemma": "gemma",
+}
+FAMILIES = tuple(KIND)
+
+
+def _chatml() -> Tokenizer:
+    tokenizer = Tokenizer(BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    split = pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated")
+    bytes_only = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, bytes_only])
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = BpeTrainer(vocab_size=420, show_progress=False, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(CORPUS * 2, trainer)
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in CHATML_CONTROL])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in CHATML_MARKS])
+    return tokenizer
+
+
+def _word_spaces(control: Sequence[str], marks: Sequence[str]) -> tuple[Tokenizer, list[str]]:
+    """A BPE over words with their space in front, unknown characters as bytes."""
+    tokenizer = Tokenizer(BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    hexes = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = BpeTrainer(
+        vocab_size=650, show_progress=False, special_tokens=[*control, *marks, *hexes]
+    )
+    return tokenizer, _train(tokenizer, trainer, hexes)
+
+
+def _train(tokenizer: Tokenizer, trainer: BpeTrainer, hexes: list[str]) -> list[str]:
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never", split=True)
+    tokenizer.train_from_iterator(CORPUS * 2, trainer)
+    fallback = [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence(fallback)
+    return hexes
+
+
+def _description(
+    tokenizer: Tokenizer, hexes: Sequence[str], marks: Sequence[str]
+) -> dict[str, Any]:
+    """tokenizer.json without the bytes among its added tokens, and `marks` no longer special."""
+    description: dict[str, Any] = json.loads(tokenizer.to_str())
+    kept = [entry for entry in description["added_tokens"] if entry["content"] not in hexes]
+    for entry in kept:
+        entry["special"] = entry["content"] not in marks
+    description["added_tokens"] = kept
+    return description
+
+
+@cache
+def tokenizer_json(kind: str) -> str:
+    """The contents of a tokenizer.json."""
+    if kind == "chatml":
+        return str(_chatml().to_str())
+    if kind == "instruct":
+        tokenizer, hexes = _word_spaces(INSTRUCT_CONTROL, ())
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
+        )
+        return json.dumps(_description(tokenizer, hexes, ()))
+    tokenizer, hexes = _word_spaces(GEMMA_CONTROL, GEMMA_MARKS)
+    tokenizer.normalizer = normalizers.Replace(" ", "\u2581")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("\u2581", behavior="merged_with_previous")
+    return json.dumps(_description(tokenizer, hexes, GEMMA_MARKS))
+
+
+def write_text_folder(folder: Path, family: str, template: str | None = None) -> Path:
+    """Write the text files of a model of `family`, with its own or another template."""
+    kind = KIND[family]
+    text = tokenizer_json(kind)
+    tokenizer = Tokenizer.from_str(text)
+    special = _special_tokens(kind)
+    (folder / "tokenizer.json").write_text(text, "utf-8")
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", **special}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    source = (TEMPLATES / f"{family}.jinja").read_text("utf-8") if template is None else template
+    (folder / "chat_template.jinja").write_text(source, "utf-8")
+    image = {"chatml": "<|image_pad|>", "gemma": "<image_soft_token>"}.get(kind)
+    config: dict[str, Any] = {"vocab_size": tokenizer.get_vocab_size()}
+    if image is not None:
+        config["image_token_id"] = tokenizer.token_to_id(image)
+    (folder / "config.json").write_text(json.dumps(config))
+    end = tokenizer.token_to_id(special["eos_token"])
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
+    return folder
+
+
+def _special_tokens(kind: str) -> dict[str, str]:
+    if kind == "chatml":
+        return {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    if kind == "instruct":
+        return {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
+    return {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"}
