@@ -1,8 +1,8 @@
 """The look of the whole app: one table of colours, one style sheet, one set of icons.
 
-Knows the two themes under resources/themes, which of them is in force, and how an icon is tinted. What a
-widget looks like is said in style.qss, by objectName and property; painters ask `colours()`. Leaves
-remembering the user's choice to the settings.
+Knows the two themes under resources/themes, which of them is in force, and how an icon is tinted.
+What a widget looks like is said in style.qss, by objectName and property; painters ask `colours()`.
+Leaves remembering the user's choice to the settings.
 """
 
 from __future__ import annotations

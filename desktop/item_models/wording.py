@@ -1,7 +1,7 @@
 """Numbers and events of the engine in plain words.
 
-Knows the glossary: reused, evaluated (said "read"), read again, checkpoint. Pure functions of what the
-engine reported: no widgets, no state. Leaves where the words stand to the views.
+Knows the glossary: reused, evaluated (said "read"), read again, checkpoint. Pure functions of what
+the engine reported: no widgets, no state. Leaves where the words stand to the views.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _REASONS: dict[MissReason, str] = {
     "unsettled": "the reply before it was not settled yet, so its tokens were read now.",
     "evicted": "what was kept had been given up to make room; a larger budget keeps more.",
     "off": "checkpoints are switched off in the settings.",
-    "restore_failed": "what was kept could not be restored, so it was read from the start to be safe.",
+    "restore_failed": "what was kept could not be restored, so it was read to be safe.",
     "faster_to_read": "reading it was quicker here than restoring it would have been.",
 }
 _TIERS: dict[Tier, str] = {"slab": "the live context", "memory": "memory", "disk": "disk"}
@@ -79,9 +79,14 @@ def reused_percent(stats: RequestStats) -> int:
     return stats.reused_tokens * 100 // stats.prompt_tokens
 
 
-def describe_tier(tier: Tier | None) -> str:
-    """Where the reused part came from."""
-    return _TIERS[tier] if tier else "nowhere: nothing was reused"
+def describe_restore(stats: RequestStats) -> str:
+    """Where the reused part was held, and the token at which reading went on."""
+    if stats.restored_from is None:
+        return "nothing reused"
+    words = _TIERS[stats.restored_from]
+    if stats.restored_at is not None:
+        words += f", up to token {format_count(stats.restored_at.token)}"
+    return words
 
 
 def describe_miss(miss: Miss) -> str:

@@ -1,8 +1,9 @@
 """Splits a growing Markdown text into top-level blocks, reading again only the last one.
 
-Knows when a block can no longer change: once a later block has begun on a complete line. (Link reference
-definitions, which could reach back, are shown as text.) Nothing here draws; the sizes at which a text
-is no longer worth parsing are decided here, for hostile text must not cost more than its length.
+Knows when a block can no longer change: once a later block has begun on a complete line. (Link
+reference definitions, which could reach back, are shown as text.) Nothing here draws; the sizes at
+which a text is no longer worth parsing are decided here, for hostile text must not cost more than
+its length.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ MOST_BLOCKS = 256
 LATE_BLOCK = 8_000
 # What Qt's text documents keep for themselves, and halves of characters that came in two.
 _UNSHOWABLE = re.compile("[\x00\ufdd0-\ufdef\ufffc\u2029\ud800-\udfff]")
-
 
 
 def make_parser() -> MarkdownIt:

@@ -1,0 +1,114 @@
+"""One block of text: read-only, as high as its words, loading nothing.
+
+Knows how to fit its height to its width, that the wheel belongs to the page around it, and that a
+text document asks for files by itself unless it is stopped. Leaves what the words are to
+MarkdownBody, and what happens to a link to whoever hears of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from PySide6.QtCore import QByteArray, QEvent, QSize, Qt, QUrl, Signal
+from PySide6.QtGui import QResizeEvent, QTextDocument, QTextOption, QWheelEvent
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
+
+from desktop import theme
+from desktop.views.widgets.markdown_html import is_web_address, style, to_html
+
+LONGEST_WORD = 1_000
+
+
+class SealedDocument(QTextDocument):
+    """A text document that loads nothing, whatever its words name.
+
+    The answer is empty but not null: at null, Qt goes and opens the file itself.
+    """
+
+    def loadResource(self, type: int, name: QUrl | str) -> object:
+        return QByteArray(b"")
+
+
+class BlockText(QTextBrowser):
+    """A block of Markdown or plain text. Sends `web_link` with the full http or https address."""
+
+    web_link = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        document = SealedDocument(self)
+        document.setDocumentMargin(0)
+        document.setUndoRedoEnabled(False)
+        self.setDocument(document)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.viewport().setAutoFillBackground(False)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextBrowserInteraction
+            | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setTabChangesFocus(True)
+        self.setOpenLinks(False)
+        self.anchorClicked.connect(self._on_anchor)
+        self.highlighted.connect(self._on_hover)
+
+    def show_markdown(self, source: str) -> None:
+        """Show a Markdown block; one that is not worth parsing is shown as it is written."""
+        html = to_html(source)
+        if html is None:
+            self.show_plain(source)
+            return
+        self._choose_wrapping(source)
+        self.document().setDefaultStyleSheet(style(theme.colours()))
+        self.setHtml(html)
+        self.fit()
+
+    def show_plain(self, text: str) -> None:
+        """Show words as they are."""
+        self._choose_wrapping(text)
+        self.setPlainText(text)
+        self.fit()
+
+    def fit(self) -> None:
+        """Be as high as the words need at the present width."""
+        self.document().setTextWidth(self.viewport().width())
+        self.setFixedHeight(max(1, math.ceil(self.document().size().height())))
+
+    def _choose_wrapping(self, text: str) -> None:
+        # Looking for a place to break in one endless word takes Qt time with its square.
+        endless = max(map(len, text.split()), default=0) > LONGEST_WORD
+        mode = QTextOption.WrapMode
+        self.setWordWrapMode(mode.WrapAnywhere if endless else mode.WrapAtWordBoundaryOrAnywhere)
+
+    def _on_anchor(self, url: QUrl) -> None:
+        address = url.toString(QUrl.ComponentFormattingOption.FullyEncoded)
+        if is_web_address(address):
+            self.web_link.emit(address)
+
+    def _on_hover(self, url: QUrl) -> None:
+        # A link's words can say anything; where it leads is shown before it is pressed.
+        self.setToolTip(url.toString(QUrl.ComponentFormattingOption.FullyEncoded))
+
+    def loadResource(self, type: int, name: QUrl | str) -> object:
+        return QByteArray(b"")
+
+    def sizeHint(self) -> QSize:
+        return QSize(400, self.height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(40, 1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().width() != event.oldSize().width():
+            self.fit()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self.fit()

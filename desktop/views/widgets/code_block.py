@@ -1,0 +1,97 @@
+"""A listing: its language, a Copy button and the code in a fixed-width font.
+
+Knows when to colour the words (once the listing has ended and is first seen) and that Copy gives
+exactly the code. Leaves finding the listing in the text to markdown_source, and the colours to the
+theme.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QGuiApplication, QPaintEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from desktop import theme
+from desktop.views.widgets.code_text import CodeText
+from desktop.views.widgets.highlight import highlight
+from desktop.views.widgets.icon_button import IconButton
+
+# How long the Copy button says that it has copied.
+COPIED_MS = 1_500
+
+
+class CodeBlock(QFrame):
+    """Shows code. `set_code` may be called again and again while the listing grows."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._code = ""
+        self._language = ""
+        self._closed = False
+        self._coloured = False
+        self._label = QLabel(self)
+        self._label.setObjectName("codeLanguage")
+        self._copy_button = IconButton("copy", "Copy the code", self)
+        self._copy_button.setObjectName("codeCopy")
+        self._copy_button.clicked.connect(self.copy)
+        self._text = CodeText(self)
+        self._copied = QTimer(self, singleShot=True, interval=COPIED_MS)
+        self._copied.timeout.connect(self._offer_copy)
+        self._lay_out()
+        theme.signals().changed.connect(self._text.rehighlight)
+
+    def set_code(self, code: str, language: str = "", closed: bool = True) -> None:
+        """Show `code`; it is coloured only once `closed`."""
+        self._code, self._language, self._closed = code, language, closed
+        self._coloured = False
+        self._label.setText(language or "text")
+        self._text.set_code(code)
+        self._text.setAccessibleName(f"Code, {language}" if language else "Code")
+        self.update()
+
+    def code(self) -> str:
+        """Exactly the code that Copy gives."""
+        return self._code
+
+    def language(self) -> str:
+        """The language as the text names it."""
+        return self._language
+
+    def is_coloured(self) -> bool:
+        """Whether the words have been looked up for their colours."""
+        return self._coloured
+
+    def copy(self) -> None:
+        """Put the code on the clipboard."""
+        QGuiApplication.clipboard().setText(self._code)
+        self._copy_button.set_icon("check")
+        self._copy_button.set_words("Copied")
+        self._copied.start()
+
+    def colour(self) -> None:
+        """Look up which words have which colour."""
+        if self._closed and not self._coloured:
+            self._coloured = True
+            self._text.set_spans(highlight(self._code, self._language))
+
+    def _offer_copy(self) -> None:
+        self._copy_button.set_icon("copy")
+        self._copy_button.set_words("Copy the code")
+
+    def _lay_out(self) -> None:
+        header = QHBoxLayout()
+        header.setContentsMargins(12, 4, 6, 0)
+        header.addWidget(self._label)
+        header.addStretch(1)
+        header.addWidget(self._copy_button)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 6)
+        layout.setSpacing(0)
+        layout.addLayout(header)
+        layout.addWidget(self._text)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        # A long chat holds many listings; only those that come into view are coloured.
+        if self._closed and not self._coloured:
+            QTimer.singleShot(0, self, self.colour)

@@ -1,0 +1,158 @@
+"""The context in live numbers: what was reused, what was read, and what is kept to make it so.
+
+Knows which number stands where and explains each. Leaves wording to item_models.wording and drawing
+to ContextStrip. Every value label keeps its objectName.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
+
+from core.api.events import ModelInfo, RequestStats
+from desktop.item_models import wording
+from desktop.item_models.wording import format_count
+from desktop.views.widgets.context_strip import ContextStrip
+from desktop.views.widgets.value_grid import Row, ValueGrid
+
+_PROMPT_ROWS = (
+    Row("contextTokens", "In the context", "Tokens of the prompt and the reply, and how many fit."),
+    Row("contextReused", "Reused", "Prompt tokens that did not have to be read for this reply."),
+    Row("contextEvaluated", "Read", "Prompt tokens that the model read before its first word."),
+    Row(
+        "contextImagesReused",
+        "Images reused",
+        "Images of the prompt that were not looked at again.",
+    ),
+    Row(
+        "contextImagesEncoded",
+        "Images encoded",
+        "Images that went through the vision tower for this reply.",
+    ),
+)
+_SPEED_ROWS = (
+    Row("contextFirstToken", "First token", "Time from the request to the reply's first token."),
+    Row("contextSpeed", "Speed", "Tokens of the reply that the model wrote in a second."),
+)
+_CHECKPOINT_ROWS = (
+    Row(
+        "contextCheckpoints",
+        "Checkpoints",
+        "States kept along this chat, from any of which reading can go on; and those of all chats.",
+    ),
+    Row("contextCheckpointBytes", "They take", "What the checkpoints of all chats take together."),
+    Row("contextRestoredFrom", "Restored from", "Where the reused part was held, and its end."),
+)
+
+
+class ContextPanel(QWidget):
+    """Shows one request's numbers, live while its prompt is read."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._hero = self._words("contextHero", "hero")
+        self._summary = self._words("contextSummary", "muted")
+        self._progress = QProgressBar(self)
+        self._progress.setObjectName("contextProgress")
+        self._progress.setTextVisible(False)
+        self._progress.setAccessibleName("Reading the prompt")
+        self._strip = ContextStrip(self)
+        self._strip.setObjectName("contextStrip")
+        self._grids = [
+            ValueGrid(rows, self) for rows in (_PROMPT_ROWS, _SPEED_ROWS, _CHECKPOINT_ROWS)
+        ]
+        self._miss = self._words("contextMiss", "muted")
+        self._miss.setToolTip("Why tokens were read that had been read before.")
+        self._note = self._words("contextNote", "warning")
+        self._lay_out()
+        self.show_stats(None, None)
+
+    def show_stats(self, stats: RequestStats | None, model: ModelInfo | None) -> None:
+        """Show a request's numbers, or that there are none yet."""
+        self._progress.hide()
+        self._strip.show_stats(stats)
+        note = "" if model is None or model.spliced_replies else model.history_note
+        self._show_words(self._note, note)
+        if stats is None:
+            self._show_nothing(model)
+            return
+        self._hero.setText(f"{wording.reused_percent(stats)} % reused")
+        self._summary.setText(
+            f"{format_count(stats.reused_tokens)} of {format_count(stats.prompt_tokens)} prompt "
+            "tokens did not have to be read."
+        )
+        self._show_values(stats)
+
+    def show_live(self, stats: RequestStats, done: int) -> None:
+        """Show how far reading the prompt is: `done` of its tokens are in the context."""
+        self._strip.show_stats(stats, done)
+        self._progress.setRange(0, max(1, stats.prompt_tokens))
+        self._progress.setValue(min(done, stats.prompt_tokens))
+        self._progress.show()
+        self._hero.setText("Reading\N{HORIZONTAL ELLIPSIS}")
+        self._summary.setText(
+            f"{format_count(done)} of {format_count(stats.prompt_tokens)} prompt tokens, "
+            f"{format_count(stats.reused_tokens)} of them reused."
+        )
+        self._show_values(stats)
+
+    def _show_nothing(self, model: ModelInfo | None) -> None:
+        self._hero.setText("Nothing read yet")
+        fits = f"{format_count(model.context_length)} tokens fit." if model else ""
+        self._summary.setText(f"Numbers appear with the first message. {fits}".strip())
+        for grid in self._grids:
+            grid.clear()
+        self._show_words(self._miss, "")
+
+    def _show_values(self, stats: RequestStats) -> None:
+        used = format_count(wording.context_used(stats))
+        held = f"{len(stats.checkpoints)} here, {stats.checkpoints_held} in all"
+        ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
+        values = {
+            "contextTokens": f"{used} of {format_count(stats.context_length)} tokens",
+            "contextReused": format_count(stats.reused_tokens),
+            "contextEvaluated": format_count(stats.evaluated_tokens),
+            "contextImagesReused": format_count(wording.images_reused(stats)),
+            "contextImagesEncoded": format_count(stats.images_encoded),
+            "contextFirstToken": "" if ttft is None else wording.format_seconds(ttft),
+            "contextSpeed": "" if speed is None else wording.format_speed(speed),
+            "contextCheckpoints": held,
+            "contextCheckpointBytes": wording.format_bytes(stats.bytes.checkpoints),
+            "contextRestoredFrom": wording.describe_restore(stats),
+        }
+        for grid in self._grids:
+            for name in grid.names():
+                grid.show_value(name, values[name])
+        self._show_words(self._miss, wording.describe_miss(stats.miss) if stats.miss else "")
+
+    def _words(self, name: str, style_class: str) -> QLabel:
+        label = QLabel(self)
+        label.setObjectName(name)
+        label.setProperty("class", style_class)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setWordWrap(True)
+        return label
+
+    def _show_words(self, label: QLabel, text: str) -> None:
+        label.setText(text)
+        label.setVisible(bool(text))
+
+    def _lay_out(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(18, 16, 18, 16)
+        layout.setSpacing(8)
+        for widget in (self._hero, self._summary, self._progress):
+            layout.addWidget(widget)
+        layout.addSpacing(4)
+        layout.addWidget(self._strip)
+        layout.addWidget(self._miss)
+        layout.addWidget(self._note)
+        for grid in self._grids:
+            line = QWidget(self)
+            line.setProperty("class", "separator")
+            line.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+            layout.addSpacing(4)
+            layout.addWidget(line)
+            layout.addSpacing(4)
+            layout.addWidget(grid)
+        layout.addStretch(1)

@@ -1,0 +1,124 @@
+"""Turns one Markdown block into the small HTML that Qt's text documents understand.
+
+Knows how each element looks and that nothing a model writes may load anything: a picture becomes
+its alt text with the address as plain words, and only http and https addresses become links. HTML
+in the text is text. Leaves splitting to markdown_source and drawing to BlockText.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from urllib.parse import urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from PySide6.QtGui import QFontDatabase
+
+from desktop.theme import Colours
+from desktop.views.widgets.markdown_source import make_parser
+
+# A table of more cells than this is laid out by Qt for seconds; it is shown as the text it is.
+MOST_TOKENS = 20_000
+# Deeper quotes and lists leave no room for words, and the parser drops what is deeper than 20.
+DEEPEST = 16
+
+
+class _Renderer(RendererHTML):
+    """HTML for the elements that Qt draws differently, or that must not reach it."""
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        alt = self.renderInlineAsText(token.children or [], options, env)
+        address = str(token.attrGet("src") or "")
+        return f"<i>{escape(alt or 'picture')}</i> ({escape(address)})"
+
+    def link_open(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        address = str(tokens[idx].attrGet("href") or "")
+        env["links"] = [*env.get("links", []), address]
+        return f'<a href="{escape(address)}">' if is_web_address(address) else ""
+
+    def link_close(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        address = env["links"].pop()
+        return "</a>" if is_web_address(address) else f" ({escape(address)})"
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return _listing(tokens[idx].content)
+
+    def code_block(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return _listing(tokens[idx].content)
+
+    def code_inline(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return f"<code>&nbsp;{escape(tokens[idx].content)}&nbsp;</code>"
+
+    def table_open(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return '<table cellspacing="0" cellpadding="6" border="1">'
+
+    def hr(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return "<hr>"
+
+
+def _make_parser() -> MarkdownIt:
+    parser = make_parser()
+    parser.renderer = _Renderer(parser)
+    # What is not a web address becomes words in the renderer, never a link: nothing is left out.
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]
+    return parser
+
+
+_PARSER = _make_parser()
+
+
+def is_web_address(address: str) -> bool:
+    """Whether an address may be offered to the user's browser."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
+def to_html(source: str) -> str | None:
+    """The block as HTML, or None where it is better shown as the text it is."""
+    env: EnvType = {}
+    tokens = _PARSER.parse(source, env)
+    inline = sum(len(token.children or ()) for token in tokens)
+    deepest = max((token.level for token in tokens), default=0)
+    if len(tokens) + inline > MOST_TOKENS or deepest > DEEPEST:
+        return None
+    return str(_PARSER.renderer.render(tokens, _PARSER.options, env))
+
+
+def style(colours: Colours) -> str:
+    """The style sheet of a block's document."""
+    fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
+    return f"""
+        p, li, blockquote, td, th {{ line-height: 145%; }}
+        p, ul, ol, table, pre, h1, h2, h3, h4, h5, h6 {{ margin-top: 0px; margin-bottom: 4px; }}
+        li {{ margin-top: 2px; margin-bottom: 2px; }}
+        ul, ol {{ -qt-list-indent: 1; }}
+        h1 {{ font-size: 20px; }} h2 {{ font-size: 18px; }} h3 {{ font-size: 16px; }}
+        h4, h5, h6 {{ font-size: 15px; }}
+        h1, h2, h3, h4, h5, h6 {{ font-weight: 600; }}
+        a {{ color: {colours.link}; text-decoration: underline; }}
+        code, pre {{ font-family: '{fixed}'; background-color: {colours.code_background}; }}
+        blockquote {{ color: {colours.muted}; margin-left: 18px; margin-right: 0px; }}
+        table {{ border-color: {colours.border}; border-style: solid; border-collapse: collapse; }}
+        th {{ font-weight: 600; background-color: {colours.code_background}; }}
+    """
+
+
+def _listing(code: str) -> str:
+    return f"<pre>{escape(code.removesuffix(chr(10)))}</pre>"

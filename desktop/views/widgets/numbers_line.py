@@ -1,0 +1,93 @@
+"""One line of numbers under a reply, which opens to all of them.
+
+Leaves wording to item_models.wording. Every value label keeps its objectName.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from core.api.events import RequestStats
+from desktop.item_models import wording
+from desktop.item_models.wording import format_count
+from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.value_grid import Row, ValueGrid
+
+_ROWS = (
+    Row("numbersPromptTokens", "Prompt tokens", "Everything the reply was written after."),
+    Row("numbersReused", "Reused", "Prompt tokens that did not have to be read."),
+    Row("numbersEvaluated", "Read", "Prompt tokens read before the reply's first token."),
+    Row("numbersImagesReused", "Images reused", "Images that were not looked at again."),
+    Row("numbersImagesEncoded", "Images encoded", "Images that went through the vision tower."),
+    Row("numbersRestoredFrom", "Restored from", "Where the reused part was held, and its end."),
+    Row("numbersFirstToken", "First token", "Time from the request to the first token."),
+    Row("numbersSpeed", "Speed", "Tokens of the reply written in a second."),
+    Row("numbersReplyTokens", "Reply tokens", "How many tokens the reply is long."),
+    Row("numbersMiss", "Read again", "Why tokens were read that had been read before."),
+)
+
+
+class NumbersLine(QWidget):
+    """Shows `wording.numbers_text`, and on request the complete set."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._text = QLabel(self)
+        self._text.setObjectName("numbersText")
+        self._text.setTextFormat(Qt.TextFormat.PlainText)
+        self._text.setWordWrap(True)
+        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._toggle = IconButton("chevron_right", "Show all numbers of this reply", self)
+        self._toggle.setObjectName("numbersToggle")
+        self._toggle.setCheckable(True)
+        self._toggle.toggled.connect(self._on_toggled)
+        self._details = ValueGrid(_ROWS, self)
+        self._details.setObjectName("numbersDetails")
+        self._details.hide()
+        self._lay_out()
+
+    def show_stats(self, stats: RequestStats) -> None:
+        """Show a reply's numbers."""
+        self._text.setText(wording.numbers_text(stats))
+        ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
+        for name, text in {
+            "numbersPromptTokens": format_count(stats.prompt_tokens),
+            "numbersReused": format_count(stats.reused_tokens),
+            "numbersEvaluated": format_count(stats.evaluated_tokens),
+            "numbersImagesReused": format_count(wording.images_reused(stats)),
+            "numbersImagesEncoded": format_count(stats.images_encoded),
+            "numbersRestoredFrom": wording.describe_restore(stats),
+            "numbersFirstToken": "" if ttft is None else wording.format_seconds(ttft),
+            "numbersSpeed": "" if speed is None else wording.format_speed(speed),
+            "numbersReplyTokens": format_count(stats.reply_tokens),
+            "numbersMiss": wording.describe_miss(stats.miss) if stats.miss else "nothing",
+        }.items():
+            self._details.show_value(name, text)
+
+    def text(self) -> str:
+        """The line as it is shown."""
+        return self._text.text()
+
+    def set_open(self, is_open: bool) -> None:
+        """Show or hide the complete set."""
+        self._toggle.setChecked(is_open)
+
+    def _on_toggled(self, is_open: bool) -> None:
+        self._details.setVisible(is_open)
+        self._toggle.set_icon("chevron_down" if is_open else "chevron_right")
+        self._toggle.set_words(f"{'Hide' if is_open else 'Show'} all numbers of this reply")
+
+    def _lay_out(self) -> None:
+        line = QHBoxLayout()
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(4)
+        line.addWidget(self._toggle)
+        line.addWidget(self._text, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(6)
+        layout.addLayout(line)
+        layout.addWidget(self._details)
+        # The values stand under the words of the line, not under its button.
+        self._details.setContentsMargins(28, 0, 0, 4)

@@ -1,0 +1,130 @@
+"""A small picture with its caption, in the composer or in a message.
+
+Knows how to draw the thumbnail it is given, and that it can be opened and taken out by mouse and
+keyboard. Leaves making thumbnails to the engine and the large picture to PictureViewer.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen, QPixmap
+from PySide6.QtWidgets import QAbstractButton, QLabel, QVBoxLayout, QWidget
+
+from desktop import theme
+from desktop.views.widgets.icon_button import IconButton
+
+# Large enough to recognise a picture, small enough for four in the narrowest composer.
+LARGEST = QSize(168, 126)
+SMALLEST = QSize(64, 64)
+CORNER = 9.0
+
+
+class PictureThumbnail(QWidget):
+    """Sends `opened` when the picture is pressed and `removed` when it is to be taken out."""
+
+    opened = Signal()
+    removed = Signal()
+
+    def __init__(
+        self, png: bytes, caption: str, removable: bool, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._removable = removable
+        self._face = _PictureFace(png, self)
+        self._face.clicked.connect(self.opened)
+        self._caption = QLabel(self)
+        self._caption.setObjectName("pictureCaption")
+        self._caption.setTextFormat(Qt.TextFormat.PlainText)
+        self._caption.setWordWrap(True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addWidget(self._face, alignment=Qt.AlignmentFlag.AlignLeft)
+        layout.addWidget(self._caption)
+        self.setMaximumWidth(LARGEST.width())
+        self.setFocusProxy(self._face)
+        self.set_caption(caption)
+        if removable:
+            self._add_remove_button()
+
+    def set_caption(self, caption: str) -> None:
+        """Say something else under the picture."""
+        self._caption.setText(caption)
+        self._caption.setVisible(bool(caption))
+        self._face.setAccessibleName(f"Picture, {caption}" if caption else "Picture")
+
+    def set_picture(self, png: bytes) -> None:
+        """Show another thumbnail."""
+        self._face.set_picture(png)
+
+    def caption(self) -> str:
+        """The words under the picture."""
+        return self._caption.text()
+
+    def _add_remove_button(self) -> None:
+        button = IconButton("close", "Take this picture out", self._face)
+        button.setObjectName("pictureRemove")
+        button.setIconSize(QSize(12, 12))
+        button.setFixedSize(20, 20)
+        button.move(self._face.width() - 24, 4)
+        button.clicked.connect(self.removed)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        keys = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
+        if self._removable and event.key() in keys:
+            self.removed.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class _PictureFace(QAbstractButton):
+    """The picture itself, with rounded corners."""
+
+    def __init__(self, png: bytes, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._pixmap = QPixmap()
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setToolTip("Show this picture large")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.set_picture(png)
+
+    def set_picture(self, png: bytes) -> None:
+        self._pixmap = QPixmap()
+        self._pixmap.loadFromData(png, "PNG")
+        size = self._pixmap.size() if not self._pixmap.isNull() else LARGEST
+        fitted = size.scaled(LARGEST, Qt.AspectRatioMode.KeepAspectRatio)
+        # Never drawn larger than it is, and never too narrow to press.
+        self.setFixedSize(fitted.boundedTo(size).expandedTo(SMALLEST))
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        table = theme.colours()
+        frame = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        outline = QPainterPath()
+        outline.addRoundedRect(frame, CORNER, CORNER)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        painter.fillPath(outline, QColor(table.code_background))
+        painter.save()
+        painter.setClipPath(outline)
+        self._paint_picture(painter)
+        painter.restore()
+        noticed = self.hasFocus() or self.underMouse()
+        painter.setPen(QPen(QColor(table.accent if noticed else table.border), 2 if noticed else 1))
+        painter.drawPath(outline)
+
+    def _paint_picture(self, painter: QPainter) -> None:
+        if self._pixmap.isNull():
+            painter.setPen(QColor(theme.colours().muted))
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, "No preview")
+            return
+        size = self._pixmap.size()
+        fitted = size.scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio).boundedTo(size)
+        target = QRectF(
+            (self.width() - fitted.width()) / 2,
+            (self.height() - fitted.height()) / 2,
+            fitted.width(),
+            fitted.height(),
+        )
+        painter.drawPixmap(target, self._pixmap, QRectF(self._pixmap.rect()))

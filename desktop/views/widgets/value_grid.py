@@ -1,0 +1,64 @@
+"""Names and values in two columns, each explained by its tooltip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
+
+NOT_KNOWN = "\N{EN DASH}"
+
+
+class Row(NamedTuple):
+    """A value's objectName, the word beside it, and one sentence that explains it."""
+
+    name: str
+    label: str
+    explanation: str
+
+
+class ValueGrid(QWidget):
+    """Shows one value per row; a value is found by its row's name."""
+
+    def __init__(self, rows: Sequence[Row], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._values: dict[str, QLabel] = {}
+        self._layout = QGridLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setHorizontalSpacing(14)
+        self._layout.setVerticalSpacing(6)
+        self._layout.setColumnStretch(1, 1)
+        for row in rows:
+            self._add(row)
+
+    def names(self) -> list[str]:
+        """The rows' names, in order."""
+        return list(self._values)
+
+    def show_value(self, name: str, text: str) -> None:
+        """Put `text` in the row called `name`."""
+        self._values[name].setText(text or NOT_KNOWN)
+
+    def clear(self) -> None:
+        """Show that nothing is known."""
+        for name in self._values:
+            self.show_value(name, "")
+
+    def _add(self, row: Row) -> None:
+        label, value = QLabel(row.label, self), QLabel(NOT_KNOWN, self)
+        label.setProperty("class", "label")
+        value.setProperty("class", "value")
+        value.setObjectName(row.name)
+        value.setAccessibleName(row.label)
+        value.setTextFormat(Qt.TextFormat.PlainText)
+        value.setWordWrap(True)
+        value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        label.setBuddy(value)
+        for each in (label, value):
+            each.setToolTip(row.explanation)
+        line = len(self._values)
+        self._layout.addWidget(label, line, 0, Qt.AlignmentFlag.AlignTop)
+        self._layout.addWidget(value, line, 1, Qt.AlignmentFlag.AlignTop)
+        self._values[row.name] = value
