@@ -35,6 +35,7 @@ class Prefill:
         self._cache = cache
         self._pictures = pictures
         self._check = check
+        self._fed = restored.cut.token.value
         self._node = restored.node
         self._num_runs = restored.num_runs
         self.state = restored.state
@@ -64,6 +65,8 @@ class Prefill:
         hidden = self._model.forward(self._embeddings(run), positions, memory)
         self.state = memory.new_state()
         self.last_hidden = own(hidden[-1])
+        self._fed += run.num_tokens
+        assert self._fed == run.end.token.value, "a token index counts the tokens fed"
         self._node = self._cache.add(self._node, run)
 
     def _embeddings(self, run: Run) -> Tensor:

@@ -18,24 +18,17 @@ from torch import Tensor
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.errors import PromptTooLongError, RequestCancelled
-from core.api.events import (
-    CacheBytes,
-    ContextPart,
-    Event,
-    Finished,
-    FinishReason,
-    Prefilling,
-    RequestStats,
-)
-from core.cache.context import Restored
+from core.api.events import Event, Finished, FinishReason, Prefilling
+from core.engine import debug
 from core.engine.cancel import CancelFlag
 from core.engine.decode import Decode
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.prefill import Prefill
 from core.engine.reply import ReplyStream
+from core.engine.report import Report
 from core.engine.sampler import Sampler, resolve
-from core.engine.stats import MessageMap, context_parts, explain, held_checkpoints, place
+from core.engine.stats import MessageMap, explain
 
 
 class Session:
@@ -54,40 +47,34 @@ class Session:
         self._flag = flag
         self._emit = emit
         self._started = time.perf_counter()
-        self._first_token_at: float | None = None
-        self._prefill_s: float | None = None
+        self._reply_ids: list[int] = []
 
     @torch.inference_mode()
     def run(self) -> Finished:
         """Answer. Raises a WaymarkError when the request can't be answered at all."""
+        try:
+            self._render()
+            self._prepare_sampling()
+            self._restore()
+            return self._finished(self._answer())
+        finally:
+            self._loaded.catalog.drop_patches()
+
+    def _render(self) -> None:
+        """From messages to a prompt that fits the context."""
         command, loaded = self._command, self._loaded
         parts = image_parts(command.conversation)
         self._pictures = Pictures(
             loaded.model, loaded.catalog, parts, self._cache.embeddings, self._flag.check
         )
-        images = loaded.catalog.segments(parts)
         self._rendered = loaded.text.render(
-            command.conversation, images, command.thinking, loaded.settings.grid
+            command.conversation,
+            loaded.catalog.segments(parts),
+            command.thinking,
+            loaded.settings.grid,
         )
         self._prompt = self._rendered.prompt
-        self._refuse_too_long()
-        self._prepare_sampling()
-        self._cache.apply(command.cache)
-        self._restored = self._cache.restore(self._prompt)
-        messages = MessageMap.of(command.conversation, self._rendered.message_starts)
-        self._miss = explain(self._prompt, self._restored, messages, self._cache)
-        self._reader = loaded.text.reply_reader(self._rendered, self._sampling.stop)
-        self._reply_ids: list[int] = []
-        try:
-            reason = self._decode(self._prefill())
-        except RequestCancelled:
-            reason = "cancelled"
-        finally:
-            loaded.catalog.drop_patches()
-        return self._finished(reason)
-
-    def _refuse_too_long(self) -> None:
-        length, limit = self._prompt.num_tokens, self._loaded.info.context_length
+        length, limit = self._prompt.num_tokens, loaded.info.context_length
         if length > limit:
             raise PromptTooLongError(
                 f"The conversation is {length:,} tokens long and the context holds {limit:,}. "
@@ -100,24 +87,53 @@ class Session:
         self._sampling = resolve(self._command.sampling, loaded.text.sampling_defaults)
         seed = self._sampling.seed
         self._seed = secrets.randbits(63) if seed is None else seed
-        ids = [token for run in self._prompt.segments for token in getattr(run, "ids", ())]
+        ids = [token for part in self._prompt.segments for token in getattr(part, "ids", ())]
         self._sampler = Sampler(self._sampling, ids, loaded.model.vocab_size, self._seed)
+        self._reader = loaded.text.reply_reader(self._rendered, self._sampling.stop)
+
+    def _restore(self) -> None:
+        """Go back to the deepest place of the prompt, and say why not deeper."""
+        command = self._command
+        if debug.integrity():
+            debug.check_positions(self._prompt)
+            self._cache.check_integrity()
+        self._cache.apply(command.cache)
+        self._restored = self._cache.restore(self._prompt)
+        messages = MessageMap.of(command.conversation, self._rendered.message_starts)
+        self._report = Report(
+            started=self._started,
+            prompt=self._prompt,
+            restored=self._restored,
+            cache=self._cache,
+            pictures=self._pictures,
+            miss=explain(self._prompt, self._restored, messages, self._cache),
+            context_length=self._loaded.info.context_length,
+            seed=self._seed,
+        )
+
+    def _answer(self) -> FinishReason:
+        try:
+            return self._decode(self._prefill())
+        except RequestCancelled:
+            return "cancelled"
 
     def _prefill(self) -> Prefill:
         """Evaluate what is left of the prompt, telling how far it is after each run."""
-        start = self._restored.cut.token.value
-        self._evaluated_to = start
         prefill = Prefill(
             self._loaded.model, self._cache, self._restored, self._pictures, self._flag.check
         )
         planned = self._cache.planned(self._prompt, self._command.cache)
-        self._emit(Prefilling(request=self._command.request, done=start, stats=self._stats()))
+        self._tell_progress()
         began = time.perf_counter()
         for done in prefill.run(self._prompt, planned):
-            self._evaluated_to = done
-            self._emit(Prefilling(request=self._command.request, done=done, stats=self._stats()))
-        self._prefill_s = time.perf_counter() - began
+            self._report.evaluated_to = done
+            self._tell_progress()
+        self._report.prefill_s = time.perf_counter() - began
         return prefill
+
+    def _tell_progress(self) -> None:
+        done, stats = self._report.evaluated_to, self._report.stats()
+        self._emit(Prefilling(request=self._command.request, done=done, stats=stats))
 
     def _decode(self, prefill: Prefill) -> FinishReason:
         """Draw tokens until something ends the reply."""
@@ -148,8 +164,8 @@ class Session:
         index = self._prompt.num_tokens + len(self._reply_ids)
         token_id = self._sampler.sample(logits, index)
         self._sampler.accept(token_id)
-        self._first_token_at = self._first_token_at or time.perf_counter()
         self._reply_ids.append(token_id)
+        self._report.count_token()
         delta = self._reader.push(token_id)
         stream.push(delta.answer, delta.reasoning, [token_id])
         if self._reader.finished:
@@ -184,57 +200,5 @@ class Session:
             reply=reply,
             prompt_ids=tuple(self._prompt.ids(image_id if image_id is not None else 0)),
             reply_ids=tuple(self._reply_ids),
-            stats=self._stats(),
+            stats=self._report.stats(),
         )
-
-    def _stats(self) -> RequestStats:
-        """The counters as they stand now."""
-        restored, prompt = self._restored, self._prompt
-        reused = restored.cut.token.value
-        return RequestStats(
-            prompt_tokens=prompt.num_tokens,
-            prompt_positions=prompt.end.position.value,
-            reused_tokens=reused,
-            evaluated_tokens=self._evaluated_to - reused,
-            reply_tokens=len(self._reply_ids),
-            images_in_prompt=len(prompt.images),
-            images_encoded=self._pictures.num_encoded,
-            restored_from=restored.tier,
-            restored_at=place(restored),
-            checkpoints=held_checkpoints(self._cache, restored.keys),
-            checkpoints_held=self._cache.num_states(),
-            miss=self._miss,
-            ttft_s=self._since_start(self._first_token_at),
-            prefill_s=self._prefill_s,
-            decode_tokens_per_s=self._decode_speed(),
-            bytes=self._bytes(),
-            parts=self._parts(restored),
-            context_length=self._loaded.info.context_length,
-            seed=self._seed,
-        )
-
-    def _since_start(self, moment: float | None) -> float | None:
-        return None if moment is None else moment - self._started
-
-    def _decode_speed(self) -> float | None:
-        """Tokens after the first over the time since the first."""
-        steps = len(self._reply_ids) - 1
-        if self._first_token_at is None or steps < 1:
-            return None
-        return steps / max(1e-9, time.perf_counter() - self._first_token_at)
-
-    def _bytes(self) -> CacheBytes:
-        cache = self._cache
-        return CacheBytes(
-            kv=cache.kv_bytes(),
-            checkpoints=cache.state_bytes(),
-            embeddings=cache.embeddings.num_bytes,
-        )
-
-    def _parts(self, restored: Restored) -> tuple[ContextPart, ...]:
-        parts = context_parts(self._prompt, restored.num_runs)
-        if not self._reply_ids:
-            return parts
-        end = self._prompt.num_tokens
-        reply = ContextPart(start=end, end=end + len(self._reply_ids), kind="text", source="reply")
-        return (*parts, reply)

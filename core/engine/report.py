@@ -1,0 +1,88 @@
+"""The numbers of one running request, gathered as it goes and told at any moment."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from core.api.events import CacheBytes, ContextPart, Miss, RequestStats
+from core.api.prompt import Prompt
+from core.cache.context import ContextCache, Restored
+from core.engine.images import Pictures
+from core.engine.stats import context_parts, held_checkpoints, place
+
+
+@dataclass
+class Report:
+    """What is known of a request so far. `started` is a `time.perf_counter()` moment."""
+
+    started: float
+    prompt: Prompt
+    restored: Restored
+    cache: ContextCache
+    pictures: Pictures
+    miss: Miss | None
+    context_length: int
+    seed: int
+    evaluated_to: int = field(init=False)
+    reply_tokens: int = 0
+    prefill_s: float | None = None
+    _first_token_at: float | None = None
+
+    def __post_init__(self) -> None:
+        self.evaluated_to = self.restored.cut.token.value
+
+    def count_token(self) -> None:
+        """One more token of the reply was drawn."""
+        self.reply_tokens += 1
+        if self._first_token_at is None:
+            self._first_token_at = time.perf_counter()
+
+    def stats(self) -> RequestStats:
+        """The counters as they stand now."""
+        restored, prompt = self.restored, self.prompt
+        reused = restored.cut.token.value
+        return RequestStats(
+            prompt_tokens=prompt.num_tokens,
+            prompt_positions=prompt.end.position.value,
+            reused_tokens=reused,
+            evaluated_tokens=self.evaluated_to - reused,
+            reply_tokens=self.reply_tokens,
+            images_in_prompt=len(prompt.images),
+            images_encoded=self.pictures.num_encoded,
+            restored_from=restored.tier,
+            restored_at=place(restored),
+            checkpoints=held_checkpoints(self.cache, restored.keys),
+            checkpoints_held=self.cache.num_states(),
+            miss=self.miss,
+            ttft_s=self._first_token_at and self._first_token_at - self.started,
+            prefill_s=self.prefill_s,
+            decode_tokens_per_s=self._decode_speed(),
+            bytes=self._bytes(),
+            parts=self._parts(),
+            context_length=self.context_length,
+            seed=self.seed,
+        )
+
+    def _decode_speed(self) -> float | None:
+        """Tokens after the first over the time since the first."""
+        steps = self.reply_tokens - 1
+        if self._first_token_at is None or steps < 1:
+            return None
+        return steps / max(1e-9, time.perf_counter() - self._first_token_at)
+
+    def _bytes(self) -> CacheBytes:
+        cache = self.cache
+        return CacheBytes(
+            kv=cache.kv_bytes(),
+            checkpoints=cache.state_bytes(),
+            embeddings=cache.embeddings.num_bytes,
+        )
+
+    def _parts(self) -> tuple[ContextPart, ...]:
+        parts = context_parts(self.prompt, self.restored.num_runs)
+        if not self.reply_tokens:
+            return parts
+        end = self.prompt.num_tokens
+        reply = ContextPart(start=end, end=end + self.reply_tokens, kind="text", source="reply")
+        return (*parts, reply)
