@@ -1,0 +1,10 @@
+"""The window of Waymark: Qt only, never torch; the engine is reached through `core.client`.
+
+    app          puts the parts together, runs the loop, shuts down
+    views        draw; they hold no truth and act through controllers
+    controllers  act: send, stop, load, take pictures in
+    item_models  hold what is shown, and say it in words
+    store        remembers: chats in SQLite, pictures as files, settings as JSON
+
+Imports go downward only (pyproject.toml holds the contract). The names of the controls are in docs/ui.md.
+"""

@@ -1,0 +1,81 @@
+"""The list of chats: rename, delete with a way back, and what is going on in each."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from desktop.controllers.replies import Replies
+from desktop.controllers.tasks import Tasks
+from desktop.item_models.chat_list import ChatList
+from desktop.item_models.messages import LiveReply
+from desktop.store import chats
+from desktop.store.database import Database
+
+
+class ChatsController(QObject):
+    """Keeps the list of chats true to the store.
+
+    Signals:
+        shown_changed(): another chat is on screen, or the list has another order.
+        deleted(int, str): a chat is off the list; `restore` brings it back.
+        restored(int): and there it is again.
+    """
+
+    shown_changed = Signal()
+    deleted = Signal(int, str)
+    restored = Signal(int)
+
+    def __init__(
+        self, chat_list: ChatList, replies: Replies, database: Database, tasks: Tasks
+    ) -> None:
+        super().__init__()
+        self.chat_list = chat_list
+        self.shown: int | None = None
+        self._replies = replies
+        self._database = database
+        self._tasks = tasks
+        chat_list.rename_asked.connect(self.rename)
+        replies.progressed.connect(self._on_progress)
+        replies.ended.connect(self._on_end)
+
+    async def refresh(self) -> None:
+        """Read the list anew."""
+        self.chat_list.show(await self._database.run(chats.listed))
+        self.shown_changed.emit()
+
+    def set_shown(self, chat: int | None) -> None:
+        self.shown = chat
+        self.shown_changed.emit()
+
+    def rename(self, chat: int, title: str) -> None:
+        self._tasks.spawn(self._rename(chat, title), "Renaming a chat")
+
+    def delete(self, chat: int) -> None:
+        self._tasks.spawn(self._delete(chat), "Deleting a chat")
+
+    def restore(self, chat: int) -> None:
+        self._tasks.spawn(self._restore(chat), "Bringing a chat back")
+
+    async def _rename(self, chat: int, title: str) -> None:
+        await self._database.run(chats.rename, chat, title)
+        await self.refresh()
+
+    async def _delete(self, chat: int) -> None:
+        place = self.chat_list.place_of(chat)
+        title = "" if place is None else self.chat_list.chats[place].title
+        await self._replies.stop_chat(chat)
+        await self._database.run(chats.delete, chat)
+        await self.refresh()
+        self.deleted.emit(chat, title)
+
+    async def _restore(self, chat: int) -> None:
+        await self._database.run(chats.restore, chat)
+        await self.refresh()
+        self.restored.emit(chat)
+
+    def _on_progress(self, live: LiveReply) -> None:
+        self.chat_list.set_busy(live.chat, live.status.partition(":")[0] or "Replying")
+
+    def _on_end(self, live: LiveReply) -> None:
+        others = [each for each in self._replies.live.values() if each.chat == live.chat]
+        self.chat_list.set_busy(live.chat, others[0].status or "Replying" if others else "")

@@ -1,0 +1,183 @@
+"""Brings the engine up, loads models, and turns what the client reports into one status.
+
+Knows the client's states; what waits for a model is `replies`, what a person reads is the status's words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.chat import Conversation, ImagePart
+from core.api.errors import WaymarkError
+from core.api.events import ImageDescribed, ModelInfo
+from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.client.client import EngineState
+from core.client.requests import Request
+from desktop.controllers.tasks import Tasks
+from desktop.item_models.engine_status import EngineStatus, Phase
+
+
+class Engine(Protocol):
+    """What the window asks of `core.client.client.EngineClient`, and of a stand-in for tests."""
+
+    state: EngineState
+    model: ModelInfo | None
+
+    def subscribe(self, callback: Callable[[EngineState, str], None]) -> None: ...
+    async def start(self) -> None: ...
+    async def close(self) -> None: ...
+    async def load(
+        self, settings: ModelSettings, on_progress: Callable[[int, int], None] | None = None
+    ) -> ModelInfo: ...
+    def cancel_load(self) -> None: ...
+    def generate(
+        self,
+        conversation: Conversation,
+        sampling: SamplingParams | None = None,
+        thinking: bool | None = None,
+        cache: CacheSettings | None = None,
+    ) -> Request: ...
+    async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed: ...
+
+
+class EngineController(QObject):
+    """The engine for the whole window.
+
+    Signals:
+        changed(EngineStatus): the status is another one.
+        model_loaded(ModelInfo): a model is ready, at first or again.
+        said(str): something worth a short message over the window.
+    """
+
+    changed = Signal(object)
+    model_loaded = Signal(object)
+    said = Signal(str)
+
+    def __init__(self, engine: Engine, tasks: Tasks) -> None:
+        super().__init__()
+        self.client = engine
+        self.status = EngineStatus()
+        self._tasks = tasks
+        self._own_load = False
+        # Whether the client will load the last model again by itself after a death.
+        self._comes_back = False
+        self._wanted: ModelSettings | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        engine.subscribe(self._on_state)
+
+    @property
+    def model(self) -> ModelInfo | None:
+        return self.status.model
+
+    def begin(self, settings: ModelSettings) -> None:
+        """Start the worker and load a model, in the background."""
+        self._wanted = settings
+        self._tasks.spawn(self._begin(settings), "Starting the engine")
+
+    def load(self, settings: ModelSettings) -> None:
+        """Load a model in place of the present one, in the background; brings a fallen engine up."""
+        self._wanted = settings
+        self._tasks.spawn(self._load(settings), "Loading a model")
+
+    def restart(self) -> None:
+        """Bring a fallen engine up again with the model that was wanted last."""
+        if self._wanted is not None:
+            self.load(self._wanted)
+
+    def cancel_load(self) -> None:
+        self.client.cancel_load()
+
+    async def until(self, condition: Callable[[EngineStatus], bool]) -> None:
+        """Wait until the status is such; returns at once if it is."""
+        while not condition(self.status):
+            await self.until_other()
+
+    async def until_other(self) -> None:
+        """Wait until the status changes."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        await waiter
+
+    async def close(self) -> None:
+        self._set(EngineStatus(Phase.CLOSED))
+        await self.client.close()
+
+    async def _begin(self, settings: ModelSettings) -> None:
+        if await self._started():
+            await self._load(settings)
+
+    async def _started(self) -> bool:
+        try:
+            await self.client.start()
+        except WaymarkError as error:
+            self._set(EngineStatus(Phase.FAILED, trouble=error.message))
+            return False
+        return True
+
+    async def _load(self, settings: ModelSettings) -> None:
+        if self.client.state is EngineState.FAILED and not await self._started():
+            return
+        # In the middle of a restart, commands would be refused.
+        await self.until(lambda status: status.phase is not Phase.RESTARTING)
+        self._own_load = True
+        self._set(EngineStatus(Phase.LOADING))
+        trouble = ""
+        try:
+            await self.client.load(settings, self._on_progress)
+        except WaymarkError as error:
+            trouble = f"{error.info().title}. {error.message}"
+        finally:
+            self._own_load = False
+        self._rest(trouble)
+
+    def _rest(self, trouble: str) -> None:
+        """The status after a load has ended, one way or the other."""
+        model = self.client.model
+        if self.client.state is not EngineState.READY:
+            return
+        self._comes_back = model is not None
+        self._set(EngineStatus(Phase.READY if model else Phase.EMPTY, model, trouble=trouble))
+        if trouble:
+            self.said.emit(trouble)
+        elif model:
+            self.model_loaded.emit(model)
+
+    def _on_progress(self, done: int, total: int) -> None:
+        if self.client.state is EngineState.READY:
+            self._set(EngineStatus(Phase.LOADING, done=done, total=total))
+
+    def _on_state(self, state: EngineState, words: str) -> None:
+        match state:
+            case EngineState.STARTING:
+                self._set(EngineStatus(Phase.STARTING))
+            case EngineState.RESTARTING:
+                self._set(EngineStatus(Phase.RESTARTING, trouble=words or self.status.trouble))
+                self.said.emit(words)
+            case EngineState.FAILED:
+                self._set(EngineStatus(Phase.FAILED, trouble=words))
+                self.said.emit(words)
+            case EngineState.READY if not self._own_load:
+                self._on_ready(words)
+            case _:
+                pass
+
+    def _on_ready(self, words: str) -> None:
+        """The worker is up; after a death the client is loading the last model again by itself."""
+        if words or self.client.model:
+            self._rest(words)
+        elif self.status.phase is Phase.RESTARTING:
+            phase = Phase.LOADING if self._comes_back else Phase.EMPTY
+            self._comes_back = False
+            self._set(EngineStatus(phase, trouble=self.status.trouble))
+
+    def _set(self, status: EngineStatus) -> None:
+        self.status = status
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.changed.emit(status)

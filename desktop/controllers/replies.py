@@ -1,0 +1,109 @@
+"""All replies on their way, whatever chat is shown: begun, stopped, and shown at most thirty times a second.
+
+One `Replies` serves all chats, so switching chats cancels nothing. It knows neither transcript nor
+widgets; it says what happens through signals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from core.api.chat import Conversation
+from core.api.events import Generated
+from desktop.controllers.engine import EngineController
+from desktop.controllers.reply_run import ReplyRun
+from desktop.controllers.tasks import Tasks
+from desktop.item_models.messages import LiveReply
+from desktop.store.database import Database
+from desktop.store.records import Reply
+from desktop.store.settings import AppSettings
+
+SHOW_EVERY_MS = 33
+
+
+class Replies(QObject):
+    """Replies on their way by the id of their message.
+
+    Signals:
+        streamed(int): the live reply of this message has grown.
+        progressed(LiveReply): its status or its numbers are new.
+        ended(LiveReply, str, Reply): its last text and how it ended; both are stored.
+    """
+
+    streamed = Signal(int)
+    progressed = Signal(object)
+    ended = Signal(object, str, object)
+
+    def __init__(self, engine: EngineController, database: Database, tasks: Tasks) -> None:
+        super().__init__()
+        self.live: dict[int, LiveReply] = {}
+        self._engine = engine
+        self._database = database
+        self._tasks = tasks
+        self._runs: dict[int, ReplyRun] = {}
+        self._unshown: set[int] = set()
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(SHOW_EVERY_MS)
+        self._timer.timeout.connect(self._show)
+
+    def begin(
+        self, chat: int, message: int, conversation: Conversation, settings: AppSettings
+    ) -> LiveReply:
+        """Answer a conversation into the (stored, empty) reply `message`, in the background."""
+        live = LiveReply(message, chat)
+        run = ReplyRun(live, conversation, settings, self._engine, self._database, self)
+        self.live[message], self._runs[message] = live, run
+        run.task = self._tasks.spawn(run.run(), f"Reply {message}")
+        return live
+
+    def stop(self, message: int) -> None:
+        """End a reply where it is; one that has ended is left alone."""
+        run = self._runs.get(message)
+        if run is not None:
+            run.stop()
+
+    async def stop_chat(self, chat: int) -> None:
+        """End all replies of a chat, and wait until they are stored."""
+        running = [message for message, live in self.live.items() if live.chat == chat]
+        for message in running:
+            self.stop(message)
+        await self._until_ended(running)
+
+    async def store_at_closing(self) -> None:
+        """What has arrived of each reply stays as a stopped reply; call when no task runs."""
+        for run in list(self._runs.values()):
+            await run.store_at_closing()
+
+    async def _until_ended(self, running: Iterable[int]) -> None:
+        tasks = [self._runs[message].task for message in running if message in self._runs]
+        await asyncio.gather(*(task for task in tasks if task), return_exceptions=True)
+
+    # What a run tells.
+
+    def progressed_with(self, live: LiveReply) -> None:
+        self.progressed.emit(live)
+
+    def received(self, live: LiveReply, event: Generated) -> None:
+        live.text += event.answer
+        live.reasoning += event.reasoning
+        live.ids += event.ids
+        live.saved = False
+        self._unshown.add(live.message)
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def finished(self, live: LiveReply, text: str, reply: Reply) -> None:
+        self._show()
+        self.live.pop(live.message, None)
+        self._runs.pop(live.message, None)
+        self.ended.emit(live, text, reply)
+
+    def _show(self) -> None:
+        self._timer.stop()
+        unshown, self._unshown = self._unshown, set()
+        for message in unshown:
+            self.streamed.emit(message)

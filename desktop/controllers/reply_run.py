@@ -1,0 +1,207 @@
+"""One reply from waiting for the model to its end: what it waits for, what arrives, how it ends.
+
+Knows the engine's events and stores what has arrived once a second; whom to tell is the owner's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Protocol
+
+from core.api.chat import Conversation
+from core.api.errors import ErrorInfo, NoVisionError
+from core.api.events import Failed, Finished, FinishReason, Generated, Prefilling, Queued
+from core.client.requests import Answer, Request
+from desktop.controllers.engine import EngineController
+from desktop.item_models.engine_status import EngineStatus, Phase
+from desktop.item_models.messages import LiveReply
+from desktop.store import messages
+from desktop.store.database import Database
+from desktop.store.records import Reply, ReplyState
+from desktop.store.settings import AppSettings
+
+SAVE_EVERY_S = 1.0
+STATES: dict[FinishReason, ReplyState] = {
+    "cancelled": ReplyState.STOPPED,
+    "error": ReplyState.FAILED,
+}
+
+
+class Listener(Protocol):
+    """Who is told of a reply on its way."""
+
+    def progressed_with(self, live: LiveReply) -> None: ...
+    def received(self, live: LiveReply, event: Generated) -> None: ...
+    def finished(self, live: LiveReply, text: str, reply: Reply) -> None: ...
+
+
+class ReplyRun:
+    """Carries one reply through; `run` is the task, `stop` ends it early."""
+
+    def __init__(
+        self,
+        live: LiveReply,
+        conversation: Conversation,
+        settings: AppSettings,
+        engine: EngineController,
+        database: Database,
+        listener: Listener,
+    ) -> None:
+        self.task: asyncio.Task[object] | None = None
+        self._live = live
+        self._conversation = conversation
+        self._settings = settings
+        self._engine = engine
+        self._database = database
+        self._listener = listener
+        self._request: Request | None = None
+        self._stopped = asyncio.Event()
+        # Whether the engine has worked on it: else a death of the engine is none of its doing.
+        self._begun = False
+        self._tokenizer = ""
+        self._end: tuple[str, Reply] | None = None
+
+    async def run(self) -> None:
+        saver = asyncio.ensure_future(self._save_again_and_again())
+        try:
+            last = await self._last_event()
+        finally:
+            saver.cancel()
+        self._end = text, reply = self._ending(last)
+        await self._store(text, reply)
+        self._listener.finished(self._live, text, reply)
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._request is not None:
+            self._say("Stopping")
+            self._request.cancel()
+
+    async def store_at_closing(self) -> None:
+        """Store what has arrived, or the end that was not stored yet; the task is cancelled by now."""
+        stopped = self._live.so_far(self._tokenizer, ReplyState.STOPPED)
+        await self._store(*(self._end or (self._live.text, stopped)))
+
+    async def _store(self, text: str, reply: Reply) -> None:
+        await self._database.run(messages.save_reply, self._live.message, text, reply)
+
+    async def _save_again_and_again(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_EVERY_S)
+            if not self._live.saved:
+                self._live.saved = True
+                so_far = self._live.so_far(self._tokenizer, ReplyState.RUNNING)
+                await self._store(self._live.text, so_far)
+
+    async def _last_event(self) -> Finished | ErrorInfo | None:
+        """How it ended; None when it was stopped before the engine had it."""
+        while await self._model_ready():
+            refusal = self._refusal()
+            if refusal is not None:
+                return refusal
+            last = await self._ask()
+            innocent = not self._begun and not self._stopped.is_set()
+            if not (isinstance(last, ErrorInfo) and last.name == "EngineDiedError" and innocent):
+                return last
+            await self._engine.until(lambda status: not has_model(status))
+        return None
+
+    async def _model_ready(self) -> bool:
+        """Wait for a model, saying so; False when the user has stopped waiting."""
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            while not has_model(self._engine.status) and not stopped.done():
+                self._say(self._engine.status.waiting_words())
+                changed = asyncio.ensure_future(self._engine.until_other())
+                await asyncio.wait({changed, stopped}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+            return not stopped.done()
+        finally:
+            stopped.cancel()
+
+    def _refusal(self) -> ErrorInfo | None:
+        model = self._engine.model
+        if model is None or model.vision or not has_pictures(self._conversation):
+            return None
+        return NoVisionError(
+            f"There are pictures in this chat, and {model.name} can't look at them."
+        ).info()
+
+    async def _ask(self) -> Finished | ErrorInfo:
+        model, settings = self._engine.model, self._settings
+        self._tokenizer = model.tokenizer if model else ""
+        thinking = settings.thinking if model and model.thinking_switch else None
+        self._say("Waiting for the engine")
+        self._request = self._engine.client.generate(
+            self._conversation, settings.sampling, thinking, settings.cache
+        )
+        async for event in self._request:
+            if isinstance(event, Finished):
+                return event
+            if isinstance(event, Failed):
+                return event.error
+            self._on_event(event)
+        raise AssertionError("a request ends with a last event")
+
+    def _on_event(self, event: Answer) -> None:
+        match event:
+            case Queued():
+                self._say(f"Waiting: {_replies(event.ahead)} first")
+            case Prefilling():
+                self._begun = True
+                self._live.stats, self._live.done = event.stats, event.done
+                self._say(f"Reading: {event.done:,} of {event.stats.prompt_tokens:,} tokens")
+            case Generated():
+                self._begun = True
+                self._listener.received(self._live, event)
+                if self._live.done is not None or self._live.status:
+                    self._live.done = None
+                    self._say("Stopping" if self._stopped.is_set() else "")
+            case _:
+                pass
+
+    def _say(self, words: str) -> None:
+        self._live.status = words
+        self._listener.progressed_with(self._live)
+
+    def _ending(self, last: Finished | ErrorInfo | None) -> tuple[str, Reply]:
+        if isinstance(last, Finished):
+            return last.reply.text, finished_reply(last)
+        live = self._live
+        if last is None or last.name == "RequestCancelled":
+            reply = live.so_far(self._tokenizer, ReplyState.STOPPED)
+            return live.text, replace(reply, finish_reason="cancelled")
+        # What has arrived stays: a reply that the engine broke off is a stopped one.
+        arrived = live.text or live.reasoning
+        state = ReplyState.STOPPED if arrived else ReplyState.FAILED
+        reply = live.so_far(self._tokenizer, state, last)
+        return live.text, replace(reply, finish_reason="error")
+
+
+def finished_reply(event: Finished) -> Reply:
+    """What the store keeps of the engine's last word."""
+    return Reply(
+        state=STATES.get(event.reason, ReplyState.COMPLETE),
+        reasoning=event.reply.reasoning,
+        ids=event.reply.ids,
+        finish_reason=event.reason,
+        stats=event.stats,
+    )
+
+
+def has_pictures(conversation: Conversation) -> bool:
+    return any(
+        part.type == "image"
+        for message in conversation.messages
+        if message.role == "user"
+        for part in message.content
+    )
+
+
+def has_model(status: EngineStatus) -> bool:
+    return status.phase is Phase.READY and status.model is not None
+
+
+def _replies(count: int) -> str:
+    return "another reply" if count == 1 else f"{count} other replies"

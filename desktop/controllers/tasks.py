@@ -1,0 +1,55 @@
+"""Every coroutine the window starts: named, held until it ends, its errors said, ended at closing.
+
+The one place that calls ensure_future in the window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from core.api.errors import ErrorInfo, WaymarkError
+
+log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """The running tasks; `on_error` is told of what a task raised."""
+
+    def __init__(self, on_error: Callable[[ErrorInfo], None]) -> None:
+        self._on_error = on_error
+        # asyncio itself holds tasks weakly.
+        self._running: set[asyncio.Task[Any]] = set()
+        self.closed = False
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any] | None:
+        """Start a coroutine; after `close` it is dropped."""
+        if self.closed:
+            work.close()
+            return None
+        task = asyncio.ensure_future(work)
+        task.set_name(name)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def close(self) -> None:
+        """Cancel all that still runs and wait for it."""
+        self.closed = True
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if task.cancelled() or task.exception() is None:
+            return
+        error = task.exception()
+        if isinstance(error, WaymarkError):
+            self._on_error(error.info())
+            return
+        log.error("%s failed", task.get_name(), exc_info=error)
+        words = f"{task.get_name()}: {type(error).__name__}: {error}"
+        self._on_error(ErrorInfo(name="Unexpected", title="Something went wrong", message=words))

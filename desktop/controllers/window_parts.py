@@ -1,0 +1,110 @@
+"""All controllers of one window, made in the order they need each other, and ended in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.errors import ErrorInfo
+from core.client.blobs import BlobStore
+from desktop.controllers.chat import ChatController
+from desktop.controllers.chats import ChatsController
+from desktop.controllers.engine import Engine, EngineController
+from desktop.controllers.pictures import PictureController
+from desktop.controllers.replies import Replies
+from desktop.controllers.settings import SettingsController
+from desktop.controllers.tasks import Tasks
+from desktop.item_models.chat_list import ChatList
+from desktop.item_models.transcript import Transcript
+from desktop.store import chats, messages, pictures
+from desktop.store.database import Database
+from desktop.store.folders import Folders
+from desktop.store.settings import SettingsFile
+
+
+class WindowParts(QObject):
+    """What a window acts through.
+
+    Signals:
+        said(str): something worth a short message over the window.
+        failed(ErrorInfo): a task met an error that nobody else shows.
+    """
+
+    said = Signal(str)
+    failed = Signal(object)
+
+    def __init__(self, folders: Folders, engine: Engine) -> None:
+        super().__init__()
+        self.folders = folders
+        self.database = Database(folders.database)
+        self.tasks = Tasks(self._on_error)
+        blobs = BlobStore(folders.pictures)
+        self.engine = EngineController(engine, self.tasks)
+        self.settings = SettingsController(SettingsFile(folders.settings_file), self.engine)
+        self.replies = Replies(self.engine, self.database, self.tasks)
+        self.pictures = PictureController(self.engine, blobs, self.tasks)
+        self.chat_list = ChatList()
+        self.transcript = Transcript()
+        self.chats = ChatsController(self.chat_list, self.replies, self.database, self.tasks)
+        self.chat = ChatController(
+            self.transcript,
+            self.chats,
+            self.replies,
+            self.pictures,
+            self.settings,
+            self.database,
+            blobs,
+            self.tasks,
+        )
+        self.engine.said.connect(self.said)
+        self.settings.said.connect(self.said)
+        self._blobs = blobs
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="waymark")
+
+    def begin(self) -> None:
+        """Start all that runs in the background; the window is on screen already."""
+        # qasync's own executor would start ten threads at once.
+        asyncio.get_running_loop().set_default_executor(self._threads)
+        for notice in (self.database.notice, self.settings.notice):
+            if notice:
+                self.said.emit(notice)
+        self.tasks.spawn(self._read_chats(), "Reading the chats")
+        self.settings.begin()
+
+    async def close(self) -> None:
+        """Store what has arrived, end the engine, forget what was deleted. Idempotent."""
+        if self.tasks.closed:
+            return
+        await self.tasks.close()
+        await self.replies.store_at_closing()
+        await self.engine.close()
+        await self._tidy()
+        self.database.close()
+        self._threads.shutdown()
+
+    async def _read_chats(self) -> None:
+        await self.database.run(messages.stop_running)
+        await self.database.run(chats.purge)
+        await self.chats.refresh()
+
+    async def _tidy(self) -> None:
+        """Forget deleted chats, and the picture files that nothing shows any more."""
+        await self.database.run(chats.purge)
+        used = await self.database.run(pictures.collect_garbage)
+        await asyncio.get_running_loop().run_in_executor(
+            None, remove_unused, self.folders.pictures, self._blobs, used
+        )
+
+    def _on_error(self, error: ErrorInfo) -> None:
+        self.failed.emit(error)
+
+
+def remove_unused(folder: Path, blobs: BlobStore, used: set[str]) -> None:
+    """Delete the picture files that are not in use; what is no picture file stays."""
+    for path in folder.glob("??/*"):
+        name = path.name
+        if len(name) == 64 and name not in used:
+            blobs.remove(name)

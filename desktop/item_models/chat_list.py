@@ -1,0 +1,79 @@
+"""The chats as a Qt list: title, and what is going on in each.
+
+Renaming in place ends in `rename_asked`; the controller stores it and gives the new list back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
+
+from desktop.store.records import Chat
+
+Index = QModelIndex | QPersistentModelIndex
+CHAT_ROLE = Qt.ItemDataRole.UserRole
+_NOWHERE = QModelIndex()
+
+
+class ChatList(QAbstractListModel):
+    """Chats, the one used last first.
+
+    Signals:
+        rename_asked(int, str): the user typed another title for a chat.
+    """
+
+    rename_asked = Signal(int, str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.chats: list[Chat] = []
+        self._busy: dict[int, str] = {}
+
+    def show(self, chats: Sequence[Chat]) -> None:
+        if list(chats) == self.chats:
+            return
+        self.beginResetModel()
+        self.chats = list(chats)
+        self.endResetModel()
+
+    def set_busy(self, chat: int, words: str) -> None:
+        """Say beside a chat what its reply is doing; '' when nothing runs in it."""
+        if self._busy.get(chat, "") == words:
+            return
+        self._busy[chat] = words
+        place = self.place_of(chat)
+        if place is not None:
+            self.dataChanged.emit(self.index(place), self.index(place))
+
+    def place_of(self, chat: int | None) -> int | None:
+        return next((at for at, known in enumerate(self.chats) if known.id == chat), None)
+
+    def rowCount(self, parent: Index = _NOWHERE) -> int:
+        return 0 if parent.isValid() else len(self.chats)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        chat = self.chats[index.row()]
+        busy = self._busy.get(chat.id, "")
+        match role:
+            case Qt.ItemDataRole.DisplayRole:
+                return f"{chat.title}  \N{MIDDLE DOT}  {busy}" if busy else chat.title
+            case Qt.ItemDataRole.EditRole:
+                return chat.title
+            case Qt.ItemDataRole.ToolTipRole | Qt.ItemDataRole.AccessibleTextRole:
+                return f"{chat.title}, {busy}" if busy else chat.title
+            case _:
+                return chat.id if role == CHAT_ROLE else None
+
+    def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+        title = " ".join(str(value).split())
+        if role != Qt.ItemDataRole.EditRole or not index.isValid() or not title:
+            return False
+        self.rename_asked.emit(self.chats[index.row()].id, title)
+        return True
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        return super().flags(index) | Qt.ItemFlag.ItemIsEditable

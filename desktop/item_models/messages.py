@@ -1,0 +1,100 @@
+"""One message as the transcript shows it, and the reply that is still growing.
+
+Built from the store's records; knows how a reply's end is said. Who draws it is the views' business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from core.api.chat import ReplyIds
+from core.api.errors import ErrorInfo
+from core.api.events import FinishReason, RequestStats
+from desktop.store.records import Message, Reply, ReplyState
+
+ENDINGS: dict[FinishReason, str] = {
+    "length": "The reply reached the longest length set and was cut off.",
+    "context": "The context is full. Start a new chat, or edit an earlier message to go on from there.",
+    "cancelled": "Stopped.",
+}
+LEFT_RUNNING = "Stopped: Waymark was closed before the reply was complete."
+
+
+def ending_words(reply: Reply) -> str:
+    """Why a reply ended other than by itself; '' for one that is whole."""
+    if reply.state in (ReplyState.RUNNING, ReplyState.COMPLETE) and reply.finish_reason == "stop":
+        return ""
+    if reply.error is not None:
+        return f"{reply.error.title}. {reply.error.message}"
+    if reply.finish_reason is not None:
+        return ENDINGS.get(reply.finish_reason, "")
+    return LEFT_RUNNING if reply.state is ReplyState.STOPPED else ""
+
+
+@dataclass(slots=True, eq=False)
+class LiveReply:
+    """A reply on its way: what has arrived, and what it is waiting for."""
+
+    message: int
+    chat: int
+    text: str = ""
+    reasoning: str = ""
+    ids: list[int] = field(default_factory=list)
+    status: str = ""
+    stats: RequestStats | None = None
+    # How many tokens of the prompt are in the context while it is read; None before and after.
+    done: int | None = None
+    saved: bool = True
+
+    def so_far(self, tokenizer: str, state: ReplyState, error: ErrorInfo | None = None) -> Reply:
+        """What can be stored of it now."""
+        return Reply(
+            state=state,
+            reasoning=self.reasoning,
+            ids=self._ids(tokenizer),
+            stats=self.stats,
+            error=error,
+        )
+
+    def _ids(self, tokenizer: str) -> ReplyIds | None:
+        # Only the engine knows who opened a thought, the template or the model; where there was one,
+        # ids without that knowledge could be read as something else, so the text is sent instead.
+        if not self.ids or not tokenizer or self.reasoning:
+            return None
+        return ReplyIds.pack(self.ids, tokenizer, starts_in_reasoning=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message on the shown path with the live reply that grows in it, if one does."""
+
+    message: Message
+    live: LiveReply | None = None
+
+    @property
+    def id(self) -> int:
+        return self.message.id
+
+    @property
+    def text(self) -> str:
+        return self.live.text if self.live else self.message.text
+
+    @property
+    def reasoning(self) -> str:
+        if self.live:
+            return self.live.reasoning
+        return self.message.reply.reasoning if self.message.reply else ""
+
+    @property
+    def place(self) -> int:
+        """Which of its siblings this is, from 0."""
+        return self.message.siblings.index(self.id) if self.id in self.message.siblings else 0
+
+    def sibling(self, step: int) -> int | None:
+        """The id of the alternative `step` places on, if there is one."""
+        place = self.place + step
+        return self.message.siblings[place] if 0 <= place < len(self.message.siblings) else None
+
+    def with_end(self, text: str, reply: Reply) -> Row:
+        """The same row once its reply has ended."""
+        return Row(replace(self.message, text=text, reply=reply))

@@ -1,0 +1,60 @@
+"""Where everything lies on disk, readable by its owner only. Creates folders, opens nothing."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+DATA_VARIABLE = "WAYMARK_DATA"
+ROOT = Path(__file__).resolve().parents[2]
+DEMO_MODEL = ROOT / "resources" / "models" / "demo"
+SAMPLE_PICTURES = ROOT / "resources" / "samples"
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The data folder (chats, pictures, logs) and the settings folder."""
+
+    data: Path
+    settings: Path
+
+    @classmethod
+    def choose(cls, given: str | None = None) -> Folders:
+        """The platform's folders; a folder given by hand or by WAYMARK_DATA holds everything."""
+        wanted = given or os.environ.get(DATA_VARIABLE)
+        if wanted:
+            folder = Path(wanted).expanduser().resolve()
+            return cls(folder, folder)
+        return cls(
+            platformdirs.user_data_path("waymark", appauthor=False),
+            platformdirs.user_config_path("waymark", appauthor=False),
+        )
+
+    @property
+    def database(self) -> Path:
+        return self.data / "chats.db"
+
+    @property
+    def pictures(self) -> Path:
+        return self.data / "pictures"
+
+    @property
+    def engine_log(self) -> Path:
+        return self.data / "logs" / "engine.log"
+
+    @property
+    def settings_file(self) -> Path:
+        return self.settings / "settings.json"
+
+    @property
+    def geometry_file(self) -> Path:
+        return self.settings / "window.ini"
+
+    def create(self) -> None:
+        """Make the folders, and close them to others. Raises OSError when the system refuses."""
+        for folder in (self.data, self.settings, self.pictures, self.engine_log.parent):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.chmod(0o700)

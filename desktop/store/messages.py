@@ -1,0 +1,192 @@
+"""The messages of a chat as a tree, and the one path through it that is shown.
+
+Functions of a connection, each run as one transaction by `Database.run`. A damaged field costs that
+field, never the chat.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from core.api.chat import ReplyIds
+from core.api.errors import ErrorInfo
+from core.api.events import FinishReason, RequestStats
+from desktop.store import pictures
+from desktop.store.records import Message, Picture, Reply, ReplyState
+
+Value = TypeVar("Value", bound=BaseModel)
+
+
+class Node(NamedTuple):
+    """A message in the tree; among siblings the highest `chosen` is shown."""
+
+    id: int
+    parent: int | None
+    chosen: int
+
+
+def add_message(
+    connection: sqlite3.Connection,
+    chat: int,
+    parent: int | None,
+    text: str,
+    shown: Sequence[Picture] = (),
+) -> int:
+    """A user's message as a new, chosen child of `parent`; returns its id."""
+    message = _insert(connection, chat, parent, text)
+    pictures.attach(connection, message, shown)
+    return message
+
+
+def add_reply(connection: sqlite3.Connection, chat: int, parent: int) -> int:
+    """An empty running reply as a new, chosen child of a user's message; returns its id."""
+    message = _insert(connection, chat, parent, "")
+    connection.execute(
+        "INSERT INTO replies (message, state) VALUES (?, ?)", (message, ReplyState.RUNNING)
+    )
+    return message
+
+
+def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
+    """Write what a reply is by now."""
+    connection.execute("UPDATE messages SET text = ? WHERE id = ?", (storable(text), message))
+    connection.execute(
+        "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?, starts_in_reasoning = ?,"
+        " finish_reason = ?, error = ?, stats = ? WHERE message = ?",
+        (
+            reply.state,
+            storable(reply.reasoning),
+            reply.ids.data if reply.ids else None,
+            reply.ids.tokenizer if reply.ids else None,
+            int(reply.ids.starts_in_reasoning) if reply.ids else 0,
+            reply.finish_reason,
+            reply.error.model_dump_json() if reply.error else None,
+            reply.stats.model_dump_json() if reply.stats else None,
+            message,
+        ),
+    )
+
+
+def stop_running(connection: sqlite3.Connection) -> None:
+    """Replies that a killed app left running are stopped replies."""
+    connection.execute(
+        "UPDATE replies SET state = ? WHERE state = ?", (ReplyState.STOPPED, ReplyState.RUNNING)
+    )
+
+
+def choose(connection: sqlite3.Connection, message: int) -> None:
+    """Show this one of its siblings from now on."""
+    connection.execute(
+        "UPDATE messages SET chosen = (SELECT max(chosen) + 1 FROM messages) WHERE id = ?",
+        (message,),
+    )
+
+
+def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
+    """The shown messages of a chat, from the first to the last."""
+    path = shown_path(_nodes(connection, chat))
+    return [_read(connection, message, siblings) for message, siblings in path]
+
+
+def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
+    """The last shown message of a chat."""
+    path = shown_path(_nodes(connection, chat))
+    return path[-1][0] if path else None
+
+
+def created(connection: sqlite3.Connection, chat: int) -> float:
+    """When the chat began: the only clock a template sees."""
+    row = connection.execute("SELECT created FROM chats WHERE id = ?", (chat,)).fetchone()
+    return float(row[0]) if row else 0.0
+
+
+def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:
+    """Ids along the chosen children from the root, each with its siblings in order."""
+    children: dict[int | None, list[Node]] = {}
+    for node in nodes:
+        children.setdefault(node.parent, []).append(node)
+    path: list[tuple[int, tuple[int, ...]]] = []
+    parent: int | None = None
+    while alternatives := children.pop(parent, None):
+        siblings = tuple(sorted(node.id for node in alternatives))
+        parent = max(alternatives, key=lambda node: (node.chosen, node.id)).id
+        path.append((parent, siblings))
+    return path
+
+
+def storable(text: str) -> str:
+    """Text as SQLite can hold it: half a surrogate pair, which a paste can carry, is replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _nodes(connection: sqlite3.Connection, chat: int) -> list[Node]:
+    rows = connection.execute("SELECT id, parent, chosen FROM messages WHERE chat = ?", (chat,))
+    return [Node(*row) for row in rows]
+
+
+def _insert(connection: sqlite3.Connection, chat: int, parent: int | None, text: str) -> int:
+    cursor = connection.execute(
+        "INSERT INTO messages (chat, parent, text, created, chosen)"
+        " VALUES (?, ?, ?, ?, (SELECT ifnull(max(chosen), 0) + 1 FROM messages))",
+        (chat, parent, storable(text), time.time()),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def _read(connection: sqlite3.Connection, message: int, siblings: tuple[int, ...]) -> Message:
+    chat, parent, text, created = connection.execute(
+        "SELECT chat, parent, text, created FROM messages WHERE id = ?", (message,)
+    ).fetchone()
+    return Message(
+        id=message,
+        chat=chat,
+        parent=parent,
+        text=text,
+        created=created,
+        pictures=pictures.attached(connection, message),
+        reply=_read_reply(connection, message),
+        siblings=siblings,
+    )
+
+
+def _read_reply(connection: sqlite3.Connection, message: int) -> Reply | None:
+    row = connection.execute(
+        "SELECT state, reasoning, ids, tokenizer, starts_in_reasoning, finish_reason, error, stats"
+        " FROM replies WHERE message = ?",
+        (message,),
+    ).fetchone()
+    if row is None:
+        return None
+    state, reasoning, ids, tokenizer, starts_in_reasoning, finish_reason, error, stats = row
+    known = state in set(ReplyState)
+    return Reply(
+        state=ReplyState(state) if known else ReplyState.STOPPED,
+        reasoning=reasoning,
+        ids=_read_ids(ids, tokenizer, bool(starts_in_reasoning)),
+        finish_reason=finish_reason if finish_reason in get_args(FinishReason) else None,
+        error=_tolerant(ErrorInfo, error),
+        stats=_tolerant(RequestStats, stats),
+    )
+
+
+def _read_ids(data: bytes | None, tokenizer: str | None, in_reasoning: bool) -> ReplyIds | None:
+    # Bytes that are no whole number of ids would stop every later request of the chat.
+    if data is None or tokenizer is None or len(data) % 4:
+        return None
+    return ReplyIds(data=data, tokenizer=tokenizer, starts_in_reasoning=in_reasoning)
+
+
+def _tolerant(kind: type[Value], text: str | None) -> Value | None:
+    """The stored value, or None where it is missing or can't be read by this version."""
+    if text is None:
+        return None
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError:
+        return None

@@ -1,0 +1,74 @@
+"""Rows of the store as frozen values. Knows what is remembered, not how."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from core.api.chat import ReplyIds
+from core.api.errors import ErrorInfo
+from core.api.events import FinishReason, RequestStats
+
+
+class ReplyState(enum.StrEnum):
+    """`RUNNING` is written while a reply streams; found at start, it means that the app was killed."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """A chat in the list; times are seconds since the epoch."""
+
+    id: int
+    title: str
+    created: float
+    used: float
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture by the SHA-256 of its file, with what the engine said of it when it was sent.
+
+    Sizes are (width, height) in pixels; `resized` and `tokens` are None if no model had looked.
+    """
+
+    digest: str
+    name: str
+    size: tuple[int, int]
+    resized: tuple[int, int] | None = None
+    tokens: int | None = None
+    thumbnail: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a reply has beside its text; `error` says why it ended early, if it did not end by itself."""
+
+    state: ReplyState
+    reasoning: str = ""
+    ids: ReplyIds | None = None
+    finish_reason: FinishReason | None = None
+    error: ErrorInfo | None = None
+    stats: RequestStats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message on the shown path. `siblings` are its alternatives in order, itself included."""
+
+    id: int
+    chat: int
+    parent: int | None
+    text: str
+    created: float
+    pictures: tuple[Picture, ...] = ()
+    reply: Reply | None = None
+    siblings: tuple[int, ...] = field(default=())
+
+    @property
+    def is_reply(self) -> bool:
+        return self.reply is not None

@@ -1,0 +1,58 @@
+"""The tables, as the steps that made them: `user_version` counts the steps a file has been through.
+
+A step is never changed once it has been in a release; the next one is appended.
+"""
+
+from __future__ import annotations
+
+# Messages form a tree: the children of one parent are alternatives, and the one chosen last is shown.
+# So an edited message and a regenerated reply are new siblings, and nothing is ever overwritten.
+FIRST = """
+CREATE TABLE chats (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    title TEXT NOT NULL,
+    created REAL NOT NULL,
+    used REAL NOT NULL,
+    deleted REAL
+) STRICT;
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    chat INTEGER NOT NULL REFERENCES chats ON DELETE CASCADE,
+    parent INTEGER REFERENCES messages ON DELETE CASCADE,
+    text TEXT NOT NULL,
+    created REAL NOT NULL,
+    chosen INTEGER NOT NULL
+) STRICT;
+CREATE INDEX messages_of_chat ON messages (chat);
+CREATE INDEX messages_of_parent ON messages (parent);
+CREATE TABLE replies (
+    message INTEGER PRIMARY KEY REFERENCES messages ON DELETE CASCADE,
+    state TEXT NOT NULL,
+    reasoning TEXT NOT NULL DEFAULT '',
+    ids BLOB,
+    tokenizer TEXT,
+    starts_in_reasoning INTEGER NOT NULL DEFAULT 0,
+    finish_reason TEXT,
+    error TEXT,
+    stats TEXT
+) STRICT;
+CREATE TABLE pictures (
+    digest TEXT PRIMARY KEY,
+    width INTEGER NOT NULL,
+    height INTEGER NOT NULL,
+    thumbnail BLOB NOT NULL
+) STRICT;
+CREATE TABLE message_pictures (
+    message INTEGER NOT NULL REFERENCES messages ON DELETE CASCADE,
+    place INTEGER NOT NULL,
+    digest TEXT NOT NULL REFERENCES pictures,
+    name TEXT NOT NULL,
+    resized_width INTEGER,
+    resized_height INTEGER,
+    tokens INTEGER,
+    PRIMARY KEY (message, place)
+) STRICT;
+CREATE INDEX message_pictures_by_digest ON message_pictures (digest);
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST,)

@@ -1,0 +1,48 @@
+"""A turn is stored whole: the user's message and the place for its reply, in one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from desktop.store import chats, messages
+from desktop.store.records import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The ids of what was stored."""
+
+    chat: int
+    message: int
+    reply: int
+
+
+def append_turn(
+    connection: sqlite3.Connection, chat: int | None, text: str, shown: Sequence[Picture] = ()
+) -> Turn:
+    """A turn at the end of the shown path; without a chat, in a new one named after the text."""
+    if chat is None:
+        chat = chats.create(connection, chats.title_from(messages.storable(text)))
+    parent = messages.end_of_path(connection, chat)
+    return add_turn(connection, chat, parent, text, shown)
+
+
+def add_turn(
+    connection: sqlite3.Connection,
+    chat: int,
+    parent: int | None,
+    text: str,
+    shown: Sequence[Picture] = (),
+) -> Turn:
+    """A user's message below `parent`, and its empty reply."""
+    chats.touch(connection, chat)
+    message = messages.add_message(connection, chat, parent, text, shown)
+    return Turn(chat, message, messages.add_reply(connection, chat, message))
+
+
+def add_alternative(connection: sqlite3.Connection, chat: int, message: int) -> Turn:
+    """Another empty reply to a user's message."""
+    chats.touch(connection, chat)
+    return Turn(chat, message, messages.add_reply(connection, chat, message))

@@ -1,0 +1,37 @@
+"""Every command of the menus in one table: its name, words, shortcut, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import QMainWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A menu's entry; `name` is the action's objectName, an empty shortcut is none."""
+
+    menu: str
+    name: str
+    words: str
+    shortcut: str
+    act: Callable[[], object]
+
+
+def add_menus(window: QMainWindow, commands: tuple[Command, ...]) -> dict[str, QAction]:
+    """Build the menu bar from a table; returns the actions by name."""
+    actions: dict[str, QAction] = {}
+    for title in dict.fromkeys(command.menu for command in commands):
+        menu = window.menuBar().addMenu(title)
+        for command in commands:
+            if command.menu == title:
+                action = actions[command.name] = QAction(command.words, window)
+                action.setObjectName(command.name)
+                action.setShortcut(QKeySequence(command.shortcut))
+                action.triggered.connect(lambda _checked=False, act=command.act: act())
+                menu.addAction(action)
+    window.menuBar().setObjectName("menuBar")
+    window.menuBar().setAccessibleName("Menus")
+    return actions

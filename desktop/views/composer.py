@@ -1,0 +1,166 @@
+"""Where a message is written: text, pictures, and the one button that sends, or stops the reply.
+
+Knows the draft it shows and never the transcript, so that typing costs the same in a long chat.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QMimeData, Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout
+
+from desktop import theme
+from desktop.controllers.chat import ChatController
+from desktop.controllers.pictures import PictureController
+from desktop.item_models.draft import Draft
+from desktop.views.composer_text import ComposerText
+from desktop.views.given_data import sort_data
+from desktop.views.picture_strip import PictureStrip
+from desktop.views.widgets.icon_button import IconButton
+
+
+class Composer(QFrame):
+    """The draft of the shown chat.
+
+    Signals:
+        choose_pictures_asked(): the button for pictures was pressed.
+        open_picture_asked(str): a thumbnail was clicked; the digest of its picture.
+    """
+
+    choose_pictures_asked = Signal()
+    open_picture_asked = Signal(str)
+
+    def __init__(self, chat: ChatController, pictures: PictureController) -> None:
+        super().__init__()
+        self.setObjectName("composer")
+        self._chat = chat
+        self._pictures = pictures
+        self._draft = Draft()
+        self.text = ComposerText()
+        self.strip = PictureStrip()
+        self.strip.setObjectName("composerPictures")
+        self.notice = self._make_notice()
+        self._add = IconButton("picture", "Add pictures")
+        self._add.setObjectName("addPictures")
+        self._send = QPushButton()
+        self._send.setObjectName("sendButton")
+        self._build()
+        self._connect()
+        self._draw()
+        self._take_draft()
+
+    def take_data(self, data: QMimeData) -> None:
+        """Take in what was dropped or pasted."""
+        given = sort_data(data)
+        self.say(given.refused)
+        if given.files:
+            self.add_files(list(given.files))
+        elif given.read is not None:
+            self._pictures.add_bytes(self._draft, given.read, "Pasted picture")
+        elif given.text:
+            self.text.insertPlainText(given.text)
+        self.text.setFocus()
+
+    def add_files(self, paths: list[Path]) -> None:
+        """Take picture files into the draft."""
+        self.say("")
+        self._pictures.add_files(self._draft, paths)
+
+    def suggest(self, text: str) -> None:
+        """Put words into an empty field."""
+        if not self.text.toPlainText().strip():
+            self.text.setPlainText(text)
+        self.text.setFocus()
+        self.text.moveCursor(self.text.textCursor().MoveOperation.End)
+
+    def say(self, words: str) -> None:
+        """Say beside the field what was not done, and why; '' takes it away."""
+        self.notice.setText(words)
+        self.notice.setVisible(bool(words))
+
+    def set_active(self, active: bool) -> None:
+        """Show that a drop would be taken."""
+        self.setProperty("active", "true" if active else "false")
+        theme.restyle(self)
+
+    def _make_notice(self) -> QLabel:
+        notice = QLabel()
+        notice.setObjectName("composerNotice")
+        notice.setProperty("class", "warning small")
+        notice.setTextFormat(Qt.TextFormat.PlainText)
+        notice.setWordWrap(True)
+        notice.hide()
+        return notice
+
+    def _build(self) -> None:
+        row = QHBoxLayout()
+        row.setSpacing(6)
+        row.addWidget(self._add, 0, Qt.AlignmentFlag.AlignBottom)
+        row.addWidget(self.text, 1)
+        row.addWidget(self._send, 0, Qt.AlignmentFlag.AlignBottom)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 8, 8, 8)
+        layout.setSpacing(6)
+        layout.addWidget(self.strip)
+        layout.addLayout(row)
+        layout.addWidget(self.notice)
+        self.setFocusProxy(self.text)
+
+    def _connect(self) -> None:
+        self._send.clicked.connect(self._act)
+        self._add.clicked.connect(self.choose_pictures_asked)
+        self.text.send_asked.connect(self._ask_to_send)
+        self.text.textChanged.connect(self._enable)
+        self.text.data_given.connect(self.take_data)
+        self.strip.remove_asked.connect(lambda number: self._pictures.remove(self._draft, number))
+        self.strip.open_asked.connect(self.open_picture_asked)
+        self._pictures.changed.connect(self._on_pictures)
+        self._pictures.refused.connect(self.say)
+        self._chat.refused.connect(self.say)
+        self._chat.draft_changed.connect(self._take_draft)
+        self._chat.busy_changed.connect(self._draw)
+        theme.signals().changed.connect(self._draw)
+
+    def _act(self) -> None:
+        if self._chat.running is not None:
+            self._chat.stop()
+        else:
+            self._ask_to_send()
+
+    def _ask_to_send(self) -> None:
+        self._draft.text = self.text.toPlainText()
+        self.say("")
+        self._chat.send()
+
+    def _take_draft(self) -> None:
+        """Show the draft of the chat that is on screen, keeping what was typed into the last one."""
+        draft = self._chat.draft
+        if draft is self._draft:
+            return
+        self._draft.text = self.text.toPlainText()
+        self._draft = draft
+        self.say("")
+        self.text.setPlainText(draft.text)
+        self.text.moveCursor(self.text.textCursor().MoveOperation.End)
+        self._on_pictures(draft)
+
+    def _on_pictures(self, draft: Draft) -> None:
+        if draft is self._draft:
+            self.strip.show_draft(draft.pictures)
+            self._enable()
+
+    def _draw(self) -> None:
+        stops = self._chat.running is not None
+        self._send.setText("Stop" if stops else "Send")
+        self._send.setAccessibleName("Stop the reply" if stops else "Send the message")
+        self._send.setToolTip("Stop the reply (Esc)" if stops else "Send (Enter)")
+        self._send.setProperty("class", "" if stops else "primary")
+        colour = "text" if stops else "on_accent"
+        self._send.setIcon(theme.icon("stop" if stops else "send", colour))
+        theme.restyle(self._send)
+        self._enable()
+
+    def _enable(self) -> None:
+        empty = self.text.document().isEmpty() and not self._draft.pictures
+        self._send.setEnabled(self._chat.running is not None or not empty)

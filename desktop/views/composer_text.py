@@ -1,0 +1,69 @@
+"""The field one types in: Enter sends, Shift+Enter breaks, pictures that are pasted go elsewhere."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QMimeData, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy
+
+MOST_LINES = 8
+
+
+class ComposerText(QPlainTextEdit):
+    """Plain text that grows with its lines up to a limit.
+
+    Signals:
+        send_asked(): Enter was pressed.
+        data_given(QMimeData): pictures or files were pasted.
+    """
+
+    send_asked = Signal()
+    data_given = Signal(object)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setObjectName("composerText")
+        self.setAccessibleName("Message")
+        self.setPlaceholderText("Ask something, or drop a picture here")
+        self.setTabChangesFocus(True)
+        # What is dropped belongs to the whole column, which takes it in one way.
+        self.setAcceptDrops(False)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
+
+    def sizeHint(self) -> QSize:
+        # A plain document's height is counted in lines.
+        lines = int(self.document().size().height())
+        shown = max(1, min(lines, MOST_LINES))
+        margins = 2 * (int(self.document().documentMargin()) + self.frameWidth()) + 2
+        return QSize(super().sizeHint().width(), shown * self.fontMetrics().lineSpacing() + margins)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(80, self.sizeHint().height())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        enter = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        breaks = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        if enter and not breaks:
+            self.send_asked.emit()
+            event.accept()
+            return
+        super().keyPressEvent(event)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.updateGeometry()
+
+    def canInsertFromMimeData(self, source: QMimeData) -> bool:
+        return has_files(source) or super().canInsertFromMimeData(source)
+
+    def insertFromMimeData(self, source: QMimeData) -> None:
+        if has_files(source):
+            self.data_given.emit(source)
+        else:
+            super().insertFromMimeData(source)
+
+
+def has_files(data: QMimeData) -> bool:
+    """Whether this is a picture or files, rather than text; a copied web address is text."""
+    return data.hasImage() or any(url.isLocalFile() for url in data.urls())

@@ -1,0 +1,85 @@
+"""What stands where a conversation will: two lines on what to do, and pictures to try it with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QIcon
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+
+from desktop import theme
+
+SAMPLE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
+SAMPLES_SHOWN = 3
+WORDS = (
+    "Ask a question below, or drop a picture and ask about it.\n"
+    "Everything stays on this computer, and nothing is read twice: see Context on the right."
+)
+
+
+class EmptyPage(QWidget):
+    """Shown while the chat on screen has no message.
+
+    Signals:
+        sample_asked(Path): take this picture into the composer.
+    """
+
+    sample_asked = Signal(object)
+
+    def __init__(self, samples: Path) -> None:
+        super().__init__()
+        self.setObjectName("emptyPage")
+        self._mark = QLabel()
+        self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        title = self._label("What would you like to look at?", "emptyTitle", "title")
+        words = self._label(WORDS, "emptyWords", "muted")
+        layout = QVBoxLayout(self)
+        layout.setSpacing(14)
+        layout.addStretch(2)
+        for label in (self._mark, title, words):
+            layout.addWidget(label)
+        layout.addLayout(self._make_samples(samples))
+        layout.addStretch(3)
+        theme.signals().changed.connect(self._draw)
+        self._draw()
+
+    def _make_samples(self, folder: Path) -> QHBoxLayout:
+        row = QHBoxLayout()
+        row.setSpacing(12)
+        row.addStretch(1)
+        for number, path in enumerate(sample_pictures(folder), 1):
+            row.addWidget(self._make_sample(path, number))
+        row.addStretch(1)
+        return row
+
+    def _make_sample(self, path: Path, number: int) -> QToolButton:
+        button = QToolButton()
+        button.setObjectName(f"sample{number}")
+        button.setText("Try this one")
+        button.setAccessibleName(f"Try sample picture {number}")
+        # These files come with the app; pictures from elsewhere are decoded in the engine's process.
+        button.setIcon(QIcon(str(path)))
+        button.setIconSize(QSize(112, 112))
+        button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
+        button.clicked.connect(lambda: self.sample_asked.emit(path))
+        return button
+
+    def _label(self, text: str, name: str, style: str) -> QLabel:
+        label = QLabel(text)
+        label.setObjectName(name)
+        label.setProperty("class", style)
+        label.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        label.setWordWrap(True)
+        return label
+
+    def _draw(self) -> None:
+        self._mark.setPixmap(theme.icon("waymark", "accent").pixmap(48, 48))
+
+
+def sample_pictures(folder: Path) -> list[Path]:
+    """The first few pictures of the samples' folder, by name."""
+    if not folder.is_dir():
+        return []
+    found = (path for path in folder.iterdir() if path.suffix.lower() in SAMPLE_SUFFIXES)
+    return sorted(found)[:SAMPLES_SHOWN]

@@ -1,0 +1,90 @@
+"""The row above the conversation: its title, the model and what the engine is doing."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton
+
+from desktop import theme
+from desktop.controllers.chats import ChatsController
+from desktop.controllers.engine import EngineController
+from desktop.item_models.engine_status import EngineStatus, Phase
+from desktop.views.widgets.icon_button import IconButton
+
+
+class HeaderBar(QFrame):
+    """Title and state.
+
+    Signals:
+        chats_toggled(), side_toggled(): show or hide the left or the right side.
+    """
+
+    chats_toggled = Signal()
+    side_toggled = Signal()
+
+    def __init__(self, chats: ChatsController, engine: EngineController) -> None:
+        super().__init__()
+        self.setObjectName("headerBar")
+        self._chats = chats
+        self._title = self._label("chatTitle", "heading")
+        self._model = self._label("modelName", "chip")
+        self._state = self._label("engineState", "muted small")
+        self._progress = QProgressBar()
+        self._progress.setObjectName("loadProgress")
+        self._progress.setAccessibleName("Loading the model")
+        self._progress.setTextVisible(False)
+        self._progress.setFixedWidth(90)
+        self._restart = QPushButton("Start again")
+        self._restart.setObjectName("restartEngine")
+        self._restart.setAccessibleName("Start the engine again")
+        self._restart.clicked.connect(engine.restart)
+        self._build()
+        chats.shown_changed.connect(self._show_title)
+        engine.changed.connect(self._show_status)
+        self._show_title()
+        self._show_status(engine.status)
+
+    def _build(self) -> None:
+        left = IconButton("panel_left", "Show or hide the chats")
+        left.setObjectName("toggleChats")
+        left.clicked.connect(self.chats_toggled)
+        right = IconButton("panel_right", "Show or hide settings and context")
+        right.setObjectName("toggleSide")
+        right.clicked.connect(self.side_toggled)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(10, 8, 10, 8)
+        layout.setSpacing(10)
+        layout.addWidget(left)
+        layout.addWidget(self._title, 1)
+        for widget in (self._progress, self._state, self._restart, self._model, right):
+            layout.addWidget(widget)
+
+    def _label(self, name: str, style: str) -> QLabel:
+        label = QLabel()
+        label.setObjectName(name)
+        label.setProperty("class", style)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        return label
+
+    def _show_title(self) -> None:
+        place = self._chats.chat_list.place_of(self._chats.shown)
+        title = "New chat" if place is None else self._chats.chat_list.chats[place].title
+        self._title.setText(title)
+
+    def _show_status(self, status: EngineStatus) -> None:
+        model = status.model
+        self._model.setVisible(model is not None)
+        if model is not None:
+            self._model.setText(model.name)
+            self._model.setToolTip(model.path)
+        self._state.setText(status.words())
+        self._state.setToolTip(status.trouble)
+        bad = status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
+        self._state.setProperty("class", "warning small" if bad else "muted small")
+        theme.restyle(self._state)
+        self._restart.setVisible(status.phase is Phase.FAILED)
+        self._progress.setVisible(status.phase is Phase.LOADING)
+        # A range of nothing is shown as "busy".
+        self._progress.setRange(0, 100 if status.total else 0)
+        if status.total:
+            self._progress.setValue(100 * status.done // status.total)

@@ -1,0 +1,210 @@
+"""The window: chats on the left, the conversation in the middle, context and settings on the right.
+
+Puts the views together, keeps the geometry, and turns closing into `close_asked`; ending the app is
+the business of `desktop.app`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QSettings, QSize, Qt, Signal
+from PySide6.QtGui import QCloseEvent
+from PySide6.QtWidgets import QMainWindow, QSplitter
+
+from core.api.errors import ErrorInfo
+from core.api.events import ModelInfo
+from desktop import theme
+from desktop.controllers.window_parts import WindowParts
+from desktop.item_models.messages import LiveReply
+from desktop.views import dialogs
+from desktop.views.actions import Command, add_menus
+from desktop.views.chat_page import ChatPage
+from desktop.views.settings_panel import SettingsPanel
+from desktop.views.side_bar import SideBar
+from desktop.views.side_panel import SidePanel
+from desktop.views.toast import Toast
+from desktop.views.widgets.context_panel import ContextPanel
+from desktop.views.widgets.picture_viewer import PictureViewer
+
+FIRST_SIZE = QSize(1280, 820)
+FIRST_WIDTHS = (230, 720, 330)
+
+
+class MainWindow(QMainWindow):
+    """The one window.
+
+    Signals:
+        close_asked(): the user wants to leave; the window waits until everything is stored.
+    """
+
+    close_asked = Signal()
+
+    def __init__(self, parts: WindowParts, samples: Path) -> None:
+        super().__init__()
+        self.setObjectName("mainWindow")
+        self.setWindowTitle("Waymark")
+        self.setWindowIcon(theme.icon("waymark", "accent"))
+        self._parts = parts
+        self._leaving = False
+        self.side_bar = SideBar(parts.chats)
+        self.page = ChatPage(parts, samples)
+        self.context = ContextPanel()
+        self.settings = SettingsPanel(parts.settings)
+        self.side_panel = SidePanel(self.context, self.settings)
+        self.toast = Toast(self)
+        self._splitter = self._make_splitter()
+        self.actions_by_name = add_menus(self, self._commands())
+        self._connect()
+        self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
+        self._restore_geometry()
+        self._show_context()
+        self.page.composer.setFocus()
+
+    def leave(self) -> None:
+        """Close for good: everything is stored."""
+        self._leaving = True
+        self.close()
+
+    def save_geometry(self) -> None:
+        self._geometry.setValue("window", self.saveGeometry())
+        self._geometry.setValue("splitter", self._splitter.saveState())
+        self._geometry.sync()
+
+    def _restore_geometry(self) -> None:
+        self.resize(FIRST_SIZE)
+        self._splitter.setSizes(FIRST_WIDTHS)
+        window, splitter = self._geometry.value("window"), self._geometry.value("splitter")
+        if window is not None:
+            self.restoreGeometry(window)
+        if splitter is not None:
+            self._splitter.restoreState(splitter)
+
+    def _make_splitter(self) -> QSplitter:
+        splitter = QSplitter(Qt.Orientation.Horizontal)
+        splitter.setObjectName("splitter")
+        for place, widget in enumerate((self.side_bar, self.page, self.side_panel)):
+            splitter.addWidget(widget)
+            splitter.setStretchFactor(place, 1 if widget is self.page else 0)
+            splitter.setCollapsible(place, False)
+        self.side_bar.setMinimumWidth(170)
+        self.page.setMinimumWidth(380)
+        self.side_panel.setMinimumWidth(270)
+        self.setCentralWidget(splitter)
+        return splitter
+
+    def _commands(self) -> tuple[Command, ...]:
+        chat, page = self._parts.chat, self.page
+        return (
+            Command("&Chat", "actionNewChat", "New chat", "Ctrl+N", lambda: self._open(None)),
+            Command("&Chat", "actionAddPictures", "Add pictures", "Ctrl+O", self._choose_pictures),
+            Command("&Chat", "actionRename", "Rename", "F2", self.side_bar.rename_current),
+            Command("&Chat", "actionDelete", "Delete", "", self.side_bar.delete_current),
+            Command("&Chat", "actionQuit", "Quit", "Ctrl+Q", self.close),
+            Command("&Reply", "actionStop", "Stop", "Esc", chat.stop),
+            Command("&Reply", "actionRegenerate", "Another reply", "Ctrl+R", self._regenerate),
+            Command("&View", "actionChats", "Chats", "Ctrl+B", self._toggle_chats),
+            Command("&View", "actionSide", "Right side", "Ctrl+J", self._toggle_side),
+            Command("&View", "actionContext", "Context", "Ctrl+1", lambda: self._turn_to(0)),
+            Command("&View", "actionSettings", "Settings", "Ctrl+2", lambda: self._turn_to(1)),
+            Command("&View", "actionWrite", "Write a message", "Ctrl+L", page.composer.setFocus),
+        )
+
+    def _connect(self) -> None:
+        parts, page = self._parts, self.page
+        parts.said.connect(lambda words: self.toast.say(words, "warning"))
+        parts.failed.connect(self._show_error)
+        parts.chats.deleted.connect(self._on_deleted)
+        parts.chats.restored.connect(self._open)
+        parts.replies.progressed.connect(self._on_progress)
+        parts.engine.changed.connect(self._show_context)
+        for signal in (
+            parts.transcript.chat_changed,
+            parts.transcript.rows_replaced,
+            parts.chat.busy_changed,
+        ):
+            signal.connect(self._show_context)
+        self.side_bar.open_asked.connect(self._open)
+        self.settings.model_box.browse_asked.connect(self._choose_model)
+        page.header.chats_toggled.connect(self._toggle_chats)
+        page.header.side_toggled.connect(self._toggle_side)
+        page.composer.choose_pictures_asked.connect(self._choose_pictures)
+        page.composer.open_picture_asked.connect(self._open_picture)
+        page.transcript.open_picture_asked.connect(self._open_picture)
+        page.transcript.link_asked.connect(self._open_link)
+
+    # What the user asks of the window itself.
+
+    def _open(self, chat: int | None) -> None:
+        self._parts.chat.open(chat)
+        self.page.composer.setFocus()
+
+    def _regenerate(self) -> None:
+        rows = self._parts.transcript.rows
+        if rows and rows[-1].message.is_reply:
+            self._parts.chat.regenerate(rows[-1].id)
+
+    def _toggle_chats(self) -> None:
+        self.side_bar.setVisible(self.side_bar.isHidden())
+
+    def _toggle_side(self) -> None:
+        self.side_panel.setVisible(self.side_panel.isHidden())
+
+    def _turn_to(self, page: int) -> None:
+        self.side_panel.show()
+        self.side_panel.show_page(page)
+
+    def _choose_pictures(self) -> None:
+        self._parts.tasks.spawn(self._add_chosen(), "Choosing pictures")
+
+    async def _add_chosen(self) -> None:
+        chosen = await dialogs.choose_pictures(self)
+        if chosen:
+            self.page.composer.add_files([Path(name) for name in chosen])
+
+    def _choose_model(self) -> None:
+        self._parts.tasks.spawn(self._set_chosen_model(), "Choosing a model")
+
+    async def _set_chosen_model(self) -> None:
+        start = self._parts.settings.settings.model.path
+        folder = await dialogs.choose_folder(self, "Choose a model folder", start)
+        if folder:
+            self._parts.settings.set_model_path(folder)
+
+    def _open_picture(self, digest: str) -> None:
+        viewer = PictureViewer(str(self._parts.chat.picture_path(digest)), self)
+        viewer.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        viewer.open()
+
+    def _open_link(self, address: str) -> None:
+        self._parts.tasks.spawn(dialogs.open_link(self, address), "Opening a link")
+
+    # What the window says.
+
+    def _show_error(self, error: ErrorInfo) -> None:
+        self.toast.say(f"{error.title}. {error.message}", "error")
+
+    def _on_deleted(self, chat: int, title: str) -> None:
+        if self._parts.transcript.chat == chat:
+            self._open(None)
+        undo = ("Undo", lambda: self._parts.chats.restore(chat))
+        self.toast.say(f"The chat is deleted: {title}", action=undo)
+
+    def _on_progress(self, live: LiveReply) -> None:
+        if live.chat == self._parts.transcript.chat:
+            self._show_context()
+
+    def _show_context(self) -> None:
+        live = self._parts.chat.running
+        if live is not None and live.stats is not None and live.done is not None:
+            self.context.show_live(live.stats, live.done)
+            return
+        model: ModelInfo | None = self._parts.engine.model
+        self.context.show_stats(self._parts.transcript.last_stats(), model)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if self._leaving:
+            event.accept()
+            return
+        event.ignore()
+        self.close_asked.emit()

@@ -1,0 +1,65 @@
+"""The small buttons under a message: copy, edit or regenerate, and arrows to its alternatives."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+
+from desktop.item_models.messages import Row
+from desktop.views.widgets.icon_button import IconButton
+
+
+class MessageBar(QWidget):
+    """Buttons of one message.
+
+    Signals:
+        copy_asked(), edit_asked(), regenerate_asked(): what they say.
+        turn_asked(int): show the alternative so many places on.
+    """
+
+    copy_asked = Signal()
+    edit_asked = Signal()
+    regenerate_asked = Signal()
+    turn_asked = Signal(int)
+
+    def __init__(self, is_reply: bool) -> None:
+        super().__init__()
+        what = "reply" if is_reply else "message"
+        self._before = self._button("chevron_left", f"Show the {what} before this one", "turnBack")
+        self._before.clicked.connect(lambda: self.turn_asked.emit(-1))
+        self._place = QLabel()
+        self._place.setObjectName("alternativePlace")
+        self._place.setProperty("class", "muted small")
+        self._after = self._button("chevron_right", f"Show the {what} after this one", "turnOn")
+        self._after.clicked.connect(lambda: self.turn_asked.emit(1))
+        copy = self._button("copy", f"Copy the {what}", "copyMessage")
+        copy.clicked.connect(self.copy_asked)
+        self._again = (
+            self._button("regenerate", "Write another reply", "regenerate")
+            if is_reply
+            else self._button("edit", "Edit the message and send it again", "editMessage")
+        )
+        self._again.clicked.connect(self.regenerate_asked if is_reply else self.edit_asked)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(2)
+        if not is_reply:
+            layout.addStretch(1)
+        for widget in (self._before, self._place, self._after, copy, self._again):
+            layout.addWidget(widget)
+        if is_reply:
+            layout.addStretch(1)
+
+    def show_row(self, row: Row) -> None:
+        """Which alternative this is, and whether there are others."""
+        count = len(row.message.siblings)
+        for widget in (self._before, self._place, self._after):
+            widget.setVisible(count > 1)
+        self._place.setText(f"{row.place + 1} of {count}")
+        self._before.setEnabled(row.sibling(-1) is not None)
+        self._after.setEnabled(row.sibling(1) is not None)
+
+    def _button(self, icon: str, words: str, name: str) -> IconButton:
+        button = IconButton(icon, words)
+        button.setObjectName(name)
+        return button

@@ -1,0 +1,120 @@
+"""A reply in the transcript: its reasoning folded, its words as Markdown, its numbers, its end."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout
+
+from desktop.item_models.messages import Row, ending_words
+from desktop.views.message_bar import MessageBar
+from desktop.views.widgets.markdown_body import MarkdownBody
+from desktop.views.widgets.numbers_line import NumbersLine
+from desktop.views.widgets.reasoning_fold import ReasoningFold
+
+
+class ReplyRow(QFrame):
+    """One reply, growing or whole.
+
+    Signals:
+        regenerate_asked(int): write another reply beside this one.
+        choose_asked(int): show this alternative.
+        link_asked(str): a link in the text was activated.
+    """
+
+    regenerate_asked = Signal(int)
+    choose_asked = Signal(int)
+    link_asked = Signal(str)
+
+    def __init__(self, row: Row) -> None:
+        super().__init__()
+        self.setObjectName("replyRow")
+        self.setAccessibleName("Reply")
+        self.setProperty("class", "messageRow")
+        self.setProperty("role", "assistant")
+        self.row = row
+        self._reasoning = ReasoningFold()
+        self._body = MarkdownBody()
+        self._body.link_activated.connect(self.link_asked)
+        self._status = self._label("replyStatus", "muted small")
+        self._ending = self._label("replyEnding", "warning small")
+        self._numbers = NumbersLine()
+        self._bar = MessageBar(is_reply=True)
+        self._bar.copy_asked.connect(self._copy)
+        self._bar.regenerate_asked.connect(lambda: self.regenerate_asked.emit(self.row.id))
+        self._bar.turn_asked.connect(self._turn)
+        self._answer_shown = ""
+        self._reasoning_shown = ""
+        self._build()
+        self.show_row(row)
+
+    def show_row(self, row: Row) -> None:
+        """Show the reply as it is now."""
+        self.row = row
+        self.grow()
+        running = row.live is not None
+        self._reasoning.set_running(running and bool(row.reasoning) and not row.text)
+        if not running:
+            self._body.finish()
+        self._say(self._status, row.live.status if row.live else "")
+        reply = row.message.reply
+        self._say(self._ending, "" if running or reply is None else ending_words(reply))
+        stats = None if running or reply is None else reply.stats
+        self._numbers.setVisible(stats is not None)
+        if stats is not None:
+            self._numbers.show_stats(stats)
+        self._bar.show_row(row)
+        self._bar.setVisible(not running)
+
+    def grow(self) -> None:
+        """Show what has arrived since the last look; only the end of a text is new."""
+        answer, reasoning = self.row.text, self.row.reasoning
+        if answer.startswith(self._answer_shown):
+            self._body.append(answer[len(self._answer_shown) :])
+        else:
+            self._body.set_text(answer)
+        if reasoning.startswith(self._reasoning_shown):
+            self._reasoning.append(reasoning[len(self._reasoning_shown) :])
+        else:
+            self._reasoning.set_text(reasoning)
+        self._answer_shown, self._reasoning_shown = answer, reasoning
+        self._reasoning.setVisible(bool(reasoning.strip()))
+        self._body.setVisible(bool(answer))
+
+    def _build(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 4, 0, 8)
+        layout.setSpacing(6)
+        widgets = (
+            self._reasoning,
+            self._body,
+            self._status,
+            self._ending,
+            self._numbers,
+            self._bar,
+        )
+        for widget in widgets:
+            layout.addWidget(widget)
+
+    def _label(self, name: str, style: str) -> QLabel:
+        label = QLabel()
+        label.setObjectName(name)
+        label.setProperty("class", style)
+        label.setTextFormat(Qt.TextFormat.PlainText)
+        label.setWordWrap(True)
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        return label
+
+    def _say(self, label: QLabel, words: str) -> None:
+        if label.text() != words:
+            label.setText(words)
+        label.setVisible(bool(words))
+
+    def _copy(self) -> None:
+        # Always what the model wrote, never what Markdown made of it.
+        QGuiApplication.clipboard().setText(self.row.text)
+
+    def _turn(self, step: int) -> None:
+        sibling = self.row.sibling(step)
+        if sibling is not None:
+            self.choose_asked.emit(sibling)

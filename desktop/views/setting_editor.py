@@ -1,0 +1,120 @@
+"""One setting to look at and change: its title, a control that fits its kind, what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QVBoxLayout, QWidget
+
+from desktop import theme
+from desktop.controllers.settings import SettingsController
+from desktop.item_models.setting_rows import SettingRow
+
+Control = QComboBox | QLineEdit | QSpinBox
+
+
+class SettingEditor(QWidget):
+    """Edits the setting `row`; `own` gives the model's own value in words, for an empty field."""
+
+    def __init__(
+        self, row: SettingRow, settings: SettingsController, own: Callable[[], str] | None = None
+    ) -> None:
+        super().__init__()
+        self._row = row
+        self._settings = settings
+        self._own = own
+        self.control = self._make_control()
+        self._title = QLabel(row.title)
+        self._title.setBuddy(self.control)
+        self._words = QLabel(row.description)
+        self._words.setProperty("class", "muted small")
+        self._words.setWordWrap(True)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
+        for widget in (self._title, self.control, self._words):
+            layout.addWidget(widget)
+        self.refresh()
+        settings.changed.connect(self.refresh)
+
+    def refresh(self) -> None:
+        """Show the value in force."""
+        value = self._row.value_in(self._settings.settings)
+        self.control.blockSignals(True)
+        match self.control:
+            case QComboBox():
+                self.control.setCurrentIndex(self._choice_of(value))
+            case QSpinBox():
+                self.control.setValue(value)
+            case QLineEdit():
+                if not self.control.hasFocus() or not self.control.isModified():
+                    self.control.setText("" if value is None else f"{value:,}".replace(",", ""))
+                own = self._own() if self._own else ""
+                self.control.setPlaceholderText(own or "The model's own")
+        self.control.blockSignals(False)
+
+    def _make_control(self) -> Control:
+        if self._row.choices:
+            control = self._choices()
+        else:
+            control = self._line() if self._row.optional else self._integer()
+        name = "".join(part.capitalize() for part in self._row.key.replace(".", "_").split("_"))
+        control.setObjectName(f"setting{name}")
+        control.setAccessibleName(self._row.title)
+        control.setAccessibleDescription(self._row.description)
+        control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        control.installEventFilter(self)
+        return control
+
+    def _choices(self) -> Control:
+        box = QComboBox()
+        for title, value in self._row.choices:
+            box.addItem(title, value)
+        box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        box.setMinimumContentsLength(12)
+        box.currentIndexChanged.connect(lambda at: self._put(self._row.choices[at][1]))
+        return box
+
+    def _integer(self) -> Control:
+        box = QSpinBox()
+        box.setRange(int(self._row.minimum), int(self._row.maximum))
+        box.setGroupSeparatorShown(True)
+        # A checkpoint can only lie on the grid, so steps smaller than that change nothing.
+        box.setSingleStep(512 if self._row.maximum > 10_000 else 1)
+        box.valueChanged.connect(self._put)
+        return box
+
+    def _line(self) -> Control:
+        line = QLineEdit()
+        line.editingFinished.connect(lambda: self._put_text(line))
+        return line
+
+    def _put_text(self, line: QLineEdit) -> None:
+        text = line.text().strip().replace(",", "")
+        line.setModified(False)
+        try:
+            value = None if not text else int(text) if self._row.kind == "integer" else float(text)
+        except ValueError:
+            self._say(f"{self._row.title} takes {self._row.bounds_in_words()}.")
+            return
+        self._put(value)
+
+    def _put(self, value: object) -> None:
+        self._say(self._settings.set_value(self._row, value))
+
+    def _say(self, trouble: str) -> None:
+        self._words.setText(trouble or self._row.description)
+        self._words.setProperty("class", "error small" if trouble else "muted small")
+        theme.restyle(self._words)
+
+    def _choice_of(self, value: object) -> int:
+        values = [choice for _, choice in self._row.choices]
+        return values.index(value) if value in values else 0
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        # Scrolling the panel must not change what happens to lie under the pointer.
+        if event.type() == QEvent.Type.Wheel and not self.control.hasFocus():
+            event.ignore()
+            return True
+        return super().eventFilter(watched, event)

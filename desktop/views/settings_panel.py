@@ -1,0 +1,98 @@
+"""Model & settings: everything the user may set, group by group, built from the declared rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+
+from desktop.controllers.settings import SettingsController
+from desktop.item_models.checkpoint_cost import checkpoint_cost
+from desktop.item_models.setting_rows import (
+    CHECKPOINT_ROWS,
+    MODEL_ROWS,
+    SAMPLING_ROWS,
+    THINKING_ROW,
+    SettingRow,
+)
+from desktop.item_models.wording import format_count
+from desktop.views.model_box import ModelBox
+from desktop.views.setting_editor import SettingEditor
+
+
+class SettingsPanel(QScrollArea):
+    """The settings. Those of the model take effect with Load, the others with the next message."""
+
+    def __init__(self, settings: SettingsController) -> None:
+        super().__init__()
+        self.setObjectName("settingsPanel")
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.viewport().setAutoFillBackground(False)
+        self._settings = settings
+        self.model_box = ModelBox(settings)
+        self._editors: list[SettingEditor] = []
+        self._cost = QLabel()
+        self._cost.setObjectName("checkpointCost")
+        self._cost.setWordWrap(True)
+        content = QWidget()
+        content.setAutoFillBackground(False)
+        self._layout = QVBoxLayout(content)
+        self._layout.setContentsMargins(14, 12, 14, 12)
+        self._layout.setSpacing(12)
+        self._build()
+        self.setWidget(content)
+        settings.changed.connect(self._show_cost)
+        settings.engine.changed.connect(self._on_engine)
+        self._show_cost()
+
+    def _build(self) -> None:
+        self._add_group("Model", (), self.model_box)
+        self._add_rows(MODEL_ROWS)
+        self._add_group("Checkpoints", CHECKPOINT_ROWS, self._cost)
+        self._add_group("Thinking", (THINKING_ROW,))
+        self._add_group("Sampling", SAMPLING_ROWS)
+        self._layout.addStretch(1)
+
+    def _add_group(self, title: str, rows: Sequence[SettingRow], *more: QWidget) -> None:
+        heading = QLabel(title)
+        heading.setProperty("class", "heading")
+        self._layout.addWidget(heading)
+        self._add_rows(rows)
+        for widget in more:
+            self._layout.addWidget(widget)
+
+    def _add_rows(self, rows: Sequence[SettingRow]) -> None:
+        for row in rows:
+            editor = SettingEditor(row, self._settings, partial(self._models_own, row))
+            self._editors.append(editor)
+            self._layout.addWidget(editor)
+
+    def _models_own(self, row: SettingRow) -> str:
+        """What an empty field stands for with the loaded model."""
+        model = self._settings.engine.model
+        section, _, name = row.key.partition(".")
+        if name == "seed":
+            return "A fresh one each time"
+        if name == "max_tokens":
+            return "As long as the context allows"
+        if model is None:
+            return ""
+        if row.key == "model.context_length":
+            return format_count(model.context_length)
+        own = getattr(model.sampling, name, None) if section == "sampling" else None
+        return "" if own is None else f"The model's own: {own:g}"
+
+    def _on_engine(self) -> None:
+        for editor in self._editors:
+            editor.refresh()
+        self._show_cost()
+
+    def _show_cost(self) -> None:
+        self._cost.setText(
+            checkpoint_cost(self._settings.settings.cache, self._settings.engine.model)
+        )

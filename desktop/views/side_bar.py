@@ -1,0 +1,130 @@
+"""The left side: a button for a new chat, and the chats, renamed in place and deleted with a way back."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
+from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QListView,
+    QMenu,
+    QPushButton,
+    QVBoxLayout,
+)
+
+from desktop import theme
+from desktop.controllers.chats import ChatsController
+from desktop.item_models.chat_list import CHAT_ROLE
+from desktop.views.widgets.icon_button import IconButton
+
+
+class SideBar(QFrame):
+    """The list of chats.
+
+    Signals:
+        open_asked(object): show this chat; None for a new one.
+    """
+
+    open_asked = Signal(object)
+
+    def __init__(self, chats: ChatsController) -> None:
+        super().__init__()
+        self.setObjectName("sideBar")
+        self._chats = chats
+        self._following = False
+        self._new = QPushButton("New chat")
+        self._new.setObjectName("newChat")
+        self._new.setAccessibleName("New chat")
+        self._new.clicked.connect(lambda: self.open_asked.emit(None))
+        self.list = self._make_list()
+        self._menu = self._make_menu()
+        self._build()
+        theme.signals().changed.connect(self._draw)
+        self._draw()
+        chats.shown_changed.connect(self._follow)
+        self.list.selectionModel().currentChanged.connect(self._on_current)
+
+    def rename_current(self) -> None:
+        """Edit the title of the chat that is selected, in place."""
+        if self.list.currentIndex().isValid():
+            self.list.edit(self.list.currentIndex())
+
+    def delete_current(self) -> None:
+        """Delete the chat that is selected."""
+        chat = self.list.currentIndex().data(CHAT_ROLE)
+        if chat is not None:
+            self._chats.delete(chat)
+
+    def _make_list(self) -> QListView:
+        view = QListView()
+        view.setObjectName("chatList")
+        view.setAccessibleName("Chats")
+        view.setModel(self._chats.chat_list)
+        view.setEditTriggers(
+            QAbstractItemView.EditTrigger.EditKeyPressed
+            | QAbstractItemView.EditTrigger.DoubleClicked
+        )
+        view.setTextElideMode(Qt.TextElideMode.ElideRight)
+        view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        view.setUniformItemSizes(True)
+        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        view.customContextMenuRequested.connect(self._show_menu)
+        return view
+
+    def _make_menu(self) -> QMenu:
+        menu = QMenu(self)
+        menu.setObjectName("chatMenu")
+        menu.addAction("Rename").triggered.connect(self.rename_current)
+        menu.addAction("Delete").triggered.connect(self.delete_current)
+        # Only while the list has the focus: in the composer, Delete deletes a letter.
+        delete = QAction("Delete", self.list)
+        delete.setShortcut(QKeySequence(QKeySequence.StandardKey.Delete))
+        delete.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
+        delete.triggered.connect(self.delete_current)
+        self.list.addAction(delete)
+        return menu
+
+    def _build(self) -> None:
+        heading = QLabel("Chats")
+        heading.setProperty("class", "heading")
+        rename = IconButton("edit", "Rename the chat")
+        rename.setObjectName("renameChat")
+        rename.clicked.connect(self.rename_current)
+        delete = IconButton("trash", "Delete the chat")
+        delete.setObjectName("deleteChat")
+        delete.clicked.connect(self.delete_current)
+        row = QHBoxLayout()
+        row.addWidget(heading, 1)
+        row.addWidget(rename)
+        row.addWidget(delete)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(10, 10, 10, 10)
+        layout.setSpacing(8)
+        layout.addWidget(self._new)
+        layout.addLayout(row)
+        layout.addWidget(self.list, 1)
+
+    def _draw(self) -> None:
+        self._new.setIcon(theme.icon("plus"))
+
+    def _show_menu(self, point: QPoint) -> None:
+        if self.list.indexAt(point).isValid():
+            self._menu.popup(self.list.viewport().mapToGlobal(point))
+
+    def _follow(self) -> None:
+        """Select the chat that is on screen, without asking to open it again."""
+        place = self._chats.chat_list.place_of(self._chats.shown)
+        index = QModelIndex() if place is None else self._chats.chat_list.index(place)
+        self._following = True
+        self.list.setCurrentIndex(index)
+        if place is None:
+            self.list.clearSelection()
+        self._following = False
+
+    def _on_current(self, index: QModelIndex) -> None:
+        chat = index.data(CHAT_ROLE)
+        if not self._following and chat is not None and chat != self._chats.shown:
+            self.open_asked.emit(chat)

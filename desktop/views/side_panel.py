@@ -1,0 +1,79 @@
+"""The right side: what the engine has in its context, and the settings, one behind the other."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QFrame,
+    QHBoxLayout,
+    QScrollArea,
+    QStackedWidget,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from desktop import theme
+from desktop.views.settings_panel import SettingsPanel
+from desktop.views.widgets.context_panel import ContextPanel
+
+
+class SidePanel(QFrame):
+    """Two pages and the buttons that turn them."""
+
+    def __init__(self, context: ContextPanel, settings: SettingsPanel) -> None:
+        super().__init__()
+        self.setObjectName("contextSide")
+        self._pages = QStackedWidget()
+        self._pages.setObjectName("sidePages")
+        self._buttons = QButtonGroup(self)
+        self._buttons.setExclusive(True)
+        self._icons: list[tuple[QToolButton, str]] = []
+        tabs = QHBoxLayout()
+        tabs.setContentsMargins(10, 8, 10, 0)
+        tabs.addWidget(self._tab("Context", "context", "contextTab", 0))
+        tabs.addWidget(self._tab("Model && settings", "settings", "settingsTab", 1))
+        tabs.addStretch(1)
+        self._pages.addWidget(scrolled(context, "contextScroll"))
+        self._pages.addWidget(settings)
+        self._buttons.idClicked.connect(self._pages.setCurrentIndex)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addLayout(tabs)
+        layout.addWidget(self._pages, 1)
+        theme.signals().changed.connect(self._draw)
+        self._draw()
+        self.show_page(0)
+
+    def show_page(self, page: int) -> None:
+        """0 is the context, 1 the settings."""
+        self._buttons.button(page).setChecked(True)
+        self._pages.setCurrentIndex(page)
+
+    def _tab(self, title: str, icon: str, name: str, page: int) -> QToolButton:
+        button = QToolButton()
+        button.setObjectName(name)
+        button.setText(title)
+        button.setAccessibleName(title.replace("&&", "and"))
+        button.setCheckable(True)
+        button.setToolButtonStyle(button.toolButtonStyle().ToolButtonTextBesideIcon)
+        self._buttons.addButton(button, page)
+        self._icons.append((button, icon))
+        return button
+
+    def _draw(self) -> None:
+        for button, icon in self._icons:
+            button.setIcon(theme.icon(icon))
+
+
+def scrolled(widget: QWidget, name: str) -> QScrollArea:
+    """A widget that may be taller than the window."""
+    area = QScrollArea()
+    area.setObjectName(name)
+    area.setWidgetResizable(True)
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setHorizontalScrollBarPolicy(area.horizontalScrollBarPolicy().ScrollBarAlwaysOff)
+    area.viewport().setAutoFillBackground(False)
+    area.setWidget(widget)
+    return area

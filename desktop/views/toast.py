@@ -1,0 +1,86 @@
+"""A short message over the window's lower edge, with one thing to do about it; goes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
+
+from desktop import theme
+from desktop.views.widgets.icon_button import IconButton
+
+SHOWN_FOR_MS = 8_000
+MARGIN = 24
+MOST_CHARACTERS = 400
+
+
+class Toast(QFrame):
+    """Shows one message at a time over `owner`; the next one takes its place."""
+
+    def __init__(self, owner: QWidget) -> None:
+        super().__init__(owner)
+        self._owner = owner
+        self.setObjectName("toast")
+        self.setAccessibleName("Message")
+        self._action: Callable[[], None] | None = None
+        self._words = QLabel()
+        self._words.setObjectName("toastText")
+        self._words.setTextFormat(Qt.TextFormat.PlainText)
+        self._words.setWordWrap(True)
+        self._button = QPushButton()
+        self._button.setObjectName("toastAction")
+        self._button.clicked.connect(self._act)
+        self._close = IconButton("close", "Close this message")
+        self._close.setObjectName("toastClose")
+        self._close.clicked.connect(self.hide)
+        layout = QHBoxLayout(self)
+        layout.setContentsMargins(14, 8, 8, 8)
+        for widget in (self._words, self._button, self._close):
+            layout.addWidget(widget)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self.hide)
+        owner.installEventFilter(self)
+        self.hide()
+
+    def say(
+        self,
+        words: str,
+        kind: Literal["info", "warning", "error"] = "info",
+        action: tuple[str, Callable[[], None]] | None = None,
+    ) -> None:
+        """Show `words`; `action` is a button's text and what it does."""
+        self._words.setText(words[:MOST_CHARACTERS])
+        self.setAccessibleDescription(words[:MOST_CHARACTERS])
+        self._button.setVisible(action is not None)
+        self._action = action[1] if action else None
+        if action:
+            self._button.setText(action[0])
+            self._button.setAccessibleName(action[0])
+        self.setProperty("kind", kind)
+        theme.restyle(self)
+        self._place()
+        self.show()
+        self.raise_()
+        self._timer.start(SHOWN_FOR_MS)
+
+    def _act(self) -> None:
+        action, self._action = self._action, None
+        self.hide()
+        if action is not None:
+            action()
+
+    def _place(self) -> None:
+        owner = self._owner
+        width = min(560, owner.width() - 2 * MARGIN)
+        natural = self._words.fontMetrics().horizontalAdvance(self._words.text()) + 150
+        self.setFixedWidth(max(240, min(width, natural)))
+        self.adjustSize()
+        self.move((owner.width() - self.width()) // 2, owner.height() - self.height() - MARGIN)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Resize and self.isVisible():
+            self._place()
+        return super().eventFilter(watched, event)

@@ -1,0 +1,143 @@
+"""A user's message in the transcript: pictures above the words, and editing in place."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from desktop.item_models.messages import Row
+from desktop.views.composer_text import ComposerText
+from desktop.views.message_bar import MessageBar
+from desktop.views.picture_strip import PictureStrip
+from desktop.views.user_text import UserText
+
+
+class UserRow(QFrame):
+    """One message of the user.
+
+    Signals:
+        edit_asked(int, str): send this message again in these words.
+        choose_asked(int): show this alternative.
+        open_picture_asked(str): a thumbnail was clicked.
+    """
+
+    edit_asked = Signal(int, str)
+    choose_asked = Signal(int)
+    open_picture_asked = Signal(str)
+
+    def __init__(self, row: Row) -> None:
+        super().__init__()
+        self.setObjectName("userRow")
+        self.setAccessibleName("Your message")
+        self.setProperty("class", "messageRow")
+        self.setProperty("role", "user")
+        self.row = row
+        self._strip = PictureStrip()
+        self._strip.setObjectName("messagePictures")
+        self._strip.open_asked.connect(self.open_picture_asked)
+        self._text = UserText()
+        self._editor: QWidget | None = None
+        self._bubble = self._make_bubble()
+        self._bar = MessageBar(is_reply=False)
+        self._bar.copy_asked.connect(self._copy)
+        self._bar.edit_asked.connect(self._edit)
+        self._bar.turn_asked.connect(self._turn)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(60, 4, 0, 4)
+        layout.setSpacing(2)
+        layout.addWidget(self._bubble, 0, Qt.AlignmentFlag.AlignRight)
+        layout.addWidget(self._bar)
+        self.show_row(row)
+
+    def show_row(self, row: Row) -> None:
+        """Show a message, or the same one among more alternatives."""
+        if self.row.text != row.text or self.row is row:
+            self._text.set_text(row.text)
+        if self.row.message.pictures != row.message.pictures or self.row is row:
+            self._strip.show_pictures(row.message.pictures)
+        self.row = row
+        self._bar.show_row(row)
+        self._fit()
+
+    def _make_bubble(self) -> QFrame:
+        bubble = QFrame()
+        bubble.setObjectName("userBubble")
+        bubble.setProperty("class", "messageBubble")
+        bubble.setProperty("role", "user")
+        bubble.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        inside = QVBoxLayout(bubble)
+        inside.setContentsMargins(14, 9, 14, 9)
+        inside.addWidget(self._strip)
+        inside.addWidget(self._text)
+        return bubble
+
+    def _fit(self) -> None:
+        """As wide as the longest line asks for, and no wider than the row."""
+        longest = max(self.row.text[:4000].split("\n"), key=len, default="")
+        words = self.fontMetrics().horizontalAdvance(longest) + 34
+        pictures = sum(each.sizeHint().width() + 8 for each in self._strip.thumbnails()) + 34
+        room = max(120, self.width() - 60)
+        wanted = max(words if self.row.text else 0, pictures if self.row.message.pictures else 0)
+        self._bubble.setFixedWidth(min(room, wanted) if self._editor is None else room)
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.row.text)
+
+    def _turn(self, step: int) -> None:
+        sibling = self.row.sibling(step)
+        if sibling is not None:
+            self.choose_asked.emit(sibling)
+
+    def _edit(self) -> None:
+        if self._editor is not None:
+            return
+        field = ComposerText()
+        field.setObjectName("editText")
+        field.setAccessibleName("Edit your message")
+        field.setPlainText(self.row.text)
+        field.send_asked.connect(lambda: self._send_again(field.toPlainText()))
+        send = QPushButton("Send again")
+        send.setObjectName("editSend")
+        send.setProperty("class", "primary")
+        send.clicked.connect(lambda: self._send_again(field.toPlainText()))
+        cancel = QPushButton("Cancel")
+        cancel.setObjectName("editCancel")
+        cancel.clicked.connect(self._close_editor)
+        self._open_editor(field, send, cancel)
+
+    def _open_editor(self, field: ComposerText, send: QPushButton, cancel: QPushButton) -> None:
+        for button in (send, cancel):
+            button.setAccessibleName(button.text())
+        self._editor = QWidget()
+        row = QHBoxLayout()
+        row.addStretch(1)
+        row.addWidget(cancel)
+        row.addWidget(send)
+        layout = QVBoxLayout(self._editor)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(field)
+        layout.addLayout(row)
+        inside = self._bubble.layout()
+        assert inside is not None
+        inside.addWidget(self._editor)
+        self._text.hide()
+        self._fit()
+        field.setFocus()
+        field.moveCursor(field.textCursor().MoveOperation.End)
+
+    def _send_again(self, text: str) -> None:
+        if text.strip() or self.row.message.pictures:
+            self._close_editor()
+            self.edit_asked.emit(self.row.id, text)
+
+    def _close_editor(self) -> None:
+        if self._editor is not None:
+            self._editor.hide()
+            self._editor.deleteLater()
+            self._editor = None
+        self._text.setVisible(bool(self.row.text))
+        self._fit()
+
+    def resizeEvent(self, event: object) -> None:
+        self._fit()
