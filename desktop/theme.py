@@ -40,6 +40,7 @@ class Colours:
     hover: str
     border: str
     border_strong: str
+    scroll: str
     text: str
     muted: str
     disabled: str
@@ -97,7 +98,7 @@ class Theme(QObject):
         if isinstance(app, QApplication) and (scheme != self.scheme or not app.styleSheet()):
             self.scheme = scheme
             app.setPalette(_palette(read_colours(scheme)))
-            app.setStyleSheet(_style_sheet(read_colours(scheme)))
+            app.setStyleSheet(style_sheet(scheme))
             self.changed.emit()
 
 
@@ -159,11 +160,14 @@ def _system_scheme() -> Scheme:
     return "dark" if dark else "light"
 
 
-def _style_sheet(table: Colours) -> str:
+def style_sheet(scheme: Scheme) -> str:
+    """style.qss with the colours of one theme in place of their names."""
+    table = read_colours(scheme)
     source = (RESOURCES / "themes" / "style.qss").read_text(encoding="utf-8")
     without_comments = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
     values = {field.name: getattr(table, field.name) for field in fields(table)}
-    return re.sub(r"@(\w+)", lambda found: str(values[found[1]]), without_comments)
+    values |= {"themes": (RESOURCES / "themes").as_posix(), "scheme": scheme}
+    return re.sub(r"@([a-z_]+)", lambda found: str(values[found[1]]), without_comments)
 
 
 def _palette(table: Colours) -> QPalette:

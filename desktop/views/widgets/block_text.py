@@ -17,6 +17,10 @@ from desktop import theme
 from desktop.views.widgets.markdown_html import is_web_address, style, to_html
 
 LONGEST_WORD = 1_000
+# A longer text fills any width it is given; a shorter one asks for no more than it needs.
+SHORT_TEXT = 300
+WIDEST = 720
+INDENT = 26
 
 
 class SealedDocument(QTextDocument):
@@ -36,14 +40,16 @@ class BlockText(QTextBrowser):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._wished_width = WIDEST
         document = SealedDocument(self)
         document.setDocumentMargin(0)
         document.setUndoRedoEnabled(False)
+        document.setIndentWidth(INDENT)
         self.setDocument(document)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.viewport().setAutoFillBackground(False)
         self.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextBrowserInteraction
@@ -63,18 +69,26 @@ class BlockText(QTextBrowser):
         self._choose_wrapping(source)
         self.document().setDefaultStyleSheet(style(theme.colours()))
         self.setHtml(html)
-        self.fit()
+        self._measure()
 
     def show_plain(self, text: str) -> None:
         """Show words as they are."""
         self._choose_wrapping(text)
         self.setPlainText(text)
-        self.fit()
+        self._measure()
 
     def fit(self) -> None:
         """Be as high as the words need at the present width."""
         self.document().setTextWidth(self.viewport().width())
         self.setFixedHeight(max(1, math.ceil(self.document().size().height())))
+
+    def _measure(self) -> None:
+        self._wished_width = WIDEST
+        if self.document().characterCount() <= SHORT_TEXT:
+            self.document().setTextWidth(-1)
+            self._wished_width = min(WIDEST, math.ceil(self.document().idealWidth()) + 1)
+        self.updateGeometry()
+        self.fit()
 
     def _choose_wrapping(self, text: str) -> None:
         # Looking for a place to break in one endless word takes Qt time with its square.
@@ -95,7 +109,7 @@ class BlockText(QTextBrowser):
         return QByteArray(b"")
 
     def sizeHint(self) -> QSize:
-        return QSize(400, self.height())
+        return QSize(self._wished_width, self.height())
 
     def minimumSizeHint(self) -> QSize:
         return QSize(40, 1)

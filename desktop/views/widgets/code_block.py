@@ -80,12 +80,12 @@ class CodeBlock(QFrame):
 
     def _lay_out(self) -> None:
         header = QHBoxLayout()
-        header.setContentsMargins(12, 4, 6, 0)
+        header.setContentsMargins(6, 4, 0, 0)
         header.addWidget(self._label)
         header.addStretch(1)
         header.addWidget(self._copy_button)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 6)
+        layout.setContentsMargins(6, 0, 6, 4)
         layout.setSpacing(0)
         layout.addLayout(header)
         layout.addWidget(self._text)

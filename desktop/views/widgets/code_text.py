@@ -45,7 +45,7 @@ class CodeText(QPlainTextEdit):
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         self.setTabChangesFocus(True)
-        self.document().setDocumentMargin(12)
+        self.document().setDocumentMargin(6)
         self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self._colours: _Colours | None = None
         self.horizontalScrollBar().rangeChanged.connect(self.fit)

@@ -89,7 +89,7 @@ class ContextBar(QWidget):
             painter.fillRect(area, QBrush(hatch, Qt.BrushStyle.BDiagPattern))
         painter.setOpacity(1.0)
         # A seam in the background's colour parts neighbours of one colour, where there is room.
-        if area.width() >= 4:
+        if area.width() >= 8:
             seam = QRectF(area.right() - 1, 0, 1, BAR_HEIGHT)
             painter.fillRect(seam, self.palette().window())
 
@@ -109,12 +109,14 @@ class ContextBar(QWidget):
 
     def _paint_ticks(self, painter: QPainter, layout: StripLayout) -> None:
         table = theme.colours()
+        line = QColor(table.checkpoint)
+        line.setAlphaF(0.6)
         painter.setBrush(QColor(table.checkpoint))
         for checkpoint in self._stats.checkpoints if self._stats else ():
             x = layout.place_of(checkpoint.token)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.drawPolygon(tick_shape(QPointF(x, TICK_HEIGHT)))
-            painter.setPen(QPen(QColor(table.checkpoint), 1))
+            painter.setPen(QPen(line, 1))
             painter.drawLine(QPointF(x, TICK_HEIGHT - 1), QPointF(x, TICK_HEIGHT + BAR_HEIGHT))
 
     def sizeHint(self) -> QSize:

@@ -14,7 +14,7 @@ from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.markdown_source import Block, BlockStream
 
-BLOCK_SPACING = 6
+BLOCK_SPACING = 9
 
 
 class MarkdownBody(QWidget):

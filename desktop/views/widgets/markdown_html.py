@@ -7,6 +7,7 @@ in the text is text. Leaves splitting to markdown_source and drawing to BlockTex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 from urllib.parse import urlsplit
@@ -25,6 +26,9 @@ MOST_TOKENS = 20_000
 # Deeper quotes and lists leave no room for words, and the parser drops what is deeper than 20.
 DEEPEST = 16
 
+# An address that stands in the text as it is; what ends a sentence is not part of it.
+_WEB_ADDRESS = re.compile(r"(https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*])")
+
 
 class _Renderer(RendererHTML):
     """HTML for the elements that Qt draws differently, or that must not reach it."""
@@ -34,6 +38,12 @@ class _Renderer(RendererHTML):
         alt = self.renderInlineAsText(token.children or [], options, env)
         address = str(token.attrGet("src") or "")
         return f"<i>{escape(alt or 'picture')}</i> ({escape(address)})"
+
+    def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        words = tokens[idx].content
+        if env.get("links"):
+            return escape(words)
+        return "".join(_linked(piece) for piece in _WEB_ADDRESS.split(words))
 
     def link_open(
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
@@ -64,7 +74,18 @@ class _Renderer(RendererHTML):
     def table_open(
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
     ) -> str:
-        return '<table cellspacing="0" cellpadding="6" border="1">'
+        return '<table class="cells" cellspacing="0" cellpadding="6" border="1">'
+
+    def blockquote_open(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        # Qt draws a line beside a table's cell, and beside nothing else.
+        return '<table cellspacing="0" cellpadding="0" width="100%"><tr><td class="quote">'
+
+    def blockquote_close(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return "</td></tr></table>"
 
     def hr(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return "<hr>"
@@ -105,19 +126,29 @@ def style(colours: Colours) -> str:
     """The style sheet of a block's document."""
     fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     return f"""
-        p, li, blockquote, td, th {{ line-height: 145%; }}
+        p, li {{ line-height: 145%; }}
         p, ul, ol, table, pre, h1, h2, h3, h4, h5, h6 {{ margin-top: 0px; margin-bottom: 4px; }}
         li {{ margin-top: 2px; margin-bottom: 2px; }}
-        ul, ol {{ -qt-list-indent: 1; }}
         h1 {{ font-size: 20px; }} h2 {{ font-size: 18px; }} h3 {{ font-size: 16px; }}
         h4, h5, h6 {{ font-size: 15px; }}
         h1, h2, h3, h4, h5, h6 {{ font-weight: 600; }}
         a {{ color: {colours.link}; text-decoration: underline; }}
         code, pre {{ font-family: '{fixed}'; background-color: {colours.code_background}; }}
-        blockquote {{ color: {colours.muted}; margin-left: 18px; margin-right: 0px; }}
-        table {{ border-color: {colours.border}; border-style: solid; border-collapse: collapse; }}
+        table.cells {{
+            border-color: {colours.border}; border-style: solid; border-collapse: collapse;
+        }}
+        td.quote {{
+            border-left: 3px solid {colours.border_strong}; padding-left: 12px;
+            color: {colours.muted};
+        }}
         th {{ font-weight: 600; background-color: {colours.code_background}; }}
     """
+
+
+def _linked(words: str) -> str:
+    shown = escape(words)
+    is_address = _WEB_ADDRESS.fullmatch(words) and is_web_address(words)
+    return f'<a href="{shown}">{shown}</a>' if is_address else shown
 
 
 def _listing(code: str) -> str:

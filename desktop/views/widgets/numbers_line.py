@@ -24,7 +24,7 @@ _ROWS = (
     Row("numbersFirstToken", "First token", "Time from the request to the first token."),
     Row("numbersSpeed", "Speed", "Tokens of the reply written in a second."),
     Row("numbersReplyTokens", "Reply tokens", "How many tokens the reply is long."),
-    Row("numbersMiss", "Read again", "Why tokens were read that had been read before."),
+    Row("numbersMiss", "Why read", "Why tokens were read that had been read before."),
 )
 
 

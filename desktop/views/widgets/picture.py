@@ -36,12 +36,13 @@ class PictureThumbnail(QWidget):
         self._caption.setObjectName("pictureCaption")
         self._caption.setTextFormat(Qt.TextFormat.PlainText)
         self._caption.setWordWrap(True)
+        self._caption.setFixedWidth(LARGEST.width())
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
         layout.addWidget(self._face, alignment=Qt.AlignmentFlag.AlignLeft)
         layout.addWidget(self._caption)
-        self.setMaximumWidth(LARGEST.width())
+        layout.addStretch(1)  # pictures in a row hang from one line, however long their captions
         self.setFocusProxy(self._face)
         self.set_caption(caption)
         if removable:
@@ -49,8 +50,13 @@ class PictureThumbnail(QWidget):
 
     def set_caption(self, caption: str) -> None:
         """Say something else under the picture."""
-        self._caption.setText(caption)
+        self._words = caption
+        # A size is not torn in two at a line's end.
+        self._caption.setText(caption.replace(" x ", "\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}"))
         self._caption.setVisible(bool(caption))
+        # Few layouts ask a wrapped label how high it is at its width, so it says so itself.
+        self._caption.ensurePolished()
+        self._caption.setFixedHeight(self._caption.heightForWidth(LARGEST.width()))
         self._face.setAccessibleName(f"Picture, {caption}" if caption else "Picture")
 
     def set_picture(self, png: bytes) -> None:
@@ -59,7 +65,7 @@ class PictureThumbnail(QWidget):
 
     def caption(self) -> str:
         """The words under the picture."""
-        return self._caption.text()
+        return self._words
 
     def _add_remove_button(self) -> None:
         button = IconButton("close", "Take this picture out", self._face)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
 
+# Grids below one another line up.
+NAME_WIDTH = 112
 NOT_KNOWN = "\N{EN DASH}"
 
 
@@ -30,6 +32,7 @@ class ValueGrid(QWidget):
         self._layout.setHorizontalSpacing(14)
         self._layout.setVerticalSpacing(6)
         self._layout.setColumnStretch(1, 1)
+        self._layout.setColumnMinimumWidth(0, NAME_WIDTH)
         for row in rows:
             self._add(row)
 
@@ -57,6 +60,7 @@ class ValueGrid(QWidget):
         value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         label.setBuddy(value)
         for each in (label, value):
+            each.setAlignment(Qt.AlignmentFlag.AlignTop)
             each.setToolTip(row.explanation)
         line = len(self._values)
         self._layout.addWidget(label, line, 0, Qt.AlignmentFlag.AlignTop)

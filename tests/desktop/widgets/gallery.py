@@ -1,0 +1,255 @@
+"""Saves pictures of every widget with sample data: python -m tests.desktop.widgets.gallery OUT.
+
+For looking at, not for comparing: fonts differ between machines.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QApplication,
+    QCheckBox,
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QListWidget,
+    QPlainTextEdit,
+    QPushButton,
+    QScrollArea,
+    QSpinBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from desktop import theme
+from desktop.views.widgets.context_panel import ContextPanel
+from desktop.views.widgets.context_strip import ContextStrip
+from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.markdown_body import MarkdownBody
+from desktop.views.widgets.numbers_line import NumbersLine
+from desktop.views.widgets.picture import PictureThumbnail
+from desktop.views.widgets.picture_viewer import PictureViewer
+from desktop.views.widgets.reasoning_fold import ReasoningFold
+from tests.desktop.widgets import samples
+
+
+def framed(name: str, layout_margins: int = 16) -> tuple[QFrame, QVBoxLayout]:
+    frame = QFrame()
+    frame.setProperty("class", name)
+    layout = QVBoxLayout(frame)
+    layout.setContentsMargins(*[layout_margins] * 4)
+    layout.setSpacing(10)
+    return frame, layout
+
+
+def bubble(role: str) -> tuple[QFrame, QVBoxLayout]:
+    frame, layout = framed("messageBubble", 14)
+    frame.setProperty("role", role)
+    return frame, layout
+
+
+def button(words: str, style_class: str = "", icon: str = "", enabled: bool = True) -> QPushButton:
+    result = QPushButton(words)
+    result.setProperty("class", style_class)
+    result.setEnabled(enabled)
+    if icon:
+        result.setIcon(theme.icon(icon, "on_accent" if style_class == "primary" else "text"))
+    return result
+
+
+def composer(caption: str) -> QFrame:
+    frame, layout = framed("composer", 12)
+    frame.setObjectName("composer")
+    pictures = QHBoxLayout()
+    picture = samples.png(samples.landscape())
+    pictures.addWidget(PictureThumbnail(picture, caption, True))
+    pictures.addWidget(PictureThumbnail(b"", "reading\N{HORIZONTAL ELLIPSIS}", True))
+    pictures.addStretch(1)
+    text = QPlainTextEdit("How high is the front peak?")
+    text.setObjectName("composerText")
+    text.setFixedHeight(48)
+    row = QHBoxLayout()
+    row.addWidget(IconButton("picture", "Add a picture"))
+    row.addStretch(1)
+    row.addWidget(button("Send", "primary", "send"))
+    layout.addLayout(pictures)
+    layout.addWidget(text)
+    layout.addLayout(row)
+    return frame
+
+
+def chat_page() -> QWidget:
+    caption = "4000 x 3000 -> 1184 x 864, 999 tokens"
+    transcript = QWidget()
+    transcript.setObjectName("transcriptContent")
+    column = QVBoxLayout(transcript)
+    column.setContentsMargins(28, 24, 28, 20)
+    column.setSpacing(18)
+    asked, layout = bubble("user")
+    layout.addWidget(PictureThumbnail(samples.png(samples.landscape()), caption, False))
+    question = MarkdownBody()
+    question.set_text("How many peaks are there?")
+    layout.addWidget(question)
+    asked.setMaximumWidth(460)
+    column.addWidget(asked, alignment=Qt.AlignmentFlag.AlignRight)
+    reasoning = ReasoningFold()
+    reasoning.set_text(samples.REASONING)
+    reasoning.set_open(True)
+    reply = MarkdownBody()
+    reply.set_text(samples.REPLY)
+    numbers = NumbersLine()
+    numbers.show_stats(samples.second_turn())
+    for widget in (reasoning, reply, numbers):
+        column.addWidget(widget)
+    column.addStretch(1)
+    column.addWidget(composer(caption))
+    panel = ContextPanel()
+    panel.setObjectName("contextSide")
+    panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+    panel.setFixedWidth(310)
+    panel.show_stats(samples.second_turn(), samples.model_info())
+    return beside(transcript, panel)
+
+
+def parts_page() -> QWidget:
+    left, column = framed("panel", 24)
+    for stats in (samples.first_words(), samples.second_turn(), samples.long_chat()):
+        strip = ContextStrip()
+        strip.show_stats(stats)
+        column.addWidget(strip)
+    reading = ContextStrip()
+    reading.show_stats(samples.long_chat(), done=13_400)
+    column.addWidget(reading)
+    numbers = NumbersLine()
+    numbers.show_stats(samples.long_chat())
+    numbers.set_open(True)
+    column.addWidget(numbers)
+    thinking = ReasoningFold()
+    thinking.set_running(True)
+    column.addWidget(thinking)
+    column.addWidget(controls())
+    column.addWidget(toasts())
+    column.addStretch(1)
+    panels = []
+    for show in ("empty", "live", "miss"):
+        panel = ContextPanel()
+        panel.setFixedWidth(290)
+        if show == "live":
+            panel.show_live(samples.long_chat(), 13_400)
+        else:
+            stats = samples.long_chat() if show == "miss" else None
+            panel.show_stats(stats, samples.model_info())
+        panels.append(panel)
+    return beside(left, *panels)
+
+
+def controls() -> QWidget:
+    card, layout = framed("card")
+    title = QLabel("A title, and a group of controls")
+    title.setProperty("class", "title")
+    layout.addWidget(title)
+    row = QHBoxLayout()
+    for each in (
+        button("Send", "primary", "send"),
+        button("Send", "primary", "send", enabled=False),
+        button("Choose a model"),
+        button("Regenerate", "flat", "regenerate"),
+        button("Delete", "danger"),
+    ):
+        row.addWidget(each)
+    row.addStretch(1)
+    layout.addLayout(row)
+    fields = QHBoxLayout()
+    choice = QComboBox()
+    choice.addItems(["CPU", "GPU"])
+    number = QSpinBox()
+    number.setRange(0, 256)
+    number.setValue(32)
+    check = QCheckBox("Read ahead")
+    check.setChecked(True)
+    chip = QLabel("vision")
+    chip.setProperty("class", "chip")
+    for widget in (QLineEdit("Search the chats"), choice, number, check, chip):
+        fields.addWidget(widget)
+    layout.addLayout(fields)
+    chats = QListWidget()
+    chats.setObjectName("chatList")
+    chats.addItems(["Three peaks", "A receipt in Danish", "Which screw is this?"])
+    chats.setCurrentRow(1)
+    chats.setFixedHeight(110)
+    layout.addWidget(chats)
+    icons = QHBoxLayout()
+    for path in sorted((theme.RESOURCES / "icons").glob("*.svg")):
+        icons.addWidget(IconButton(path.stem, path.stem))
+    icons.setSpacing(0)
+    layout.addLayout(icons)
+    return card
+
+
+def toasts() -> QWidget:
+    holder = QWidget()
+    row = QHBoxLayout(holder)
+    row.setContentsMargins(0, 0, 0, 0)
+    for kind, words in (
+        ("info", "Chat deleted."),
+        ("warning", "The context is almost full."),
+        ("error", "The engine stopped."),
+    ):
+        frame = QFrame()
+        frame.setObjectName("toast")
+        frame.setProperty("kind", kind)
+        layout = QHBoxLayout(frame)
+        layout.addWidget(QLabel(words))
+        layout.addWidget(QPushButton("Undo"))
+        row.addWidget(frame)
+    return holder
+
+
+def beside(*widgets: QWidget) -> QWidget:
+    page = QWidget()
+    row = QHBoxLayout(page)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(0)
+    for widget in widgets:
+        row.addWidget(widget)
+    return page
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    app = QApplication(sys.argv[:1])
+    theme.apply(app)
+    for scheme in ("light", "dark"):
+        theme.force(app, "dark" if scheme == "dark" else "light")
+        for name, page in (("chat", chat_page()), ("parts", parts_page())):
+            area = QScrollArea()
+            area.setWidget(page)
+            area.setWidgetResizable(True)
+            area.resize(*((1120, 1500) if name == "chat" else (1980, 1100)))
+            save(app, area, folder / f"{name}-{scheme}.png")
+        with tempfile.TemporaryDirectory() as temporary:
+            path = str(Path(temporary) / "picture.png")
+            samples.landscape(1600, 1200).save(path)
+            viewer = PictureViewer(path)
+            viewer.resize(760, 560)
+            save(app, viewer, folder / f"viewer-{scheme}.png")
+
+
+def save(app: QApplication, widget: QWidget, path: Path) -> None:
+    widget.show()
+    # Layouts settle over several rounds: widths first, then the heights that follow from them.
+    for _ in range(20):
+        app.processEvents()
+    widget.grab().save(str(path))
+    widget.close()
+    print(path)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
