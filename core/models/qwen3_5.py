@@ -73,8 +73,10 @@ class TextConfig(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_spelling(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Gather RoPE's keys in one place and fill in the pattern of layers."""
+    def _one_spelling(cls, values: Any) -> Any:
+        """Gather RoPE's keys in one place."""
+        if not isinstance(values, dict):
+            return values
         values = dict(values)
         rope = values.get("rope_parameters") or values.get("rope_scaling") or {}
         if not isinstance(rope, dict):
@@ -82,11 +84,8 @@ class TextConfig(Settings):
         rope = {"rope_type": rope.get("type", "default")} | rope
         beside = ("rope_theta", "partial_rotary_factor")
         values["rope_parameters"] = {key: values[key] for key in beside if key in values} | rope
-        types = values.get("layer_types")
-        if types is None:
-            values.pop("layer_types", None)
-        elif isinstance(types, list):
-            values["layer_types"] = tuple(types)
+        if isinstance(values.get("layer_types"), list):
+            values["layer_types"] = tuple(values["layer_types"])
         return values
 
     @model_validator(mode="after")

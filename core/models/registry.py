@@ -79,7 +79,7 @@ class _Recipe:
         _check_precision(folder, dtype)
         self._config = self._family.parse(folder.config)
         self.published = self._family.published_names(self._config, folder.tensor_names)
-        asked = plan_weights(lambda weights: self.build(weights, torch.device("meta")), dtype)
+        asked = plan_weights(lambda weights: self.build(weights, torch.device("cpu")), dtype)
         self.plan: WeightPlan = {self.published(name): spec for name, spec in asked.items()}
         check_plan(self.plan, folder.files)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from core.api.errors import BrokenConfigError
 
@@ -20,6 +20,13 @@ class Settings(BaseModel):
     """Base of the parts of config.json: numbers are numbers, keys nobody asks for are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return {key: value for key, value in values.items() if value is not None}
 
 
 Parsed = TypeVar("Parsed", bound=Settings)

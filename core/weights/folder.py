@@ -8,6 +8,7 @@ files are core.text's, the meaning of the config is the families'.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,10 +44,13 @@ class ModelFolder:
         Raises MissingFileError, BrokenConfigError, BrokenWeightsError, PickleWeightsError, and
         MissingTensorError when a shard lacks a tensor that the index places there.
         """
-        if not path.is_dir():
-            raise MissingFileError(f"{path} is not a folder.")
-        config = _read_object(path / CONFIG, BrokenConfigError)
-        return ModelFolder(path, config, _weights_files(path))
+        try:
+            if not path.is_dir():
+                raise MissingFileError(f"{path} is not a folder.")
+            config = _read_object(path / CONFIG, BrokenConfigError)
+            return ModelFolder(path, config, _weights_files(path))
+        except OSError as error:
+            raise MissingFileError(f"{path} can't be read: {error.strerror}.") from error
 
     @property
     def tensor_names(self) -> frozenset[str]:
@@ -55,9 +59,9 @@ class ModelFolder:
 
 
 def _weights_files(path: Path) -> tuple[SafetensorsFile, ...]:
-    if (path / INDEX).exists():
+    if (path / INDEX).is_file():
         return _shards(path)
-    if (path / SINGLE).exists():
+    if (path / SINGLE).is_file():
         return (read_header(path / SINGLE),)
     pickles = sorted(each.name for each in path.iterdir() if each.suffix in _PICKLE_ENDINGS)
     if pickles:
@@ -78,6 +82,10 @@ def _shards(path: Path) -> tuple[SafetensorsFile, ...]:
     for tensor, name in weight_map.items():
         if tensor not in files[str(name)].tensors:
             raise MissingTensorError(f"{tensor} is not in {name}, where {INDEX} places it.")
+    counts = Counter(tensor for file in files.values() for tensor in file.tensors)
+    twice = [tensor for tensor, count in counts.items() if count > 1]
+    if twice:
+        raise BrokenWeightsError(f"{twice[0]} is in more than one weights file.")
     return tuple(files.values())
 
 
@@ -102,8 +110,6 @@ def _read_object(
         if path.stat().st_size > _MAX_JSON_BYTES:
             raise broken(f"{path.name} is too large to be true.")
         values = json.loads(path.read_bytes())
-    except OSError as error:
-        raise MissingFileError(f"{path.name} can't be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
         raise broken(f"{path.name} is not JSON: {str(error)[:200]}") from error
     if not isinstance(values, dict):

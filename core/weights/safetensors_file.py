@@ -20,6 +20,7 @@ from core.api.errors import BrokenWeightsError, MissingFileError
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 LENGTH_BYTES = 8
+_MAX_DIMENSIONS = 8
 _METADATA = "__metadata__"
 _DTYPE_BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
@@ -86,12 +87,20 @@ def read_raw_header(file: BinaryIO, path: Path, num_bytes: int) -> bytes:
 
 def _parse(raw: bytes, path: Path) -> dict[str, Any]:
     try:
-        entries = json.loads(raw)
+        entries = json.loads(raw, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
-        raise _broken(path, "its header is not JSON") from error
+        raise _broken(path, "its header is not proper JSON") from error
     if not isinstance(entries, dict):
         raise _broken(path, "its header is not an object")
     return entries
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys all differ: with two entries of one name, readers would disagree."""
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return unique
 
 
 def _entry(name: str, entry: Any, data_start: int, num_bytes: int, path: Path) -> StoredTensor:
@@ -121,9 +130,11 @@ def _fields(name: str, entry: Any, path: Path) -> tuple[str, tuple[int, ...], tu
 
 
 def _sizes(values: Any) -> tuple[int, ...] | None:
-    """A list of counts as a tuple, None for anything else."""
+    """A short list of counts as a tuple, None for anything else."""
+    if not isinstance(values, list) or len(values) > _MAX_DIMENSIONS:
+        return None
     # type() and not isinstance(): JSON's true would pass as the number 1.
-    if isinstance(values, list) and all(type(size) is int and size >= 0 for size in values):
+    if all(type(size) is int and 0 <= size < 2**63 for size in values):
         return tuple(values)
     return None
 

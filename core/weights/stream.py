@@ -18,6 +18,7 @@ from core.api.errors import (
     BrokenWeightsError,
     MissingFileError,
     MissingTensorError,
+    NotEnoughMemoryError,
     UnsupportedDeviceError,
     WrongShapeError,
 )
@@ -140,7 +141,7 @@ class _Reader:
     def _tensor(
         self, file: BinaryIO, entry: StoredTensor, spec: TensorSpec, device: torch.device
     ) -> Tensor:
-        tensor = torch.empty(spec.shape, dtype=spec.dtype, device=device)
+        tensor = _allocate(spec, device)
         flat, start = tensor.view(-1), 0
         stored = _READABLE[entry.dtype]
         for size in self._pieces(file, entry.end - entry.start):
@@ -176,3 +177,12 @@ class _Reader:
 
     def _changed(self) -> BrokenWeightsError:
         return BrokenWeightsError(f"{self._source.path.name} changed while it was being read.")
+
+
+def _allocate(spec: TensorSpec, device: torch.device) -> Tensor:
+    try:
+        return torch.empty(spec.shape, dtype=spec.dtype, device=device)
+    except RuntimeError as error:  # torch's CPU allocator has no class of its own for this
+        raise NotEnoughMemoryError(
+            f"No room for the next {spec.num_bytes / 1e6:,.0f} MB of the model."
+        ) from error

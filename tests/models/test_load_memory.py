@@ -1,0 +1,100 @@
+"""Loading takes little more private memory than the parameters themselves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from core.models.qwen3_5 import Qwen3_5Model, parse_config
+from core.weights.plan import Shape, WeightPlan, plan_weights, planned_bytes
+from tests.weights.files import write_sparse
+
+# Loads folder argv[1] as argv[2]; prints how private memory grew, and the parameters' bytes.
+LOADER = """
+import sys
+from pathlib import Path
+
+import torch
+
+from core.models.registry import estimate_bytes, load_model
+from core.weights.folder import ModelFolder
+
+def private_bytes():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0]) * 1024
+
+torch.ones(2**20).bfloat16().float().sum()  # torch's own threads and buffers, before the count
+dtype = getattr(torch, sys.argv[2])
+folder = ModelFolder.open(Path(sys.argv[1]))
+before, peak = private_bytes(), 0
+
+def progress(done, total):
+    global peak
+    peak = max(peak, private_bytes())
+
+loaded = load_model(folder, torch.device("cpu"), dtype, progress, lambda: None)
+progress(0, 0)
+print(peak - before, estimate_bytes(folder, dtype))
+"""
+
+
+def big_config(vocabulary: int, layers: int) -> dict[str, object]:
+    return {
+        "model_type": "qwen3_5_text",
+        "vocab_size": vocabulary,
+        "hidden_size": 1024,
+        "intermediate_size": 3584,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "linear_num_value_heads": 16,
+        "tie_word_embeddings": False,
+    }
+
+
+def write_big_model(path: Path, vocabulary: int, layers: int, dtype: str) -> WeightPlan:
+    """Two sparse shards of zeros, as large as a real model to whoever reads them."""
+    config = big_config(vocabulary, layers)
+    (path / "config.json").write_text(json.dumps(config))
+    plan = plan_weights(
+        lambda weights: Qwen3_5Model(parse_config(config), weights, torch.device("cpu")),
+        torch.bfloat16,
+    )
+    weight_map: dict[str, str] = {}
+    shards: dict[str, dict[str, tuple[str, Shape]]] = {"a.safetensors": {}, "b.safetensors": {}}
+    for index, (name, spec) in enumerate(plan.items()):
+        name = name.replace("model.language_model.", "model.")
+        shard = list(shards)[index % 2]
+        shards[shard][name] = (dtype, spec.shape)
+        weight_map[name] = shard
+    for shard, tensors in shards.items():
+        write_sparse(path / shard, tensors)
+    (path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    return plan
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize(
+    ("vocabulary", "layers", "stored", "at_least"),
+    [(110_000, 16, "BF16", 10**9), (10_000, 4, "F32", 10**8)],
+    ids=["1-gigabyte-as-it-is", "float32-to-bfloat16"],
+)
+def test_loading_takes_little_more_than_the_parameters(
+    tmp_path: Path, vocabulary: int, layers: int, stored: str, at_least: int
+) -> None:
+    plan = write_big_model(tmp_path, vocabulary, layers, stored)
+    process = subprocess.run(
+        [sys.executable, "-c", LOADER, str(tmp_path), "bfloat16"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    growth, parameters = map(int, process.stdout.split())
+    assert parameters == planned_bytes(plan)
+    assert parameters >= at_least
+    assert parameters <= growth < 1.15 * parameters

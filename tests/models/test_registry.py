@@ -1,0 +1,171 @@
+"""Loading a folder: refused before anything is allocated, stopped on request, digested once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from core.api.errors import (
+    BrokenConfigError,
+    MissingTensorError,
+    NotEnoughMemoryError,
+    RequestCancelled,
+    UnknownArchitectureError,
+    UnsupportedDeviceError,
+    WrongShapeError,
+)
+from core.models.registry import LoadedModel, estimate_bytes, load_model
+from core.weights.folder import ModelFolder
+from core.weights.memory import HEADROOM_BYTES
+from tests.oracle.checkpoints import Tiny, write_folder
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write_folder(tmp_path, Tiny(layers="LF", vision_depth=1))
+    return tmp_path
+
+
+def load(path: Path, dtype: torch.dtype = torch.float32, **options: Any) -> LoadedModel:
+    folder = ModelFolder.open(path)
+    return load_model(folder, CPU, dtype, lambda done, total: None, lambda: None, **options)
+
+
+def edit_config(path: Path, **values: Any) -> None:
+    config = json.loads((path / "config.json").read_text()) | values
+    (path / "config.json").write_text(json.dumps(config))
+
+
+def edit_weights(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
+    tensors = load_file(path / "model.safetensors")
+    change(tensors)
+    save_file(tensors, path / "model.safetensors")
+
+
+NAMES = {
+    "embedding": "model.language_model.embed_tokens.weight",
+    "recurrent": "model.language_model.layers.0.linear_attn.A_log",
+    "attention": "model.language_model.layers.1.self_attn.q_norm.weight",
+    "tower": "model.visual.blocks.0.attn.qkv.bias",
+    "merger": "model.visual.merger.linear_fc2.weight",
+}
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_a_missing_tensor_is_named(path: Path, name: str) -> None:
+    edit_weights(path, lambda tensors: tensors.pop(name))
+    with pytest.raises(MissingTensorError) as caught:
+        load(path)
+    assert name in caught.value.message
+
+
+@pytest.mark.parametrize("name", NAMES.values(), ids=NAMES.keys())
+def test_a_wrong_shape_is_named_with_both(path: Path, name: str) -> None:
+    found = load_file(path / "model.safetensors")[name].shape
+    edit_weights(path, lambda tensors: tensors.update({name: torch.zeros(7, 7, 7)}))
+    with pytest.raises(WrongShapeError) as caught:
+        load(path)
+    for words in (name, str(list(found)), "[7, 7, 7]"):
+        assert words in caught.value.message
+
+
+def test_a_head_that_should_be_there_is_missed(path: Path) -> None:
+    edit_config(path, tie_word_embeddings=False)
+    with pytest.raises(MissingTensorError, match=r"lm_head\.weight"):
+        load(path)
+
+
+def test_tensors_nobody_asks_for_are_let_be(path: Path) -> None:
+    expected = load(path).model.num_parameters
+    extra = {"mtp.fc.weight": torch.zeros(3, dtype=torch.int32)}
+    edit_weights(path, lambda tensors: tensors.update(extra))
+    assert load(path).model.num_parameters == expected
+
+
+@pytest.mark.parametrize("model_type", ["llama", "", None, 3, ["qwen3_5"]])
+def test_an_unknown_architecture_lists_the_known(path: Path, model_type: Any) -> None:
+    edit_config(path, model_type=model_type)
+    with pytest.raises(UnknownArchitectureError, match=r"Waymark runs: qwen3_5, qwen3_5_text\."):
+        load(path)
+
+
+def test_quantised_weights_are_refused_by_name(path: Path) -> None:
+    edit_config(path, quantization_config={"quant_method": "fp8"})
+    with pytest.raises(UnsupportedDeviceError, match="fp8"):
+        load(path)
+
+
+def test_other_precisions_are_refused(path: Path) -> None:
+    with pytest.raises(UnsupportedDeviceError, match="float16"):
+        load(path, torch.float16)
+
+
+def test_a_broken_config_is_refused(path: Path) -> None:
+    edit_config(path, text_config={})
+    with pytest.raises(BrokenConfigError, match="vocab_size"):
+        load(path)
+
+
+def test_the_estimate_is_what_the_parameters_take(path: Path) -> None:
+    folder = ModelFolder.open(path)
+    parameters = load(path).model.num_parameters
+    assert estimate_bytes(folder, torch.float32) == 4 * parameters
+    # A few numbers per layer stay in float32.
+    assert 2 * parameters < estimate_bytes(folder, torch.bfloat16) < 2.1 * parameters
+
+
+def test_too_little_memory_is_told_before_a_byte_is_read(path: Path) -> None:
+    folder = ModelFolder.open(path)
+    needed = estimate_bytes(folder, torch.float32) + HEADROOM_BYTES
+    load(path, available=lambda device: needed)
+    read: list[int] = []
+    with pytest.raises(NotEnoughMemoryError, match="free"):
+        load_model(
+            folder,
+            CPU,
+            torch.float32,
+            lambda done, total: read.append(done),
+            lambda: None,
+            available=lambda device: needed - 1,
+        )
+    assert read == []
+
+
+def test_a_load_can_be_stopped(path: Path) -> None:
+    def stop() -> None:
+        raise RequestCancelled("Stopped.")
+
+    with pytest.raises(RequestCancelled):
+        load_model(ModelFolder.open(path), CPU, torch.float32, lambda done, total: None, stop)
+
+
+def test_progress_ends_at_the_size_of_the_files(path: Path) -> None:
+    reports: list[tuple[int, int]] = []
+    load_model(
+        ModelFolder.open(path),
+        CPU,
+        torch.float32,
+        lambda done, total: reports.append((done, total)),
+        lambda: None,
+    )
+    size = (path / "model.safetensors").stat().st_size
+    assert reports[-1] == (size, size)
+
+
+def test_the_digest_follows_the_weights_and_nothing_else(path: Path) -> None:
+    first = load(path).weights_digest
+    content = (path / "model.safetensors").read_bytes()
+    assert first == hashlib.sha256(hashlib.sha256(content).digest()).hexdigest()
+    assert load(path, torch.bfloat16).weights_digest == first
+    edit_weights(path, lambda tensors: tensors[NAMES["embedding"]].add_(1))
+    assert load(path).weights_digest != first

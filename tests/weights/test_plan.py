@@ -1,0 +1,37 @@
+"""The plan is what the model asks for."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from core.weights.plan import TensorSpec, Weights, plan_weights, planned_bytes
+
+
+def build(weights: Weights) -> list[Tensor]:
+    inner = weights.scope("layers.0").scope("mlp")
+    return [
+        weights.tensor("embed.weight", (3, 4)),
+        inner.tensor("weight", (5,)),
+        inner.tensor("A_log", (2,), torch.float32) + 1,
+    ]
+
+
+def test_every_question_is_noted_with_its_full_name() -> None:
+    plan = plan_weights(build, torch.bfloat16)
+    assert dict(plan) == {
+        "embed.weight": TensorSpec((3, 4), torch.bfloat16),
+        "layers.0.mlp.weight": TensorSpec((5,), torch.bfloat16),
+        "layers.0.mlp.A_log": TensorSpec((2,), torch.float32),
+    }
+    assert planned_bytes(plan) == 12 * 2 + 5 * 2 + 2 * 4
+
+
+def test_planning_allocates_nothing() -> None:
+    plan_weights(lambda weights: weights.tensor("huge", (2**40, 2**10)), torch.float32)
+
+
+def test_parameters_are_counted_over_all_scopes() -> None:
+    weights = Weights(lambda _, spec: torch.zeros(spec.shape), torch.float32)
+    build(weights)
+    assert weights.num_parameters == 12 + 5 + 2

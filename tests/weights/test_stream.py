@@ -1,0 +1,184 @@
+"""Streaming: the right numbers and types, one digest, progress, cancel, files that change."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from core.api.errors import (
+    BrokenWeightsError,
+    MissingTensorError,
+    NotEnoughMemoryError,
+    RequestCancelled,
+    UnsupportedDeviceError,
+    WrongShapeError,
+)
+from core.weights import stream
+from core.weights.plan import TensorSpec, WeightPlan
+from core.weights.safetensors_file import SafetensorsFile, read_header
+from core.weights.stream import check_plan, stream_weights
+
+CPU = torch.device("cpu")
+
+
+def write(path: Path, **tensors: Tensor) -> SafetensorsFile:
+    save_file(tensors, str(path))
+    return read_header(path)
+
+
+def plan_of(dtype: torch.dtype, **tensors: Tensor) -> WeightPlan:
+    return {name: TensorSpec(tuple(tensor.shape), dtype) for name, tensor in tensors.items()}
+
+
+def load(plan: WeightPlan, *files: SafetensorsFile) -> tuple[dict[str, Tensor], str]:
+    check_plan(plan, files)
+    return stream_weights(plan, files, CPU, lambda done, total: None, lambda: None)
+
+
+@pytest.fixture
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "PIECE_BYTES", 64)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+@pytest.mark.parametrize("wanted", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("shape", [(1,), (), (3, 5), (0, 4), (32,), (33,), (7, 1, 4), (1000,)])
+def test_numbers_arrive_converted(
+    tmp_path: Path, shape: tuple[int, ...], stored: torch.dtype, wanted: torch.dtype
+) -> None:
+    tensor = torch.randn(shape).to(stored)
+    file = write(tmp_path / "a.safetensors", tensor=tensor)
+    tensors, _ = load(plan_of(wanted, tensor=tensor), file)
+    assert tensors["tensor"].dtype == wanted
+    assert torch.equal(tensors["tensor"], tensor.to(wanted))
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_only_planned_tensors_are_kept(tmp_path: Path) -> None:
+    tensors = {f"t{index}": torch.randn(37, index + 1) for index in range(6)}
+    file = write(tmp_path / "a.safetensors", **tensors)
+    wanted = {name: tensors[name] for name in ("t1", "t4")}
+    loaded, _ = load(plan_of(torch.float32, **wanted), file)
+    assert loaded.keys() == wanted.keys()
+    assert all(torch.equal(loaded[name], wanted[name]) for name in wanted)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_the_digest_covers_every_byte_of_every_file(tmp_path: Path) -> None:
+    kept, skipped = torch.randn(50), torch.randn(50)
+    files = [
+        write(tmp_path / "a.safetensors", kept=kept, skipped=skipped),
+        write(tmp_path / "b.safetensors", more=skipped),
+    ]
+    _, digest = load(plan_of(torch.float32, kept=kept), *files)
+    parts = [hashlib.sha256(file.path.read_bytes()).digest() for file in files]
+    assert digest == hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_progress_goes_up_to_the_size_of_the_files(tmp_path: Path) -> None:
+    tensor = torch.randn(100)
+    files = tuple(write(tmp_path / f"{name}.safetensors", **{name: tensor}) for name in "ab")
+    reports: list[tuple[int, int]] = []
+    stream_weights(
+        plan_of(torch.float32, a=tensor, b=tensor),
+        files,
+        CPU,
+        lambda done, total: reports.append((done, total)),
+        lambda: None,
+    )
+    total = sum(file.num_bytes for file in files)
+    done = [each for each, _ in reports]
+    assert {each for _, each in reports} == {total}
+    assert done == sorted(done)
+    assert done[-1] == total
+    assert len(done) >= 2 * 400 // 64
+
+
+def test_pieces_are_small_enough_to_stop_soon() -> None:
+    assert stream.PIECE_BYTES <= 16 * 2**20
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_a_cancelled_load_stops_at_once(tmp_path: Path) -> None:
+    tensor = torch.randn(1000)
+    file = write(tmp_path / "a.safetensors", tensor=tensor)
+    seen: list[int] = []
+
+    def check() -> None:
+        if len(seen) == 5:
+            raise RequestCancelled("The load was stopped.")
+
+    with pytest.raises(RequestCancelled):
+        stream_weights(
+            plan_of(torch.float32, tensor=tensor),
+            (file,),
+            CPU,
+            lambda done, total: seen.append(done),
+            check,
+        )
+    assert len(seen) == 5
+
+
+def test_a_file_cut_short_after_the_check_is_broken(tmp_path: Path) -> None:
+    tensor = torch.randn(1000)
+    file = write(tmp_path / "a.safetensors", tensor=tensor)
+    with file.path.open("r+b") as opened:
+        opened.truncate(file.num_bytes - 100)
+    with pytest.raises(BrokenWeightsError, match=r"a\.safetensors changed"):
+        load(plan_of(torch.float32, tensor=tensor), file)
+
+
+def test_a_file_that_grew_after_the_check_is_broken(tmp_path: Path) -> None:
+    tensor = torch.randn(10)
+    file = write(tmp_path / "a.safetensors", tensor=tensor)
+    with file.path.open("ab") as opened:
+        opened.write(b"x")
+    with pytest.raises(BrokenWeightsError, match="changed"):
+        load(plan_of(torch.float32, tensor=tensor), file)
+
+
+def test_another_header_after_the_check_is_broken(tmp_path: Path) -> None:
+    tensor = torch.randn(10)
+    file = write(tmp_path / "a.safetensors", tensor=tensor)
+    write(tmp_path / "a.safetensors", tensop=tensor)
+    with pytest.raises(BrokenWeightsError, match="changed"):
+        load(plan_of(torch.float32, tensor=tensor), file)
+
+
+def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.safetensors", there=torch.ones(2))
+    with pytest.raises(MissingTensorError, match="absent"):
+        check_plan(plan_of(torch.float32, absent=torch.ones(2)), (file,))
+
+
+def test_a_wrong_shape_names_both(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.safetensors", tensor=torch.ones(2, 3))
+    with pytest.raises(WrongShapeError, match=r"tensor should be \[3, 2\] .* \[2, 3\]"):
+        check_plan(plan_of(torch.float32, tensor=torch.ones(3, 2)), (file,))
+
+
+def test_packed_numbers_are_refused_by_type(tmp_path: Path) -> None:
+    packed = torch.ones(2, dtype=torch.uint8)
+    file = write(tmp_path / "a.safetensors", tensor=packed)
+    with pytest.raises(UnsupportedDeviceError, match="U8"):
+        check_plan(plan_of(torch.float32, tensor=packed), (file,))
+
+
+def test_an_allocation_that_fails_has_a_name() -> None:
+    with pytest.raises(NotEnoughMemoryError):
+        stream._allocate(TensorSpec((2**48,), torch.float32), CPU)
+
+
+def test_tensors_lie_on_64_byte_borders(tmp_path: Path) -> None:
+    tensors = {f"t{index}": torch.randn(3 + index) for index in range(8)}
+    loaded, _ = load(
+        plan_of(torch.float32, **tensors), write(tmp_path / "a.safetensors", **tensors)
+    )
+    assert all(tensor.data_ptr() % 64 == 0 for tensor in loaded.values())
