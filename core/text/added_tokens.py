@@ -34,7 +34,7 @@ class AddedToken:
 
     @property
     def is_blank(self) -> bool:
-        """A run of spaces or line ends that a publisher lists as token: text, it controls nothing."""
+        """A run of spaces or line ends that a publisher lists as token: it controls nothing."""
         return self.spelling.isspace() and not self.special
 
 
@@ -69,7 +69,7 @@ class AddedTokens:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Matches any added token that is not blank; longer spellings first, as the tokenizer does."""
+        """Matches added tokens that are not blank; longer spellings first, as the tokenizer."""
         spellings = [token.spelling for token in self.tokens if not token.is_blank]
         spellings.sort(key=lambda spelling: (-len(spelling), spelling))
         return re.compile("|".join(map(re.escape, spellings)) or r"(?!)")

@@ -110,7 +110,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         if isinstance(owner, str) and name == "join" and args:
             args = (limits.checked_join(args[0], owner, __self.budget), *args[1:])
         elif isinstance(owner, (str, bytes)) or owner is str:
-            limits.check_text_method(str(owner), name, (*args, *kwargs.values()), __self.budget)
+            text = owner if isinstance(owner, str) else ""
+            limits.check_text_method(text, name, (*args, *kwargs.values()), __self.budget)
         result = super().call(__context, __obj, *args, **kwargs)
         return __self.budget.charge_result(result)
 

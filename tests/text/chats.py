@@ -1,0 +1,102 @@
+"""Short ways to write conversations in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from core.api.chat import (
+    AssistantMessage,
+    ContentPart,
+    Conversation,
+    ImagePart,
+    Message,
+    ReplyIds,
+    SystemMessage,
+    TextPart,
+    UserMessage,
+)
+from core.api.prompt import Image, TextRun
+from core.text.chat_text import ChatText, RenderedPrompt
+
+GRID = 64
+PICTURE = ImagePart(digest="a" * 64, path="nowhere.png")
+IMAGE = Image(key=b"picture".ljust(32, b"-"), rows=2, columns=3, num_positions=3)
+
+
+def chat(*messages: Message | str, created: float = 0.0) -> Conversation:
+    """A conversation; strings are user messages."""
+    listed = tuple(user(item) if isinstance(item, str) else item for item in messages)
+    return Conversation(messages=listed, created=created)
+
+
+def user(*parts: ContentPart | str) -> UserMessage:
+    content = (TextPart(text=part) if isinstance(part, str) else part for part in parts)
+    return UserMessage(content=tuple(content))
+
+
+def system(text: str) -> SystemMessage:
+    return SystemMessage(text=text)
+
+
+def sampled(
+    text: ChatText,
+    ids: Iterable[int],
+    in_thought: bool = False,
+    answer: str = "",
+    thought: str = "",
+) -> AssistantMessage:
+    """A reply stored with its ids."""
+    packed = ReplyIds.pack(ids, text.tokenizer_fingerprint, in_thought)
+    return AssistantMessage(text=answer, ids=packed)
+
+
+def plain_ids(text: ChatText, words: str) -> list[int]:
+    """The ids of words, as a model could have sampled them."""
+    return text._kit.encoder.ids(words)
+
+
+def added_id(text: ChatText, spelling: str) -> int:
+    found = text._kit.added.id_of(spelling)
+    assert found is not None
+    return found
+
+
+def render(
+    text: ChatText, conversation: Conversation, thinking: bool | None = None
+) -> RenderedPrompt:
+    """Render with one and the same picture for every image part."""
+    return text.render(conversation, [IMAGE] * num_pictures(conversation), thinking, GRID)
+
+
+def num_pictures(conversation: Conversation) -> int:
+    return sum(
+        isinstance(part, ImagePart)
+        for message in conversation.messages
+        if isinstance(message, UserMessage)
+        for part in message.content
+    )
+
+
+def ids(rendered: RenderedPrompt, image_token_id: int = -1) -> list[int]:
+    """All ids, `image_token_id` for each token of a picture."""
+    return rendered.prompt.ids(image_token_id)
+
+
+def text_ids(rendered: RenderedPrompt) -> list[int]:
+    """The ids of text runs alone."""
+    runs = (segment for segment in rendered.prompt.segments if isinstance(segment, TextRun))
+    return [token_id for run in runs for token_id in run.ids]
+
+
+def words(text: ChatText, token_ids: list[int]) -> str:
+    """Ids as readable text, control tokens included; -1 (a picture's token) reads as `#`."""
+    tokenizer = text._kit.tokenizer
+    shown = ""
+    run: list[int] = []
+    for token_id in [*token_ids, -1]:
+        if token_id >= 0:
+            run.append(token_id)
+            continue
+        shown += tokenizer.decode(run, skip_special_tokens=False) + "#"
+        run = []
+    return shown[:-1]

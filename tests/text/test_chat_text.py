@@ -1,0 +1,500 @@
+"""The facade: what a prompt holds for each family, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.api.chat import AssistantMessage, Conversation, Message, ReplyIds
+from core.api.errors import (
+    EmptyConversationError,
+    InvalidRequestError,
+    NoVisionError,
+    TemplateError,
+)
+from core.api.positions import TokenIndex
+from core.api.prompt import Image, TextRun
+from core.text.chat_text import ChatText
+from tests.text.chats import (
+    GRID,
+    IMAGE,
+    PICTURE,
+    added_id,
+    chat,
+    ids,
+    plain_ids,
+    render,
+    sampled,
+    system,
+    text_ids,
+    user,
+    words,
+)
+from tests.text.tiny_tokenizer import FAMILIES, write_text_folder
+
+THINKING = "chatml_thinking"
+
+
+def test_T5_replies_of_every_family_can_be_spliced(chat_text: ChatText) -> None:
+    assert chat_text.spliced
+    assert chat_text.note == ""
+
+
+def test_the_template_says_what_it_can(text_of: Callable[[str], ChatText]) -> None:
+    switches = {family for family in FAMILIES if text_of(family).has_thinking_switch}
+    pictures = {family for family in FAMILIES if text_of(family).takes_images}
+    assert switches == {THINKING, "chatml_keeps_thoughts"}
+    assert pictures == set(FAMILIES) - {"instruct"}
+
+
+def test_the_token_after_a_reply_ends_it_even_where_no_file_names_it(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    gemma = text_of("gemma")
+    named, written = added_id(gemma, "<eos>"), added_id(gemma, "<end_of_turn>")
+    assert gemma.end_of_turn_ids == {named, written}
+    assert gemma.stop_ids == gemma.end_of_turn_ids
+
+
+def test_a_thinking_prompt_reads_as_the_template_writes_it(thinking_text: ChatText) -> None:
+    reply = sampled(thinking_text, plain_ids(thinking_text, "two"))
+    conversation = chat(system(" brief "), " hi ", reply, user(PICTURE, "and now?"))
+    rendered = render(thinking_text, conversation, thinking=False)
+    assert words(thinking_text, ids(rendered)) == (
+        "<|im_start|>system\nbrief<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n"
+        "<|im_start|>assistant\ntwo<|im_end|>\n<|im_start|>user\n"
+        "<|vision_start|>######<|vision_end|>and now?<|im_end|>\n"
+        "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    )
+    assert rendered.prompt.images == (IMAGE,)
+
+
+@pytest.mark.parametrize(("thinking", "opens"), [(None, True), (True, True), (False, False)])
+def test_an_open_thought_at_the_prompts_end_is_noticed(
+    thinking_text: ChatText, thinking: bool | None, opens: bool
+) -> None:
+    assert render(thinking_text, chat("hi"), thinking).opens_reasoning is opens
+
+
+def test_a_thought_kept_in_history_opens_nothing(text_of: Callable[[str], ChatText]) -> None:
+    text = text_of("chatml_keeps_thoughts")
+    unfinished = sampled(text, plain_ids(text, "hm"), in_thought=True)
+    rendered = render(text, chat("a", unfinished, "b"), thinking=False)
+    assert not rendered.opens_reasoning
+
+
+def test_pictures_keep_their_places_between_texts(thinking_text: ChatText) -> None:
+    other = Image(key=b"other".ljust(32, b"-"), rows=1, columns=1, num_positions=1)
+    conversation = chat(user("one", PICTURE, "two", PICTURE))
+    rendered = thinking_text.render(conversation, [IMAGE, other], None, GRID)
+    assert rendered.prompt.images == (IMAGE, other)
+    assert words(thinking_text, ids(rendered)).startswith(
+        "<|im_start|>user\none<|vision_start|>######<|vision_end|>two<|vision_start|>#<|vision_end|>"
+    )
+
+
+def test_several_texts_of_a_message_follow_each_other(text_of: Callable[[str], ChatText]) -> None:
+    chat_text = text_of("chatml_thinking")
+    split, whole = chat(user("Hello ", "there, what")), chat("Hello there, what")
+    assert ids(render(chat_text, split)) == ids(render(chat_text, whole))
+
+
+def test_an_empty_reply_is_an_empty_reply(chat_text: ChatText) -> None:
+    """Cut off before its first token: nothing to splice, nothing to see."""
+    stopped = sampled(chat_text, [])
+    plain = AssistantMessage(text="")
+    conversation, expected = chat("a", stopped, "b"), chat("a", plain, "b")
+    assert ids(render(chat_text, conversation)) == ids(render(chat_text, expected))
+
+
+# ---------------------------------------------------------------- T1, T2
+
+
+@pytest.mark.parametrize("thinking", [None, True, False])
+def test_T1_the_next_prompt_begins_with_this_one_up_to_the_users_end(
+    chat_text: ChatText, thinking: bool | None
+) -> None:
+    messages: list[Message] = [system("be brief"), user(" Hello,\nwhat is this? ")]
+    first = render(chat_text, chat(*messages), thinking)
+    reply = sampled(chat_text, plain_ids(chat_text, "It is a line."), first.opens_reasoning)
+    second = render(chat_text, chat(*messages, reply, "And that?"), thinking)
+    shared = second.message_starts[1].value
+    assert ids(second)[:shared] == ids(first)[:shared]
+    ends = [cut.token for cut in first.prompt.cuts if cut.token <= TokenIndex(shared)]
+    if chat_text.end_of_turn_ids & set(ids(first)):
+        assert TokenIndex(shared) in ends
+
+
+def test_T1_where_nothing_vanishes_the_next_prompt_begins_with_this_one_and_its_reply(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    for family in ("chatml", "instruct", "gemma"):
+        text = text_of(family)
+        first = render(text, chat("Hello there"))
+        spoken = plain_ids(text, " It shows two dots" if family == "instruct" else "It shows dots")
+        second = render(text, chat("Hello there", sampled(text, spoken), "more"))
+        expected = [*ids(first), *spoken]
+        assert ids(second)[: len(expected)] == expected
+
+
+def test_T2_a_reply_enters_history_as_it_was_sampled(chat_text: ChatText) -> None:
+    """Ids that no tokenizer would give for their text, so that tokenising again would show."""
+    letters = [plain_ids(chat_text, letter)[-1] for letter in "Hello"]
+    assert letters != plain_ids(chat_text, "Hello")
+    rendered = render(chat_text, chat("a", sampled(chat_text, letters, answer="Hello"), "b"))
+    assert _contains(ids(rendered), letters)
+
+
+def test_T2_of_a_thinking_reply_the_answer_enters_history_as_sampled(
+    thinking_text: ChatText,
+) -> None:
+    text = thinking_text
+    letters = [plain_ids(text, letter)[0] for letter in "Hello"]
+    close = added_id(text, "</think>")
+    reply = [*plain_ids(text, "dots\n"), close, *plain_ids(text, "\n\n"), *letters]
+    rendered = render(text, chat("a", sampled(text, reply, in_thought=True), "b"))
+    header = ids(render(text, chat("a"), thinking=True))[:-2]
+    assert ids(rendered)[: len(header) + len(letters)] == [*header, *letters]
+    assert close not in ids(rendered)
+
+
+def test_T2_a_template_that_keeps_thoughts_gets_the_whole_reply(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    text = text_of("chatml_keeps_thoughts")
+    close = added_id(text, "</think>")
+    reply = [*plain_ids(text, "dots  "), close, *plain_ids(text, "answer ")]
+    first = render(text, chat("a"), thinking=True)
+    second = render(text, chat("a", sampled(text, reply, in_thought=True), "b"), thinking=True)
+    expected = [*ids(first), *reply]
+    assert ids(second)[: len(expected)] == expected
+
+
+def test_T2_a_thought_that_the_model_opened_itself_is_not_opened_twice(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    text = text_of("chatml_keeps_thoughts")
+    opening, closing = added_id(text, "<think>"), added_id(text, "</think>")
+    reply = [opening, *plain_ids(text, "dots"), closing, *plain_ids(text, "line")]
+    rendered = ids(render(text, chat("a", sampled(text, reply), "b"), thinking=False))
+    assert _contains(rendered, reply)
+    kept = rendered[: len(rendered) - len(_generation_prompt(text, thinking=False))]
+    assert (kept.count(opening), kept.count(closing)) == (1, 1)
+
+
+@pytest.mark.parametrize("tail", ["", " ", "\n\n"])
+def test_a_closed_thought_without_an_answer_is_closed_once(
+    text_of: Callable[[str], ChatText], tail: str
+) -> None:
+    text = text_of("chatml_keeps_thoughts")
+    closing = added_id(text, "</think>")
+    reply = [*plain_ids(text, "dots"), closing, *plain_ids(text, tail)]
+    rendered = ids(
+        render(text, chat("a", sampled(text, reply, in_thought=True), "b"), thinking=True)
+    )
+    assert rendered.count(closing) == 1
+    assert _contains(rendered, [*reply, added_id(text, "<|im_end|>")])
+
+
+def test_a_thought_that_never_closed_leaves_an_empty_answer(thinking_text: ChatText) -> None:
+    text = thinking_text
+    cut_off = sampled(text, plain_ids(text, "hm hm"), in_thought=True)
+    assert "assistant\n<|im_end|>" in words(text, ids(render(text, chat("a", cut_off, "b"))))
+
+
+def test_a_thought_that_never_closed_is_closed_by_a_template_that_keeps_it(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    text = text_of("chatml_keeps_thoughts")
+    cut_off = sampled(text, plain_ids(text, "hm"), in_thought=True)
+    shown = words(text, ids(render(text, chat("a", cut_off, "b"))))
+    assert "<think>\nhm\n</think>\n\n<|im_end|>" in shown
+
+
+def test_an_answer_of_nothing_but_space_after_a_thought_is_empty(thinking_text: ChatText) -> None:
+    text = thinking_text
+    reply = [*plain_ids(text, "hm"), added_id(text, "</think>"), *plain_ids(text, "\n\n")]
+    rendered = render(text, chat("a", sampled(text, reply, in_thought=True), "b"))
+    assert "assistant\n<|im_end|>" in words(text, ids(rendered))
+
+
+@pytest.mark.parametrize("defect", ["tokenizer", "range", "bytes", "absent"])
+def test_ids_that_are_not_this_tokenizers_are_replaced_by_the_text(
+    chat_text: ChatText, defect: str
+) -> None:
+    packed = ReplyIds.pack([5, 6], chat_text.tokenizer_fingerprint, False)
+    broken = {
+        "tokenizer": packed.model_copy(update={"tokenizer": "another"}),
+        "range": ReplyIds.pack([5, chat_text.vocab_size], chat_text.tokenizer_fingerprint, False),
+        "bytes": packed.model_copy(update={"data": b"\1\2\3"}),
+        "absent": None,
+    }[defect]
+    reply = AssistantMessage(text=" Hello there ", ids=broken)
+    bare = AssistantMessage(text=" Hello there ")
+    assert ids(render(chat_text, chat("a", reply, "b"))) == ids(
+        render(chat_text, chat("a", bare, "b"))
+    )
+
+
+# ---------------------------------------------------------------- where messages begin
+
+
+def test_messages_begin_after_the_end_of_the_one_before(chat_text: ChatText) -> None:
+    reply = sampled(chat_text, plain_ids(chat_text, "one"))
+    rendered = render(chat_text, chat(system("brief"), "a", reply, "b", reply, "c"))
+    starts = [start.value for start in rendered.message_starts]
+    assert len(starts) == 5
+    assert starts == sorted(starts)
+    token_ids = ids(rendered)
+    for start in starts[1:]:
+        assert token_ids[start - 1] in chat_text.end_of_turn_ids or _is_instruct_reply(
+            chat_text, starts, start
+        )
+
+
+def _is_instruct_reply(text: ChatText, starts: list[int], start: int) -> bool:
+    """`[/INST]` is no token: a reply begins where its ids do."""
+    return not text.takes_images and starts.index(start) % 2 == 1
+
+
+def test_an_instruct_reply_begins_with_its_first_id(text_of: Callable[[str], ChatText]) -> None:
+    text = text_of("instruct")
+    spoken = plain_ids(text, " one")
+    rendered = render(text, chat("a", sampled(text, spoken), "b"))
+    start = rendered.message_starts[1].value
+    assert ids(rendered)[start : start + len(spoken)] == spoken
+
+
+def test_a_place_inside_plain_text_is_found_among_its_tokens(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    """A reply that has no ids stands in one piece with the question before it."""
+    text = text_of("instruct")
+    rendered = render(text, chat("what \u4f60\u597d", AssistantMessage(text="It shows"), "b"))
+    start = rendered.message_starts[1].value
+    assert words(text, ids(rendered)[:start]).endswith("[/INST]")
+    assert words(text, ids(rendered)[start:]).strip().startswith("It shows")
+
+
+def test_messages_without_a_word_of_their_own_have_a_place(thinking_text: ChatText) -> None:
+    empty = sampled(thinking_text, [])
+    rendered = render(thinking_text, chat("a", empty, user(PICTURE), empty, "b"))
+    shown = [
+        words(thinking_text, ids(rendered)[start.value :]) for start in rendered.message_starts
+    ]
+    roles = [text.strip().split("\n")[0].removeprefix("<|im_start|>") for text in shown]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
+
+
+def test_a_system_prompt_of_the_templates_own_is_no_message(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    text = text_of("chatml")
+    rendered = render(text, chat("Hello"))
+    (start,) = rendered.message_starts
+    assert words(text, ids(rendered)[start.value :]).startswith("\n<|im_start|>user\nHello")
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_there_must_be_something_to_answer(chat_text: ChatText) -> None:
+    for conversation in (
+        Conversation(messages=()),
+        chat(system("brief")),
+        chat(user()),
+        chat(" \n"),
+        chat("a", AssistantMessage(text="b"), user("", " ")),
+    ):
+        with pytest.raises(EmptyConversationError):
+            render(chat_text, conversation)
+
+
+def test_a_finished_reply_needs_no_other(chat_text: ChatText) -> None:
+    with pytest.raises(InvalidRequestError):
+        render(chat_text, chat("a", AssistantMessage(text="b")))
+
+
+def test_the_system_speaks_first_or_not_at_all(chat_text: ChatText) -> None:
+    with pytest.raises(InvalidRequestError):
+        render(chat_text, chat("a", system("late"), "b"))
+
+
+def test_every_picture_needs_its_place(thinking_text: ChatText) -> None:
+    for images in ([], [IMAGE, IMAGE]):
+        with pytest.raises(InvalidRequestError):
+            thinking_text.render(chat(user(PICTURE, "a")), images, None, GRID)
+
+
+def test_a_model_without_eyes_says_so(text_of: Callable[[str], ChatText]) -> None:
+    with pytest.raises(NoVisionError):
+        render(text_of("instruct"), chat(user(PICTURE, "what is this?")))
+
+
+def test_a_template_speaks_for_itself(text_of: Callable[[str], ChatText]) -> None:
+    with pytest.raises(TemplateError, match="take turns"):
+        render(text_of("instruct"), chat("one", "two"))
+
+
+# ---------------------------------------------------------------- the fallback
+
+
+CHANGES_TEXT = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content | replace('i', 'j')"
+    " + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}"
+)
+REPEATS_TEXT = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + m.content"
+    " + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}"
+)
+GLUES_REPLIES = (
+    "{% for m in messages %}{% if m.role == 'user' %}{{ 'Q: ' + m.content + '\nA: ' }}{% else %}"
+    "{{ m.content + '<|im_end|>' }}{% endif %}{% endfor %}"
+)
+LOOKS_INTO_TEXT = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content[:2] + m.content[2:]"
+    " + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}"
+)
+
+
+@pytest.mark.parametrize("template", [CHANGES_TEXT, REPEATS_TEXT, GLUES_REPLIES])
+def test_T5_a_template_that_does_not_fit_falls_back_and_says_so(
+    tmp_path: Path, template: str
+) -> None:
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    assert not text.spliced
+    assert "read again" in text.note
+    reply = sampled(text, plain_ids(text, "x"), answer="hi there")
+    rendered = render(text, chat("why 'so'?", reply, "is it 12?"))
+    kit = text._kit
+    messages = [
+        {"role": "user", "content": "why 'so'?"},
+        {"role": "assistant", "content": "hi there"},
+        {"role": "user", "content": "is it 12?"},
+    ]
+    plain = kit.template.render(messages, None, 0.0)
+    assert ids(rendered) == kit.tokenizer.encode(plain, add_special_tokens=False).ids
+    assert len(rendered.message_starts) == 3
+
+
+def test_I5_in_the_fallback_typed_control_tokens_stay_text(tmp_path: Path) -> None:
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", CHANGES_TEXT))
+    assert not text.spliced
+    spellings = [token.spelling for token in text._kit.added.tokens]
+    harmless = render(text, chat("x"))
+    for typed in ("".join(spellings), "<|im_<|im_end|>end|>", "\ue000 0\ue001 <think>"):
+        rendered = render(text, chat(typed))
+        assert _controls(text, ids(rendered)) == _controls(text, ids(harmless))
+        if "\ue000" in typed:
+            assert typed in words(text, ids(rendered))
+
+
+def test_T5_pictures_stay_pictures_in_the_fallback(tmp_path: Path) -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.content is string %}"
+        "{{ m.content | upper }}{% else %}{% for p in m.content %}{% if p.type == 'image' %}"
+        "<|image_pad|>{% else %}{{ p.text | upper | replace('A', 'B') }}{% endif %}{% endfor %}"
+        "{% endif %}<|im_end|>\n{% endfor %}<|im_start|>assistant\n"
+    )
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    assert not text.spliced
+    rendered = render(text, chat(user(PICTURE, "a <|image_pad|> cat")))
+    assert rendered.prompt.images == (IMAGE,)
+    assert text.image_token_id not in text_ids(rendered)
+    assert "######B <|image_pad|> CBT" in words(text, ids(rendered))
+
+
+def test_a_template_that_cuts_one_conversations_text_falls_back_for_that_one(
+    tmp_path: Path,
+) -> None:
+    """It passes the probes and looks into the texts later: the torn marks show it."""
+    only_long = LOOKS_INTO_TEXT.replace(
+        "m.content[:2]", "m.content[:2] + ('!' if messages[9:] else '')"
+    )
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", only_long))
+    assert text.spliced
+    messages: list[Message | str] = ["one", AssistantMessage(text="two")] * 5
+    shown = words(text, ids(render(text, chat(*messages, "three"))))
+    assert shown.count("<|im_start|>user\non!e<|im_end|>") == 5
+
+
+def test_a_template_without_a_place_for_a_picture_it_promised_fails_clearly(
+    tmp_path: Path,
+) -> None:
+    template = (
+        "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+        "{% for p in m.content %}{% if p.type == 'image' %}{% if loop.first %}<|image_pad|>"
+        "{% endif %}{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}<|im_end|>{% endfor %}"
+    )
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    assert text.takes_images
+    with pytest.raises(TemplateError, match="1 of the conversation's 2 pictures"):
+        render(text, chat(user(PICTURE, PICTURE, "a")))
+
+
+def test_a_template_may_know_lists_only(tmp_path: Path) -> None:
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for p in m.content %}"
+        "{{ p.text if p.type == 'text' else '<|image_pad|>' }}{% endfor %}<|im_end|>\n{% endfor %}"
+    )
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    assert text.spliced
+    assert text.takes_images
+    shown = words(
+        text, ids(render(text, chat("a", AssistantMessage(text="b"), user(PICTURE, "c"))))
+    )
+    assert shown == (
+        "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+        "<|im_start|>user\n######c<|im_end|>\n"
+    )
+
+
+def test_tokens_that_swallow_the_space_beside_them_do_so(tmp_path: Path) -> None:
+    """`rstrip` and `lstrip` of an added token, as Phi-3's tokenizer has them."""
+    folder = write_text_folder(tmp_path, "chatml")
+    path = folder / "tokenizer.json"
+    source = path.read_text("utf-8")
+    at = source.index('"<|im_end|>"')
+    end = source.index("}", at)
+    changed = source[at:end].replace('"rstrip":false', '"rstrip":true')
+    changed = changed.replace('"lstrip":false', '"lstrip":true')
+    assert changed != source[at:end]
+    path.write_text(source[:at] + changed + source[end:], "utf-8")
+    text = ChatText.open(folder)
+    assert text.spliced
+    shown = words(text, ids(render(text, chat(" Hello \n"))))
+    assert " Hello<|im_end|><|im_start|>assistant\n" in shown
+
+
+# ---------------------------------------------------------------- T4
+
+
+def test_T4_the_templates_clock_is_the_chats_creation(tmp_path: Path) -> None:
+    template = (
+        "{{ strftime_now('%d %B %Y %H:%M') }}{% for m in messages %}<|im_start|>{{ m.content }}"
+        "<|im_end|>{% endfor %}"
+    )
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    shown = words(text, ids(render(text, chat("a", created=1_000_000_000.0))))
+    assert shown.startswith("09 September 2001 01:46<|im_start|>a")
+
+
+def _contains(whole: list[int], part: list[int]) -> bool:
+    return any(whole[start : start + len(part)] == part for start in range(len(whole)))
+
+
+def _controls(text: ChatText, token_ids: list[int]) -> list[int]:
+    return [token_id for token_id in token_ids if token_id in text._kit.added.by_id]
+
+
+def _generation_prompt(text: ChatText, thinking: bool) -> list[int]:
+    rendered = render(text, chat("a"), thinking)
+    ends = [i for i, token in enumerate(ids(rendered)) if token in text.end_of_turn_ids]
+    return ids(rendered)[ends[-1] + 1 :]
+
+
+def test_text_runs_hold_no_picture(thinking_text: ChatText) -> None:
+    rendered = render(thinking_text, chat(user(PICTURE, "a")))
+    assert sum(isinstance(segment, TextRun) for segment in rendered.prompt.segments) == 2

@@ -1,0 +1,161 @@
+"""Where model folders keep their text files, and what is said when one is missing or broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.api.errors import (
+    BrokenConfigError,
+    BrokenTokenizerError,
+    MissingFileError,
+    TemplateError,
+    WaymarkError,
+)
+from core.api.params import SamplingParams
+from core.text.added_tokens import AddedToken, AddedTokens, without_swallowed
+from core.text.chat_text import ChatText
+from core.text.files import read_text_files
+from core.text.sampling_defaults import sampling_defaults
+from tests.text.tiny_tokenizer import write_text_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_text_folder(tmp_path, "chatml", "jinja file")
+
+
+def change(path: Path, **values: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **values}))
+
+
+def test_templates_are_found_where_publishers_put_them(folder: Path) -> None:
+    change(folder / "tokenizer_config.json", chat_template="in the config")
+    assert read_text_files(folder).template == "jinja file"
+    (folder / "chat_template.jinja").unlink()
+    (folder / "chat_template.json").write_text(json.dumps({"chat_template": "json file"}))
+    assert read_text_files(folder).template == "json file"
+    (folder / "chat_template.json").unlink()
+    assert read_text_files(folder).template == "in the config"
+    named = [{"name": "rag", "template": "x"}, {"name": "default", "template": "y"}]
+    change(folder / "tokenizer_config.json", chat_template=named)
+    assert read_text_files(folder).template == "y"
+    change(folder / "tokenizer_config.json", chat_template=named[:1])
+    assert read_text_files(folder).template == "x"
+
+
+def test_the_fingerprint_covers_tokenizer_and_template(folder: Path) -> None:
+    prints = {read_text_files(folder).fingerprint}
+    (folder / "chat_template.jinja").write_text("another")
+    prints.add(read_text_files(folder).fingerprint)
+    (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes() + b"\n")
+    prints.add(read_text_files(folder).fingerprint)
+    assert len(prints) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("tokenizer.json", None, MissingFileError),
+        ("chat_template.jinja", None, MissingFileError),
+        ("tokenizer.json", b"{", BrokenTokenizerError),
+        ("tokenizer.json", b"[]", BrokenTokenizerError),
+        ("tokenizer.json", b'{"model": {"type": "BPE"}}', BrokenTokenizerError),
+        ("tokenizer.json", b'{"model": {}, "added_tokens": [{"id": 1}]}', BrokenTokenizerError),
+        ("tokenizer.json", b'{"model": {}, "added_tokens": 1}', BrokenTokenizerError),
+        ("tokenizer_config.json", b"\xff", BrokenConfigError),
+        ("config.json", b"[]", BrokenConfigError),
+        ("generation_config.json", b"[" * 100_000, BrokenConfigError),
+        ("generation_config.json", b'{"do_sample": true, "top_p": 7}', BrokenConfigError),
+        ("chat_template.jinja", b"\xff\xfe\xfd", BrokenConfigError),
+        ("chat_template.jinja", b"{% if %}", TemplateError),
+        ("chat_template.jinja", b"{{ raise_exception('no') }}", TemplateError),
+        ("chat_template.jinja", b"a" * (2**20 + 1), TemplateError),
+    ],
+)
+def test_a_broken_folder_is_named_by_what_is_broken(
+    folder: Path, name: str, content: bytes | None, error: type[WaymarkError]
+) -> None:
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content)
+    with pytest.raises(error):
+        ChatText.open(folder)
+
+
+def test_settings_that_are_absent_say_nothing(folder: Path) -> None:
+    for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    (folder / "chat_template.jinja").write_text("{{ messages[0].content }}<|im_end|>")
+    text = ChatText.open(folder)
+    assert text.image_token_id is None
+    assert text.end_of_turn_ids == frozenset()
+    assert text.vocab_size == text._kit.tokenizer.get_vocab_size()
+
+
+def test_eos_ids_come_from_every_file_that_names_some(folder: Path) -> None:
+    change(folder / "generation_config.json", eos_token_id=[1, 2])
+    change(folder / "config.json", eos_token_id=3, text_config={"eos_token_id": 4, "vocab_size": 9})
+    files = read_text_files(folder)
+    assert files.eos_ids == {1, 2, 3, 4}
+    assert files.vocab_size == 9
+
+
+def test_special_tokens_are_strings_however_they_are_written(folder: Path) -> None:
+    change(
+        folder / "tokenizer_config.json",
+        eos_token={"content": "<end>", "lstrip": False},
+        bos_token=None,
+        image_token="<image>",
+        add_bos_token=True,
+    )
+    special = read_text_files(folder).special_tokens
+    assert special == {"eos_token": "<end>", "pad_token": "<|endoftext|>", "image_token": "<image>"}
+
+
+# ---------------------------------------------------------------- sampling
+
+
+def test_without_do_sample_a_model_is_greedy() -> None:
+    assert sampling_defaults({"temperature": 0.7}).temperature == 0
+    assert sampling_defaults({"do_sample": False, "temperature": 0.7}).temperature == 0
+
+
+def test_what_a_model_says_of_sampling_is_kept_and_the_rest_is_transformers() -> None:
+    given = {"do_sample": True, "temperature": 0.6, "top_k": 20, "top_p": None, "min_p": 0.1}
+    assert sampling_defaults(given) == SamplingParams(
+        temperature=0.6,
+        top_k=20,
+        top_p=1.0,
+        min_p=0.1,
+        repetition_penalty=1.0,
+        presence_penalty=0.0,
+        frequency_penalty=0.0,
+    )
+    assert sampling_defaults({"do_sample": True}).top_k == 50
+
+
+# ---------------------------------------------------------------- added tokens
+
+
+def test_the_longest_spelling_wins_and_words_keep_theirs() -> None:
+    short, long = AddedToken(1, "<a>"), AddedToken(2, "<a><b>")
+    word = AddedToken(3, "end", single_word=True)
+    found = AddedTokens((short, long, word))
+    assert list(found.split("x<a><b><a>end ending. end")) == [
+        "x", long, short, word, " ending. ", word,
+    ]  # fmt: skip
+
+
+def test_no_added_tokens_split_nothing() -> None:
+    assert list(AddedTokens(()).split("a<b>")) == ["a<b>"]
+
+
+def test_swallowed_space_is_the_tokenizers_own_idea_of_it() -> None:
+    greedy = AddedToken(1, "<a>", swallows_before=True, swallows_after=True)
+    assert without_swallowed(" \n\x85x\u2028 ", greedy, greedy) == ("x", 3)
+    assert without_swallowed("\x1cx\x1f", greedy, greedy) == ("\x1cx\x1f", 0)
+    assert without_swallowed(" x ", None, None) == (" x ", 0)

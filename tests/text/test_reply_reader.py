@@ -1,0 +1,223 @@
+"""From sampled ids to text by channel, and to the ids that are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.text.chat_text import ChatText, RenderedPrompt, ReplyReader
+from tests.text.chats import added_id, chat, plain_ids, render
+from tests.text.tiny_tokenizer import FAMILIES
+
+WORDS = "It shows \u4f60\u597d, caf\u00e9 \U0001f600!\n\n- one"
+
+
+def reader(
+    text: ChatText, stop: tuple[str, ...] = (), thinking: bool | None = False
+) -> ReplyReader:
+    rendered: RenderedPrompt = render(text, chat("a"), thinking)
+    return text.reply_reader(rendered, stop)
+
+
+def read(found: ReplyReader, ids: list[int]) -> tuple[str, str]:
+    """Push all ids and close; the deltas must add up to the texts."""
+    deltas = [found.push(token_id) for token_id in ids] + [found.close()]
+    joined = ("".join(d.answer for d in deltas), "".join(d.reasoning for d in deltas))
+    assert joined == (found.answer, found.reasoning)
+    return joined
+
+
+def test_an_answer_reads_as_it_was_sampled(chat_text: ChatText) -> None:
+    ids = plain_ids(chat_text, WORDS)
+    found = reader(chat_text)
+    assert read(found, ids) == (WORDS, "")
+    assert found.reply_ids() == ids
+    assert not found.finished
+
+
+@given(st.data(), st.sampled_from(FAMILIES))
+def test_any_ids_read_as_the_tokenizer_decodes_them(
+    text_of: Callable[[str], ChatText], data: st.DataObject, family: str
+) -> None:
+    """Broken UTF-8 included. Families with byte fallback are asked for whole texts only."""
+    text = text_of(family)
+    kit = text._kit
+    if family.startswith("chatml"):
+        thinking = {kit.thinking.open, kit.thinking.close}
+        usable = [i for i in range(text.vocab_size) if i not in text.stop_ids | thinking]
+        ids = data.draw(st.lists(st.sampled_from(usable), max_size=30))
+    else:
+        ids = plain_ids(text, data.draw(st.text(max_size=30).map(lambda words: "x" + words)))
+    expected = kit.tokenizer.decode(ids, skip_special_tokens=True)
+    assert read(reader(text), ids)[0] == expected
+
+
+def test_no_delta_ends_in_half_a_character(chat_text: ChatText) -> None:
+    found = reader(chat_text)
+    for token_id in plain_ids(chat_text, WORDS):
+        assert "\ufffd" not in found.push(token_id).answer
+
+
+def test_a_character_that_never_became_whole_shows_when_the_reply_is_closed(
+    thinking_text: ChatText,
+) -> None:
+    ids = plain_ids(thinking_text, "a\U0001f600")
+    found = reader(thinking_text)
+    assert read(found, ids[:-1]) == ("a\ufffd", "")
+    assert found.reply_ids() == ids[:-1]
+
+
+def test_special_ids_are_stored_and_never_shown(thinking_text: ChatText) -> None:
+    text = thinking_text
+    assert text.image_token_id is not None
+    ids = [*plain_ids(text, "one"), text.image_token_id, *plain_ids(text, "two")]
+    found = reader(text)
+    assert read(found, ids) == ("onetwo", "")
+    assert found.reply_ids() == ids
+
+
+def test_an_id_without_a_token_is_stored_and_never_shown(thinking_text: ChatText) -> None:
+    ids = [*plain_ids(thinking_text, "a"), 10**6]
+    found = reader(thinking_text)
+    assert read(found, ids) == ("a", "")
+    assert found.reply_ids() == ids
+
+
+def test_the_id_that_ends_the_turn_is_not_stored(chat_text: ChatText) -> None:
+    ids = plain_ids(chat_text, "one")
+    for stop in chat_text.stop_ids:
+        found = reader(chat_text)
+        assert read(found, [*ids, stop, *ids]) == ("one", "")
+        assert found.finished
+        assert found.reply_ids() == ids
+
+
+# ---------------------------------------------------------------- channels
+
+
+def test_an_open_thought_is_reasoning_until_its_closing_id(thinking_text: ChatText) -> None:
+    text = thinking_text
+    close = added_id(text, "</think>")
+    ids = [*plain_ids(text, "\nhm,\nso\n"), close, *plain_ids(text, "\n\nYes. ")]
+    found = reader(text, thinking=True)
+    assert read(found, ids) == ("Yes. ", "hm,\nso")
+    assert found.reply_ids() == ids
+
+
+def test_an_opening_id_as_the_first_thing_opens_a_thought(thinking_text: ChatText) -> None:
+    text = thinking_text
+    opening, closing = added_id(text, "<think>"), added_id(text, "</think>")
+    ids = [opening, *plain_ids(text, "\nhm\n"), closing, *plain_ids(text, "\n\nYes")]
+    assert read(reader(text), ids) == ("Yes", "hm")
+    after_space = [*plain_ids(text, "\n"), *ids]
+    assert read(reader(text), after_space)[1] == "hm"
+
+
+def test_thinking_tokens_in_the_middle_of_an_answer_are_text(thinking_text: ChatText) -> None:
+    text = thinking_text
+    opening, closing = added_id(text, "<think>"), added_id(text, "</think>")
+    ids = [*plain_ids(text, "a"), opening, *plain_ids(text, "b"), closing, *plain_ids(text, "c")]
+    assert read(reader(text), ids) == ("a<think>b</think>c", "")
+
+
+def test_without_thinking_tokens_everything_is_answer(text_of: Callable[[str], ChatText]) -> None:
+    text = text_of("gemma")
+    ids = plain_ids(text, "<think>a</think>b")
+    assert read(reader(text, thinking=True), ids) == ("<think>a</think>b", "")
+
+
+def test_half_a_character_at_the_end_of_a_thought_stays_in_it(thinking_text: ChatText) -> None:
+    text = thinking_text
+    broken = plain_ids(text, "\U0001f600")[:-1]
+    ids = [*plain_ids(text, "a"), *broken, added_id(text, "</think>"), *plain_ids(text, "b")]
+    assert read(reader(text, thinking=True), ids) == ("b", "a\ufffd")
+
+
+def test_a_thought_that_was_cut_off_is_reasoning_alone(thinking_text: ChatText) -> None:
+    assert read(reader(thinking_text, thinking=True), plain_ids(thinking_text, "hm ")) == ("", "hm")
+
+
+# ---------------------------------------------------------------- stop strings
+
+
+def test_a_stop_string_ends_the_reply_and_is_not_shown(chat_text: ChatText) -> None:
+    ids = plain_ids(chat_text, "one two three")
+    found = reader(chat_text, stop=("o t",))
+    assert read(found, ids)[0].strip() == "one tw"
+    assert found.finished
+
+
+@pytest.mark.parametrize("stop", ["\u597d", "w", "shows", " \U0001f600", "\n\n", "e \U0001f600!"])
+def test_only_tokens_before_the_one_in_which_a_stop_begins_are_stored(
+    chat_text: ChatText, stop: str
+) -> None:
+    """Whatever the tokens: what is kept ends before the stop, and one token more would not."""
+    text = chat_text
+    words = WORDS.replace("caf\u00e9", "cafe")
+    ids = plain_ids(text, words)
+    found = reader(text, stop=(stop,))
+    answer, _ = read(found, ids)
+    assert answer == words[: words.index(stop)]
+    kept = found.reply_ids()
+    assert kept == ids[: len(kept)]
+    decode = text._kit.tokenizer.decode
+    size = len(answer.encode())
+    assert len(decode(kept).rstrip("\ufffd").encode()) <= size
+    assert _num_bytes(text, ids[: len(kept) + 1]) > size
+
+
+def _num_bytes(text: ChatText, ids: list[int]) -> int:
+    """Bytes of a beginning of WORDS, counting the pieces of a character that is cut in two."""
+    tokens = text._kit.tokens
+    if text._kit.tokenizer.decode(ids).endswith("\ufffd"):
+        whole = text._kit.tokenizer.decode(ids).rstrip("\ufffd")
+        return len(whole.encode()) + 1
+    return sum(len(tokens.decode([token_id]).encode()) for token_id in ids)
+
+
+def test_text_is_held_back_while_it_could_begin_a_stop_string(thinking_text: ChatText) -> None:
+    text = thinking_text
+    found = reader(text, stop=("aab",))
+    letter_a, letter_c = (plain_ids(text, letter)[0] for letter in "ac")
+    shown = [found.push(token_id).answer for token_id in (letter_a, letter_a, letter_a, letter_c)]
+    assert shown == ["", "", "a", "aac"]
+
+
+def test_the_earliest_of_several_stops_counts(thinking_text: ChatText) -> None:
+    letters = [plain_ids(thinking_text, letter)[0] for letter in "abcdef"]
+    found = reader(thinking_text, stop=("ef", "cde", "d"))
+    assert read(found, letters) == ("abc", "")
+    assert found.reply_ids() == letters[:3]
+
+
+def test_a_stop_string_does_not_span_thought_and_answer(thinking_text: ChatText) -> None:
+    text = thinking_text
+    ids = [*plain_ids(text, "one"), added_id(text, "</think>"), *plain_ids(text, "two")]
+    found = reader(text, stop=("onetwo", "et"), thinking=True)
+    assert read(found, ids) == ("two", "one")
+    assert not found.finished
+
+
+def test_a_stop_string_counts_in_a_thought_too(thinking_text: ChatText) -> None:
+    ids = plain_ids(thinking_text, "one two")
+    found = reader(thinking_text, stop=(" t",), thinking=True)
+    assert read(found, ids) == ("", "one")
+    assert found.finished
+    assert found.reply_ids() == plain_ids(thinking_text, "one")
+
+
+@given(st.text("ab", max_size=20), st.lists(st.text("ab", min_size=1, max_size=4), max_size=3))
+def test_stops_found_in_pieces_are_those_found_in_the_whole(
+    text_of: Callable[[str], ChatText], words: str, stops: list[str]
+) -> None:
+    text = text_of("chatml_thinking")
+    letters = [plain_ids(text, letter)[0] for letter in words]
+    found = reader(text, stop=tuple(stops))
+    places = [(words.index(stop) + len(stop), words.index(stop)) for stop in stops if stop in words]
+    # Letter by letter: the first stop to be complete ends the reply; of those, the longest.
+    expected = words[: min(places)[1]] if places else words
+    assert read(found, letters) == (expected, "")
+    assert found.reply_ids() == letters[: len(expected)]

@@ -1,0 +1,229 @@
+"""Templates are strangers' code: what they may use, what stops them, and what the user is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from core.api.errors import TemplateError, TemplateTimeoutError, TemplateTooLargeError
+from core.text import template as template_module
+from core.text.template import ChatTemplate
+from core.text.watchdog import STUCK_EXIT_CODE, OutOfTime, run_limited
+
+QUESTION = [{"role": "user", "content": "hello"}]
+
+
+def rendered(source: str, **special_tokens: str) -> str:
+    return ChatTemplate(source, special_tokens).render(QUESTION, None, 0.0)
+
+
+# ---------------------------------------------------------------- what published templates use
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{%- if true %}\n  a\n{%- endif %}\nb", "  ab"),
+        ("{{ tools is none }}{{ documents is none }}", "TrueTrue"),
+        ("{{ missing }}{{ missing is defined }}", "False"),
+        ("{% for x in [1, 2] %}{% if x == 2 %}{% break %}{% endif %}{{ x }}{% endfor %}", "1"),
+        ("{% for x in [1, 2] %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% endfor %}", "2"),
+        ("{% generation %}{{ messages[0].content }}{% endgeneration %}!", "hello!"),
+        ("{{ {'a': '<é>'} | tojson }}", '{"a": "<é>"}'),
+        ("{% set n = namespace(x=1) %}{% set n.x = n.x + 1 %}{{ n.x }}", "2"),
+        ("{{ bos_token + 'x' }}", "<s>x"),
+        ("{{ 'a,b'.split(',') | join('-') }}{{ ' x '.strip() }}", "a-bx"),
+        ("{{ 'ab'.replace('a', 'c') }}{{ 'ab' | replace('b', 'd') }}", "cbad"),
+        ("{{ '%s of %d' % ('one', 2) }}", "one of 2"),
+        ("{{ '%s' | format('x') }}{{ '{}'.format('y') }}", "xy"),
+        ("{{ 'a' ~ 1 ~ none }}{{ 'ab' * 2 }}{{ [1] + [2] }}{{ 2 ** 3 }}", "a1Noneabab[1, 2]8"),
+        ("{{ messages | map(attribute='role') | list }}{{ messages | length }}", "['user']1"),
+        ("{{ 'x' | indent(2, true) }}{{ 'x' | center(3) }}{{ 'x'.ljust(2) }}|", "  x x x |"),
+        ("{{ messages[0].items() | list | length }}{{ 'a' | upper }}", "2A"),
+        ("{{ add_generation_prompt }}", "True"),
+        ("{% macro m(x) %}[{{ x }}]{% endmacro %}{{ m('a') ~ m('b') }}", "[a][b]"),
+        ("{% set x %}a{% endset %}{{ x }}{{ enable_thinking is defined }}", "aFalse"),
+        ("{{ range(3) | list }}{{ ['b', 'a'] | sort | first }}{{ 'abc'[::-1] }}", "[0, 1, 2]acba"),
+        ("{{ dict(a=1).a }}{{ strftime_now('%Y-%m-%d') }}", "11970-01-01"),
+    ],
+)  # fmt: skip
+def test_what_published_templates_use_works(source: str, expected: str) -> None:
+    assert rendered(source, bos_token="<s>") == expected
+
+
+def test_thinking_is_passed_only_where_it_was_asked_for() -> None:
+    template = ChatTemplate("{{ enable_thinking is defined }} {{ enable_thinking }}", {})
+    shown = [template.render(QUESTION, thinking, 0.0) for thinking in (None, True, False)]
+    assert shown == ["False ", "True True", "True False"]
+
+
+def test_nothing_is_left_of_one_rendering_in_the_next() -> None:
+    template = ChatTemplate("{% set x = ('a' * 1000000) * 16 %}{{ x | length }}", {})
+    assert {template.render(QUESTION, None, 0.0) for _ in range(20)} == {"16000000"}
+
+
+# ---------------------------------------------------------------- what goes wrong, in words
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("{{ raise_exception('Roles must alternate.') }}", "says: Roles must alternate."),
+        ("{% if %}", "Line 1"),
+        ("a\n{{ x", "Line 2"),
+        ("{% include 'other' %}", "TypeError"),
+        ("{{ 1 / 0 }}", "ZeroDivisionError"),
+        ("{{ missing.attribute }}", "missing"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "calls itself"),
+        ("{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", ""),
+        ("{{ messages.append(1) }}", ""),
+        ("{{ ''.__class__.__mro__ }}", ""),
+        ("{{ ''|attr('__class__')|attr('__mro__') }}{{ x.y }}", ""),
+        ("{% set n = namespace() %}{% set n.__init__ = 1 %}", ""),
+        ("{{ messages | random }}", ""),
+        ("{{ lipsum() }}", ""),
+        ("{{ strftime_now('%Y' * 200) }}", ""),
+        ("{{ messages[0].content.translate({104: 'x'}) }}", ""),
+    ],
+)
+def test_a_failing_template_is_one_kind_of_error(source: str, words: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        rendered(source)
+    assert words in caught.value.message
+    assert "hello" not in caught.value.message
+
+
+def test_a_creation_time_beyond_the_calendar_is_an_error() -> None:
+    template = ChatTemplate("{{ strftime_now('%Y') }}", {})
+    with pytest.raises(TemplateError, match="creation time"):
+        template.render(QUESTION, None, 1e30)
+
+
+# ---------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'a' * 999999999999 }}",
+        "{{ 999999999999 * 'a' }}",
+        "{{ [0] * 999999999999 }}",
+        "{{ 10 ** 99999999 }}",
+        "{{ (10 ** 900) * (10 ** 900) }}",
+        "{{ '%099999999999d' % 1 }}",
+        "{{ '%*d' % (999999999, 1) }}",
+        "{{ '%.99999999f' % 1.0 }}",
+        "{{ '%099999999999d' | format(1) }}",
+        "{{ '{:99999999999}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 999999999999) }}",
+        "{{ ['{:99999999999}'] | map('format', 1) | first }}",
+        "{{ 'a'.ljust(999999999999) }}",
+        "{{ 'a'.rjust(999999999999) }}",
+        "{{ 'a'.center(999999999999) }}",
+        "{{ 'a'.zfill(999999999999) }}",
+        "{{ '\t'.expandtabs(999999999999) }}",
+        "{{ '\t'.expandtabs(tabsize=999999999999) }}",
+        "{{ 'a' | center(999999999999) }}",
+        "{{ 'a' | center(width=999999999999) }}",
+        "{{ ['a'] | map('center', 999999999999) | list }}",
+        "{{ 'a\nb' | indent(999999999999) }}",
+        "{{ 'a\nb' | indent(width=999999999999) }}",
+        "{{ [1, 2] | tojson(indent=999999999999) }}",
+        "{{ 1.5 | round(999999999999, 'ceil') }}",
+        "{{ [1] | batch(999999999999, 'x') | list }}",
+        "{{ [1] | slice(999999999999) | list }}",
+        "{{ range(999999999999) | list }}",
+        "{{ ('a' * 4000).replace('a', 'b' * 4000 * 4) | replace('b', 'c' * 4000) }}",
+        "{{ ('b' * 4000) | replace('b', 'c' * 8000) }}",
+        "{{ ('a' * 4096).join(['b' * 4096] * 8192) }}",
+        "{{ (['b' * 4096] * 8192) | join('a' * 4096) }}",
+        "{% for i in range(9999) %}{{ 'a' * 9999 }}{% endfor %}",
+    ],
+)  # fmt: skip
+def test_a_template_that_builds_too_much_is_stopped_before_it_does(source: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        rendered(source)
+    assert "MemoryError" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "{% set n.s = n.s + n.s %}",
+        "{% set n.s = n.s ~ n.s %}",
+        "{% set n.s %}{{ n.s }}{{ n.s }}{% endset %}",
+        "{% set n.s = twice(n.s) %}",
+        "{% set n.s = [n.s, n.s] | join %}",
+        "{% set n.s = '%s%s' % (n.s, n.s) %}",
+        "{% set n.s = '{}{}'.format(n.s, n.s) %}",
+        "{% set n.s = n.s.join([n.s, n.s]) %}",
+        "{% set n.s = n.s.replace('a', 'aa') %}",
+        "{% set n.s = n.s | replace('a', 'aa') %}",
+        "{% set n.l = n.l + n.l %}",
+        "{% set n.l = n.l * 2 %}",
+    ],
+)
+def test_a_template_that_doubles_what_it_has_is_stopped(step: str) -> None:
+    macro = "{% macro twice(s) %}{{ s }}{{ s }}{% endmacro %}"
+    start = "{% set n = namespace(s='ab', l=[1]) %}"
+    with pytest.raises(TemplateTooLargeError):
+        rendered(macro + start + "{% for i in range(40) %}" + step + "{% endfor %}")
+
+
+def test_output_has_a_limit_of_its_own() -> None:
+    with pytest.raises(TemplateTooLargeError):
+        rendered("{% for i in range(5) %}{{ 'a' * 4000000 }}{% endfor %}")
+
+
+def test_a_template_that_never_ends_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(template_module, "TIME_LIMIT_S", 0.2)
+    nested = "{% for a in range(99999) %}" * 4 + "{% endfor %}" * 4
+    started = time.monotonic()
+    with pytest.raises(TemplateTimeoutError):
+        rendered(nested)
+    assert time.monotonic() - started < 30
+
+
+def test_the_watchdog_leaves_nothing_behind() -> None:
+    """Work that ends near its limit returns or times out; no stray exception arrives later."""
+    for trial in range(200):
+        limit = 0.001 + trial * 0.00002
+        end = time.monotonic() + 0.003
+        try:
+            run_limited(lambda end=end: _spin(end), limit, "never printed", grace=30)
+        except OutOfTime:
+            continue
+    _spin(time.monotonic() + 0.05)
+
+
+def test_the_watchdog_passes_on_what_the_work_raises() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_limited(lambda: 1 // 0, 5.0, "never printed")
+
+
+def test_a_process_stuck_in_a_template_says_why_and_ends() -> None:
+    """Work that swallows the interruption stands for a call that can't be interrupted."""
+    program = (
+        "import time\n"
+        "from core.text.watchdog import run_limited\n"
+        "def stubborn():\n"
+        "    while True:\n"
+        "        try:\n"
+        "            time.sleep(0.01)\n"
+        "        except BaseException:\n"
+        "            pass\n"
+        "run_limited(stubborn, 0.1, 'TemplateTimeoutError: stuck', grace=0.2)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == STUCK_EXIT_CODE
+    assert ended.stderr.strip() == "TemplateTimeoutError: stuck"
+
+
+def _spin(end: float) -> None:
+    while time.monotonic() < end:
+        pass
