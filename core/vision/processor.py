@@ -95,9 +95,8 @@ class ImageProcessor:
         Raises ImageAspectError, ImageEmptyError.
         """
         plan = self.measure(*image.size)
-        resized = image.convert("RGB").resize(
-            (plan.width, plan.height), Pillow.Resampling(self.config.resample)
-        )
+        size = (plan.width, plan.height)
+        resized = image.convert("RGB").resize(size, self.config.resample)
         data = bytearray(resized.tobytes())
         merge = self.config.merge_size
         return ProcessedImage(

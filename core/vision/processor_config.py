@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from PIL import Image as Pillow
+
 from core.api.errors import BrokenConfigError, MissingFileError
 
 # What transformers' Qwen2VLImageProcessor uses for a key the file leaves out.
 _CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 _CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
-_BICUBIC = 3
+_BICUBIC = Pillow.Resampling.BICUBIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class ProcessorConfig:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     rescale_factor: float
-    resample: int
+    resample: Pillow.Resampling
     do_rescale: bool
     do_normalize: bool
 
@@ -55,7 +57,7 @@ def read_processor_config(folder: Path) -> ProcessorConfig:
     settings = _read(folder)
     try:
         config = _from_settings(settings)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise BrokenConfigError(
             f"{folder.name}: the image processor's settings make no sense."
         ) from error
@@ -83,7 +85,7 @@ def _from_settings(settings: Mapping[str, Any]) -> ProcessorConfig:
         mean=tuple(map(float, value("image_mean", _CLIP_MEAN))),
         std=tuple(map(float, value("image_std", _CLIP_STD))),
         rescale_factor=float(value("rescale_factor", 1 / 255)),
-        resample=int(value("resample", _BICUBIC)),
+        resample=Pillow.Resampling(value("resample", _BICUBIC)),
         do_rescale=bool(value("do_rescale", True)),
         do_normalize=bool(value("do_normalize", True)),
     )

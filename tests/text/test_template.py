@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
@@ -193,7 +194,7 @@ def test_the_watchdog_leaves_nothing_behind() -> None:
         limit = 0.001 + trial * 0.00002
         end = time.monotonic() + 0.003
         try:
-            run_limited(lambda end=end: _spin(end), limit, "never printed", grace=30)
+            run_limited(partial(_spin, end), limit, "never printed", grace=30)
         except OutOfTime:
             continue
     _spin(time.monotonic() + 0.05)

@@ -1,0 +1,177 @@
+"""Files become upright RGB pictures or errors that name them."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from core.api.errors import ImageEmptyError, ImageTooLargeError, ImageUnreadableError
+from core.vision import decode
+from core.vision.decode import decode_image, thumbnail
+from tests.vision.pictures import noise
+
+ORIENTATION = 0x0112
+
+
+def saved(image: Image.Image, path: Path, **options: Any) -> Path:
+    image.save(path, **options)
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.bmp", "a.tiff", "a.webp", "a.jpg", "a.gif", "a.dat"])
+def test_each_format_is_known_by_its_contents(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    kind = {"dat": "PNG", "jpg": "JPEG"}.get(path.suffix[1:], path.suffix[1:].upper())
+    options = {"lossless": True} if kind == "WEBP" else {}
+    saved(noise(7, 5), path, format=kind, **options)
+    image = decode_image(path)
+    assert (image.mode, image.size) == ("RGB", (7, 5))
+    if kind not in {"JPEG", "GIF"}:
+        assert image.tobytes() == noise(7, 5).tobytes()
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+def test_a_photograph_stands_upright(tmp_path: Path, turn: int) -> None:
+    """Orientation 6, say, means: turn by 90 degrees to the right before looking."""
+    image = noise(6, 4)
+    exif = Image.Exif()
+    exif[ORIENTATION] = turn
+    path = saved(image, tmp_path / "a.png", exif=exif)
+    methods = {
+        2: Image.Transpose.FLIP_LEFT_RIGHT,
+        3: Image.Transpose.ROTATE_180,
+        4: Image.Transpose.FLIP_TOP_BOTTOM,
+        5: Image.Transpose.TRANSPOSE,
+        6: Image.Transpose.ROTATE_270,
+        7: Image.Transpose.TRANSVERSE,
+        8: Image.Transpose.ROTATE_90,
+    }
+    expected = image.transpose(methods[turn]) if turn > 1 else image
+    found = decode_image(path)
+    assert (found.size, found.tobytes()) == (expected.size, expected.tobytes())
+
+
+def test_broken_notes_about_orientation_are_ignored(tmp_path: Path) -> None:
+    path = saved(noise(6, 4), tmp_path / "a.png", exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff")
+    assert decode_image(path).tobytes() == noise(6, 4).tobytes()
+
+
+def test_transparent_parts_lie_on_white(tmp_path: Path) -> None:
+    image = Image.new("RGBA", (2, 1))
+    image.putpixel((0, 0), (10, 20, 30, 255))
+    image.putpixel((1, 0), (10, 20, 30, 0))
+    found = decode_image(saved(image, tmp_path / "a.png"))
+    assert [found.getpixel((x, 0)) for x in range(2)] == [(10, 20, 30), (255, 255, 255)]
+
+
+def test_a_palette_may_have_a_transparent_colour(tmp_path: Path) -> None:
+    image = Image.new("P", (2, 1))
+    image.putpalette([0, 0, 0, 200, 100, 50])
+    image.putpixel((1, 0), 1)
+    found = decode_image(saved(image, tmp_path / "a.gif", transparency=0))
+    assert [found.getpixel((x, 0)) for x in range(2)] == [(255, 255, 255), (200, 100, 50)]
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "CMYK", "I;16", "F"])
+def test_every_kind_of_pixel_becomes_rgb(tmp_path: Path, mode: str) -> None:
+    image = Image.new(mode, (3, 2)) if mode == "I;16" else noise(3, 2, "L").convert(mode)
+    path = saved(image, tmp_path / "a.tiff")
+    assert decode_image(path).mode == "RGB"
+
+
+def test_of_a_film_the_first_frame_is_taken(tmp_path: Path) -> None:
+    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    path = saved(frames[0], tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    assert decode_image(path).getpixel((0, 0)) == (255, 0, 0)
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def test_what_is_no_picture_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "notes.png"
+    path.write_text("dear diary")
+    with pytest.raises(ImageUnreadableError, match=r"notes\.png"):
+        decode_image(path)
+    for missing in (tmp_path / "gone.png", tmp_path):
+        with pytest.raises(ImageUnreadableError, match=missing.name):
+            decode_image(missing)
+
+
+def test_a_format_off_the_list_is_refused(tmp_path: Path) -> None:
+    path = saved(noise(3, 3), tmp_path / "a.ppm")
+    with pytest.raises(ImageUnreadableError):
+        decode_image(path)
+
+
+def test_an_empty_file_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.touch()
+    with pytest.raises(ImageEmptyError, match=r"a\.png"):
+        decode_image(path)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "TIFF"])
+def test_a_truncated_picture_is_refused(tmp_path: Path, kind: str) -> None:
+    whole = io.BytesIO()
+    noise(64, 64).save(whole, kind)
+    path = tmp_path / "half"
+    path.write_bytes(whole.getvalue()[: len(whole.getvalue()) // 2])
+    with pytest.raises(ImageUnreadableError, match="half"):
+        decode_image(path)
+
+
+def test_a_flipped_bit_in_a_png_is_noticed(tmp_path: Path) -> None:
+    path = saved(noise(20, 20), tmp_path / "a.png")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ImageUnreadableError):
+        decode_image(path)
+
+
+@pytest.mark.parametrize("size", [(8001, 8000), (12_000, 10_000), (20_000, 20_000)])
+def test_a_bomb_is_refused_by_its_header(tmp_path: Path, size: tuple[int, int]) -> None:
+    """A header that promises too much, and nothing behind it: decoding would fail otherwise."""
+    path = tmp_path / "bomb.png"
+    path.write_bytes(_png_header(*size))
+    with pytest.raises(ImageTooLargeError, match=r"bomb\.png"):
+        decode_image(path)
+
+
+def test_a_picture_at_the_limit_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(noise(10, 10), tmp_path / "a.png")
+    monkeypatch.setattr(decode, "MAX_PIXELS", 100)
+    assert decode_image(path).size == (10, 10)
+    monkeypatch.setattr(decode, "MAX_PIXELS", 99)
+    with pytest.raises(ImageTooLargeError, match="10 x 10"):
+        decode_image(path)
+
+
+def _png_header(width: int, height: int) -> bytes:
+    fields = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    checksum = struct.pack(">I", zlib.crc32(fields))
+    data = b"IDAT"
+    empty = struct.pack(">I", 0) + data + struct.pack(">I", zlib.crc32(data))
+    return b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + fields + checksum + empty
+
+
+# ---------------------------------------------------------------- thumbnails
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [((400, 200), (100, 50)), ((10, 20), (10, 20)), ((300, 1), (100, 1))]
+)
+def test_a_thumbnail_keeps_its_shape_and_never_grows(
+    size: tuple[int, int], expected: tuple[int, int]
+) -> None:
+    image = noise(*size)
+    small = Image.open(io.BytesIO(thumbnail(image, 100)))
+    assert (small.format, small.size) == ("PNG", expected)
+    assert image.size == size
