@@ -27,6 +27,7 @@ from core.client.lock import DataFolderLock
 from desktop import theme
 from desktop.controllers.engine import Engine
 from desktop.controllers.window_parts import WindowParts
+from desktop.garbage import GarbageCollector
 from desktop.store.database import StoreError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.views import dialogs
@@ -122,5 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # The last visible window may be a dialog; leaving is decided in one place.
     qt.setQuitOnLastWindowClosed(False)
     theme.apply(qt)
+    garbage = GarbageCollector()
     with QEventLoop(qt) as loop:
-        return int(loop.run_until_complete(open_or_refuse(options.data)))
+        code = loop.run_until_complete(open_or_refuse(options.data))
+    garbage.close()
+    return int(code)

@@ -97,6 +97,8 @@ class ChatController(QObject):
         if self.running is not None:
             self.refused.emit("A reply is on its way. Stop it first, or wait for its end.")
             return
+        # At once, for Enter can be pressed twice before the task has its first turn.
+        self._sending = True
         self._tasks.spawn(self._send(self._wanted, self.draft), "Sending")
 
     def stop(self) -> None:
@@ -128,7 +130,6 @@ class ChatController(QObject):
     # How it is done.
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
-        self._sending = True
         try:
             if not draft.complete:
                 self.refused.emit("It is sent as soon as the picture has been looked at.")

@@ -109,9 +109,10 @@ MODEL_ROWS = (
     SettingRow(
         "model.max_image_tokens",
         "Image detail",
-        "The most tokens one picture may cost; never above the model's own limit.",
+        "The most tokens one picture may cost, never above the model's own limit. "
+        "Automatic is 1,024 on a CPU and 4,096 on a graphics card.",
         (
-            ("Automatic: 1,024 on a CPU, 4,096 on a GPU", None),
+            ("Automatic", None),
             ("256 tokens", 256),
             ("512 tokens", 512),
             ("1,024 tokens", 1024),

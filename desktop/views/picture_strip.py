@@ -36,13 +36,14 @@ class PictureStrip(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._content = QWidget()
-        self._content.setAutoFillBackground(False)
-        self.viewport().setAutoFillBackground(False)
         self._row = QHBoxLayout(self._content)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(8)
         self._row.addStretch(1)
         self.setWidget(self._content)
+        # A scroll area fills its widget with the window's colour; here the bubble shows through.
+        self._content.setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
         self.hide()
 
     def show_pictures(self, pictures: Sequence[Picture]) -> None:

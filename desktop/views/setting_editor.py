@@ -11,6 +11,8 @@ from desktop import theme
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.setting_rows import SettingRow
 
+# Spin boxes would be lower than the fields beside them.
+CONTROL_HEIGHT = 30
 Control = QComboBox | QLineEdit | QSpinBox
 
 
@@ -60,6 +62,7 @@ class SettingEditor(QWidget):
         else:
             control = self._line() if self._row.optional else self._integer()
         name = "".join(part.capitalize() for part in self._row.key.replace(".", "_").split("_"))
+        control.setMinimumHeight(CONTROL_HEIGHT)
         control.setObjectName(f"setting{name}")
         control.setAccessibleName(self._row.title)
         control.setAccessibleDescription(self._row.description)

@@ -32,7 +32,6 @@ class SettingsPanel(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.viewport().setAutoFillBackground(False)
         self._settings = settings
         self.model_box = ModelBox(settings)
         self._editors: list[SettingEditor] = []
@@ -40,12 +39,14 @@ class SettingsPanel(QScrollArea):
         self._cost.setObjectName("checkpointCost")
         self._cost.setWordWrap(True)
         content = QWidget()
-        content.setAutoFillBackground(False)
         self._layout = QVBoxLayout(content)
         self._layout.setContentsMargins(14, 12, 14, 12)
         self._layout.setSpacing(12)
         self._build()
         self.setWidget(content)
+        # A scroll area fills its widget with the window's colour; here the side's shows through.
+        content.setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
         settings.changed.connect(self._show_cost)
         settings.engine.changed.connect(self._on_engine)
         self._show_cost()

@@ -74,6 +74,8 @@ def scrolled(widget: QWidget, name: str) -> QScrollArea:
     area.setWidgetResizable(True)
     area.setFrameShape(QFrame.Shape.NoFrame)
     area.setHorizontalScrollBarPolicy(area.horizontalScrollBarPolicy().ScrollBarAlwaysOff)
-    area.viewport().setAutoFillBackground(False)
     area.setWidget(widget)
+    # A scroll area fills its widget with the window's colour; here the side's shows through.
+    widget.setAutoFillBackground(False)
+    area.viewport().setAutoFillBackground(False)
     return area

@@ -80,7 +80,7 @@ class TranscriptView(QScrollArea):
         middle.setMaximumWidth(WIDEST_PX)
         column = QVBoxLayout(middle)
         column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(10)
+        column.setSpacing(4)
         column.addStretch(1)
         row = QHBoxLayout(content)
         row.setContentsMargins(24, 16, 24, 16)

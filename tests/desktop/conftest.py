@@ -1,0 +1,143 @@
+"""A Qt event loop for coroutines, and whole windows that are closed again after each test."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from PySide6.QtWidgets import QApplication
+from qasync import QEventLoop
+
+from desktop import theme
+from desktop.app import App
+from desktop.controllers.engine import Engine
+from desktop.controllers.window_parts import WindowParts
+from desktop.garbage import GarbageCollector
+from desktop.store.folders import Folders
+from tests.desktop.fake_engine import FakeEngine
+
+T = TypeVar("T")
+# A bound on what would otherwise hang, not a measure of speed.
+PATIENCE_S = 60.0
+# Qt warnings that are no fault of ours, each with its reason.
+HARMLESS = (
+    # The offscreen platform has no window manager to give hints to.
+    "This plugin does not support propagateSizeHints",
+    "This plugin does not support raise",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.qt_log_ignore(*HARMLESS))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in Qt's event loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {
+        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
+    }
+    loop: Loop = pyfuncitem.funcargs["qloop"]
+    loop.run(pyfuncitem.obj(**arguments))
+    return True
+
+
+class Loop:
+    """Runs coroutines in a QEventLoop."""
+
+    def __init__(self, loop: QEventLoop) -> None:
+        self.loop = loop
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        result: T = self.loop.run_until_complete(asyncio.wait_for(work, PATIENCE_S))
+        return result
+
+
+@pytest.fixture
+def qloop(qapp: QApplication) -> Iterator[Loop]:
+    qapp.setQuitOnLastWindowClosed(False)
+    garbage = GarbageCollector()
+    loop = QEventLoop(qapp)
+    asyncio.set_event_loop(loop)
+    yield Loop(loop)
+    left = {task.get_coro().__qualname__ for task in asyncio.all_tasks(loop)}
+    loop.close()
+    asyncio.set_event_loop(None)
+    garbage.close()
+    assert left == set(), "tasks outlived the test"
+
+
+async def until(condition: Callable[[], object], what: str = "") -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + PATIENCE_S / 2
+    while not condition():
+        assert time.monotonic() < end, f"never came about: {what or inspect.getsource(condition)}"
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    made = Folders.choose(str(tmp_path / "data"))
+    made.create()
+    return made
+
+
+@pytest.fixture
+def engine(qloop: Loop) -> FakeEngine:
+    return FakeEngine()
+
+
+OpenParts = Callable[[], Awaitable[WindowParts]]
+OpenApp = Callable[..., Awaitable[App]]
+
+
+@pytest.fixture
+def open_parts(qloop: Loop, folders: Folders, engine: FakeEngine) -> Iterator[OpenParts]:
+    """All controllers without a window, begun; closed after the test."""
+    opened: list[WindowParts] = []
+
+    async def open_parts() -> WindowParts:
+        parts = WindowParts(folders, engine)
+        opened.append(parts)
+        parts.begin()
+        return parts
+
+    yield open_parts
+    for parts in opened:
+        qloop.run(parts.close())
+
+
+@pytest.fixture
+def open_app(
+    qloop: Loop, qapp: QApplication, folders: Folders, engine: FakeEngine
+) -> Iterator[OpenApp]:
+    """A window on screen; closed after the test if the test has not done it."""
+    opened: list[App] = []
+    theme.apply(qapp)
+
+    async def open_app(other: Engine | None = None) -> App:
+        app = App(folders, other or engine)
+        opened.append(app)
+        app.begin()
+        return app
+
+    yield open_app
+    for app in opened:
+        app.leave()
+        qloop.run(_gone(app))
+    qapp.processEvents()
+
+
+async def _gone(app: App) -> None:
+    await app.gone.wait()
+    app.window.deleteLater()

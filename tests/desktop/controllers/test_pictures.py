@@ -1,0 +1,150 @@
+"""Pictures into a draft: what is taken, what is refused in which words, and what files are kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from desktop.controllers import pictures
+from desktop.controllers.window_parts import WindowParts
+from desktop.item_models.engine_status import Phase
+from desktop.store.folders import Folders
+from tests.desktop.conftest import OpenParts, until
+from tests.desktop.fake_engine import FakeEngine, model_info, png
+
+
+async def ready(open_parts: OpenParts) -> tuple[WindowParts, list[str]]:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    refused: list[str] = []
+    parts.pictures.refused.connect(refused.append)
+    return parts, refused
+
+
+def written(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+async def test_a_picture_is_stored_and_described(open_parts: OpenParts, tmp_path: Path) -> None:
+    parts, refused = await ready(open_parts)
+    source = written(tmp_path, "a.png", png(48, 32))
+    parts.pictures.add_files(parts.chat.draft, [source])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    (picture,) = parts.chat.draft.ready_pictures()
+    assert (picture.name, picture.size, picture.tokens) == ("a.png", (48, 32), 4)
+    source.unlink()
+    assert parts.chat.picture_path(picture.digest).read_bytes() == png(48, 32)
+    assert refused == []
+
+
+async def test_what_is_no_picture_is_refused_in_words(
+    open_parts: OpenParts, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    (tmp_path / "folder").mkdir()
+    given = [
+        written(tmp_path, "notes.txt", b"some words"),
+        written(tmp_path, "good.png", png()),
+        tmp_path / "folder",
+        written(tmp_path, "empty.png", b""),
+        tmp_path / "gone.png",
+    ]
+    parts.pictures.add_files(parts.chat.draft, given)
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    assert [each.name for each in parts.chat.draft.pictures] == ["good.png"]
+    (words,) = refused
+    for expected in (
+        "notes.txt is no picture",
+        "folder is a folder",
+        "empty.png is empty",
+        "gone.png is not readable",
+    ):
+        assert expected in words
+
+
+async def test_fifty_files_are_all_answered_for(open_parts: OpenParts, tmp_path: Path) -> None:
+    parts, refused = await ready(open_parts)
+    good = [written(tmp_path, f"{at}.png", png(at + 1, 9)) for at in range(40)]
+    bad = [written(tmp_path, f"{at}.txt", b"words") for at in range(10)]
+    parts.pictures.add_files(parts.chat.draft, [*bad, *good])
+    await until(lambda: len(parts.chat.draft.pictures) == 40 and parts.chat.draft.complete)
+    assert [each.name for each in parts.chat.draft.pictures] == [path.name for path in good]
+    assert refused == ["Not taken: 0.txt, 1.txt, 2.txt and 7 more are no picture."]
+
+
+async def test_a_damaged_picture_is_refused_by_the_engine(
+    open_parts: OpenParts, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", b"\x89PNG broken")])
+    await until(lambda: refused)
+    assert refused == ["a.png was not taken: It is damaged."]
+    assert parts.chat.draft.pictures == []
+
+
+async def test_a_huge_file_is_not_read(
+    open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "LARGEST_FILE_BYTES", 10)
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
+    await until(lambda: refused)
+    assert refused == ["Not taken: a.png is larger than 10 B."]
+
+
+async def test_sending_waits_for_a_picture_and_is_called_off_if_it_is_refused(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    draft = parts.chat.draft
+    engine.may_describe.clear()
+    parts.pictures.add_files(draft, [written(tmp_path, "a.png", b"\x89PNG broken")])
+    await until(lambda: draft.pictures)
+    draft.text = "What is it?"
+    parts.chat.send()
+    engine.may_describe.set()
+    await until(lambda: refused)
+    await until(lambda: not parts.chat._sending)
+    assert engine.asked == []
+    assert parts.chat.draft.text == "What is it?"
+
+
+async def test_another_model_brings_the_captions_up_to_date(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts, _ = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    assert parts.chat.draft.ready_pictures()[0].tokens == 4
+    engine.model_to_load = model_info(vision=False)
+    parts.settings.load()
+    await until(lambda: parts.chat.draft.ready_pictures()[0].tokens is None)
+
+
+async def test_a_picture_dropped_while_the_engine_starts_waits_for_it(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts = await open_parts()
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+
+
+async def test_closing_forgets_the_files_that_no_message_shows(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts, _ = await ready(open_parts)
+    for name, colour in (("kept.png", "red"), ("unsent.png", "blue")):
+        parts.pictures.add_files(parts.chat.draft, [written(tmp_path, name, png(colour=colour))])
+        await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+        if name == "kept.png":
+            parts.chat.send()
+            await until(lambda: engine.asked)
+    digest = parts.transcript.rows[0].message.pictures[0].digest
+    other = folders.pictures / "notes.txt"
+    other.write_text("not ours")
+    await parts.close()
+    kept = {path.name for path in folders.pictures.rglob("*") if path.is_file()}
+    assert kept == {digest, "notes.txt"}

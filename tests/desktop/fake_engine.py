@@ -1,0 +1,214 @@
+"""A stand-in for the engine's client, scripted by tests: the same methods, no process, no model."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice
+from PySide6.QtGui import QColor, QImage, QImageWriter
+
+from core.api.chat import AssistantMessage, Conversation, ImagePart, ReplyIds
+from core.api.errors import (
+    EngineDiedError,
+    ErrorInfo,
+    ImageUnreadableError,
+    MissingFileError,
+)
+from core.api.events import (
+    Failed,
+    Finished,
+    FinishReason,
+    Generated,
+    ImageDescribed,
+    ModelInfo,
+    Prefilling,
+    Queued,
+    RequestStats,
+)
+from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.client.client import EngineState, StateCallback
+from core.client.requests import EngineError, Request
+
+TOKENIZER = "t" * 64
+
+
+def model_info(**other: object) -> ModelInfo:
+    values: dict[str, object] = {
+        "name": "stand-in",
+        "path": "/models/stand-in",
+        "family": "qwen3_5",
+        "device": "cpu",
+        "precision": "float32",
+        "num_parameters": 1_000,
+        "context_length": 4096,
+        "model_context_length": 8192,
+        "vision": True,
+        "thinking_switch": True,
+        "max_image_tokens": 1024,
+        "grid": 512,
+        "checkpoint_bytes": 2**20,
+        "kv_bytes_per_token": 1024,
+        "sampling": SamplingParams(temperature=0.7, top_k=20, top_p=0.8, min_p=0.0),
+        "tokenizer": TOKENIZER,
+        "fingerprint": "f" * 64,
+    }
+    return ModelInfo.model_validate({**values, **other})
+
+
+def png(width: int = 48, height: int = 32, colour: str = "red") -> bytes:
+    """A real picture file's bytes."""
+    image = QImage(width, height, QImage.Format.Format_RGB32)
+    image.fill(QColor(colour))
+    array = QByteArray()
+    buffer = QBuffer(array)
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    QImageWriter(buffer, QByteArray(b"png")).write(image)
+    return bytes(array.data())
+
+
+class Asked:
+    """One request to answer, and the ways a test may answer it."""
+
+    def __init__(
+        self, engine: FakeEngine, conversation: Conversation, cache: CacheSettings
+    ) -> None:
+        self.conversation = conversation
+        self.cache = cache
+        self.cancelled = False
+        self.request = Request(len(engine.asked) + 1, self._cancel)
+        self.text = ""
+
+    def queue(self, ahead: int) -> None:
+        self.request.put(Queued(request=self.request.id, ahead=ahead))
+
+    def prefill(self, done: int, stats: RequestStats) -> None:
+        self.request.put(Prefilling(request=self.request.id, done=done, stats=stats))
+
+    def say(self, answer: str = "", reasoning: str = "", ids: tuple[int, ...] = ()) -> None:
+        self.text += answer
+        self.request.put(
+            Generated(request=self.request.id, answer=answer, reasoning=reasoning, ids=ids)
+        )
+
+    def finish(
+        self,
+        text: str | None = None,
+        reason: FinishReason = "stop",
+        stats: RequestStats | None = None,
+        reasoning: str = "",
+    ) -> None:
+        words = self.text if text is None else text
+        ids = ReplyIds.pack(range(len(words)), TOKENIZER, starts_in_reasoning=False)
+        self.request.put(
+            Finished(
+                request=self.request.id,
+                reason=reason,
+                reply=AssistantMessage(text=words, reasoning=reasoning, ids=ids),
+                prompt_ids=(),
+                reply_ids=tuple(range(len(words))),
+                stats=stats or RequestStats(prompt_tokens=10, evaluated_tokens=10),
+            )
+        )
+
+    def fail(self, error: ErrorInfo) -> None:
+        self.request.put(Failed(request=self.request.id, error=error))
+
+    def _cancel(self, _number: int) -> None:
+        self.cancelled = True
+        self.finish(reason="cancelled")
+
+
+class FakeEngine:
+    """Does nothing by itself but load; a test answers what is in `asked`."""
+
+    def __init__(self, model: ModelInfo | None = None) -> None:
+        self.state = EngineState.CLOSED
+        self.model: ModelInfo | None = None
+        self.asked: list[Asked] = []
+        self.loads: list[ModelSettings] = []
+        self.closed = False
+        self.starts = True
+        self.model_to_load: ModelInfo | None = model or model_info()
+        self.may_load = asyncio.Event()
+        self.may_load.set()
+        self.may_describe = asyncio.Event()
+        self.may_describe.set()
+        self._subscribers: list[StateCallback] = []
+
+    def subscribe(self, callback: StateCallback) -> None:
+        self._subscribers.append(callback)
+
+    def tell(self, state: EngineState, words: str = "") -> None:
+        self.state = state
+        for callback in self._subscribers:
+            callback(state, words)
+
+    async def start(self) -> None:
+        self.tell(EngineState.STARTING)
+        if not self.starts:
+            self.tell(EngineState.FAILED, "It does not come up.")
+            raise EngineDiedError("It does not come up.")
+        self.tell(EngineState.READY)
+
+    async def close(self) -> None:
+        self.closed = True
+        self.tell(EngineState.CLOSED)
+
+    async def load(
+        self, settings: ModelSettings, on_progress: Callable[[int, int], None] | None = None
+    ) -> ModelInfo:
+        self.loads.append(settings)
+        if on_progress:
+            on_progress(512, 1024)
+        await self.may_load.wait()
+        if self.model_to_load is None:
+            raise EngineError(MissingFileError("config.json is missing.").info())
+        self.model = self.model_to_load
+        return self.model
+
+    def cancel_load(self) -> None:
+        self.may_load.set()
+
+    def generate(
+        self,
+        conversation: Conversation,
+        sampling: SamplingParams | None = None,
+        thinking: bool | None = None,
+        cache: CacheSettings | None = None,
+    ) -> Request:
+        asked = Asked(self, conversation, cache or CacheSettings())
+        self.asked.append(asked)
+        return asked.request
+
+    async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed:
+        await self.may_describe.wait()
+        data = Path(image.path).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == image.digest
+        found = QImage.fromData(data)
+        if found.isNull():
+            raise EngineError(ImageUnreadableError("It is damaged.").info())
+        seen = self.model is not None and self.model.vision
+        return ImageDescribed(
+            request=0,
+            digest=image.digest,
+            size=(found.width(), found.height()),
+            resized=(32, 32) if seen else None,
+            tokens=4 if seen else None,
+            thumbnail=data,
+        )
+
+    async def die(self, words: str = "The engine crashed (SIGSEGV).") -> None:
+        """What the client does when the worker dies: fail, come back, load again."""
+        for asked in self.asked:
+            if not asked.request._ended:
+                asked.fail(EngineDiedError(words).info())
+        self.model = None
+        self.tell(EngineState.RESTARTING, words)
+        await asyncio.sleep(0.05)
+        self.tell(EngineState.READY)
+        await self.may_load.wait()
+        self.model = self.model_to_load
+        self.tell(EngineState.READY)

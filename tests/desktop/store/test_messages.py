@@ -1,0 +1,182 @@
+"""The tree of messages: what is shown, what is kept, and rows that can't be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.api.chat import ReplyIds
+from core.api.errors import ErrorInfo
+from core.api.events import RequestStats
+from desktop.store import chats, messages, pictures, turns
+from desktop.store.database import open_database
+from desktop.store.messages import Node, shown_path
+from desktop.store.records import Picture, Reply, ReplyState
+
+DIGEST = "a" * 64
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    opened = open_database(tmp_path / "chats.db")
+    yield opened
+    opened.close()
+
+
+def texts(connection: sqlite3.Connection, chat: int) -> list[str]:
+    return [message.text for message in messages.read_path(connection, chat)]
+
+
+def test_a_turn_is_a_message_and_a_running_reply(connection: sqlite3.Connection) -> None:
+    turn = turns.append_turn(connection, None, "Hello there")
+    user, reply = messages.read_path(connection, turn.chat)
+    assert (user.id, user.text, user.reply) == (turn.message, "Hello there", None)
+    assert reply.reply == Reply(state=ReplyState.RUNNING)
+    assert reply.parent == user.id
+    assert [chat.title for chat in chats.listed(connection)] == ["Hello there"]
+
+
+def test_a_reply_comes_back_as_it_was_saved(connection: sqlite3.Connection) -> None:
+    turn = turns.append_turn(connection, None, "Hello")
+    reply = Reply(
+        state=ReplyState.FAILED,
+        reasoning="hm",
+        ids=ReplyIds.pack([1, 2**31, 3], "tok", starts_in_reasoning=True),
+        finish_reason="error",
+        error=ErrorInfo(name="X", title="Title", message="Words"),
+        stats=RequestStats(prompt_tokens=7, evaluated_tokens=7),
+    )
+    messages.save_reply(connection, turn.reply, "text", reply)
+    read = messages.read_path(connection, turn.chat)[-1]
+    assert (read.text, read.reply) == ("text", reply)
+
+
+def test_regenerate_keeps_both_and_shows_the_newest(connection: sqlite3.Connection) -> None:
+    turn = turns.append_turn(connection, None, "Hello")
+    messages.save_reply(connection, turn.reply, "first", Reply(ReplyState.COMPLETE))
+    second = turns.add_alternative(connection, turn.chat, turn.message)
+    messages.save_reply(connection, second.reply, "second", Reply(ReplyState.COMPLETE))
+    assert texts(connection, turn.chat) == ["Hello", "second"]
+    assert messages.read_path(connection, turn.chat)[1].siblings == (turn.reply, second.reply)
+    messages.choose(connection, turn.reply)
+    assert texts(connection, turn.chat) == ["Hello", "first"]
+
+
+def test_an_edit_is_a_branch_and_the_old_one_is_a_turn_of_the_arrow_away(
+    connection: sqlite3.Connection,
+) -> None:
+    first = turns.append_turn(connection, None, "one")
+    second = turns.append_turn(connection, first.chat, "two")
+    third = turns.append_turn(connection, first.chat, "three")
+    assert texts(connection, first.chat) == ["one", "", "two", "", "three", ""]
+    edited = turns.add_turn(connection, first.chat, first.reply, "two, edited")
+    assert texts(connection, first.chat) == ["one", "", "two, edited", ""]
+    assert messages.end_of_path(connection, first.chat) == edited.reply
+    messages.choose(connection, second.message)
+    assert messages.end_of_path(connection, first.chat) == third.reply
+
+
+def test_replies_left_running_are_stopped_ones(connection: sqlite3.Connection) -> None:
+    turn = turns.append_turn(connection, None, "Hello")
+    half = Reply(ReplyState.RUNNING, ids=ReplyIds.pack([5], "tok", starts_in_reasoning=False))
+    messages.save_reply(connection, turn.reply, "half a", half)
+    messages.stop_running(connection)
+    read = messages.read_path(connection, turn.chat)[-1]
+    assert read.text == "half a"
+    assert read.reply is not None
+    assert read.reply.state is ReplyState.STOPPED
+    assert read.reply.ids == half.ids
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE replies SET stats = '{broken'",
+        'UPDATE replies SET stats = \'{"prompt_tokens": "many"}\'',
+        "UPDATE replies SET error = '[]'",
+        "UPDATE replies SET state = 'something newer'",
+        "UPDATE replies SET finish_reason = 'something newer'",
+        "UPDATE replies SET ids = x'010203', tokenizer = 't'",
+        "DELETE FROM message_pictures",
+        "UPDATE messages SET chosen = 0",
+    ],
+)
+def test_one_bad_field_never_costs_the_chat(connection: sqlite3.Connection, damage: str) -> None:
+    turn = turns.append_turn(connection, None, "Hello", (Picture(DIGEST, "a.png", (3, 2)),))
+    messages.save_reply(connection, turn.reply, "text", Reply(ReplyState.COMPLETE))
+    connection.execute(damage)
+    assert texts(connection, turn.chat) == ["Hello", "text"]
+
+
+def test_half_a_surrogate_pair_can_be_stored(connection: sqlite3.Connection) -> None:
+    turn = turns.append_turn(connection, None, "odd \ud800 paste")
+    assert texts(connection, turn.chat)[0] == "odd ? paste"
+
+
+def test_pictures_keep_their_order_and_captions(connection: sqlite3.Connection) -> None:
+    shown = (
+        Picture("b" * 64, "b.png", (4000, 3000), (1184, 864), 999, b"png"),
+        Picture(DIGEST, "a.png", (3, 2)),
+        Picture("b" * 64, "again.png", (4000, 3000), None, None, b"png"),
+    )
+    turn = turns.append_turn(connection, None, "Look", shown)
+    assert messages.read_path(connection, turn.chat)[0].pictures == shown
+
+
+def test_deleting_frees_what_only_that_chat_used(connection: sqlite3.Connection) -> None:
+    mine = turns.append_turn(
+        connection, None, "x", (Picture(DIGEST, "", (1, 1)), Picture("b" * 64, "", (1, 1)))
+    )
+    turns.append_turn(connection, None, "y", (Picture("b" * 64, "", (1, 1)),))
+    chats.delete(connection, mine.chat)
+    assert len(chats.listed(connection)) == 1
+    chats.restore(connection, mine.chat)
+    assert len(chats.listed(connection)) == 2
+    chats.delete(connection, mine.chat)
+    chats.purge(connection)
+    assert pictures.collect_garbage(connection) == {"b" * 64}
+    assert connection.execute("SELECT count(*) FROM messages").fetchone() == (2,)
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("  Hello\n there ", "Hello there"),
+        ("", chats.UNTITLED),
+        ("word " * 40, "word word word word word word word word word\N{HORIZONTAL ELLIPSIS}"),
+        ("x" * 100, "x" * 48 + "\N{HORIZONTAL ELLIPSIS}"),
+    ],
+)
+def test_titles_are_the_first_words(text: str, title: str) -> None:
+    assert chats.title_from(text) == title
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[Node]:
+    count = draw(st.integers(0, 12))
+    parents = [draw(st.sampled_from([None, *range(1, number)])) for number in range(1, count + 1)]
+    chosen = draw(st.lists(st.integers(0, 20), min_size=count, max_size=count))
+    return [Node(at + 1, parents[at], chosen[at]) for at in range(count)]
+
+
+@given(trees())
+def test_the_shown_path_runs_from_a_root_to_a_leaf(nodes: list[Node]) -> None:
+    path = shown_path(nodes)
+    by_id = {node.id: node for node in nodes}
+    assert bool(path) == bool(nodes)
+    parent = None
+    for message, siblings in path:
+        assert by_id[message].parent == parent
+        assert siblings == tuple(sorted(node.id for node in nodes if node.parent == parent))
+        assert by_id[message].chosen == max(by_id[each].chosen for each in siblings)
+        parent = message
+    assert all(node.parent != parent for node in nodes if parent is not None)
+
+
+def test_a_ring_of_parents_ends() -> None:
+    assert shown_path([Node(1, 2, 0), Node(2, 1, 0)]) == []
