@@ -13,6 +13,7 @@ from core.api.prompt import Prompt, Run
 from core.cache.context import ContextCache, Restored
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.cache.state import RecurrentState
+from core.cache.tree import Node
 
 CPU = torch.device("cpu")
 HYBRID: tuple[LayerSpec, ...] = (
@@ -57,8 +58,8 @@ class World:
         cache.check_integrity()
         return restored
 
-    def prefill(self, parent: object, run: Run, planned: bool) -> object:
-        node = self.cache.add(parent, run)  # type: ignore[arg-type]
+    def prefill(self, parent: Node, run: Run, planned: bool) -> Node:
+        node = self.cache.add(parent, run)
         rows = self.rows(node.key, run.num_tokens)
         for layer, spec in enumerate(self.specs):
             if isinstance(spec, FullAttentionSpec):
