@@ -1,0 +1,5 @@
+"""Every promise is tested with a real engine."""
+
+from tests.promises.fixtures import folder_of, loaded_of, machine, one_thread, picture
+
+__all__ = ["folder_of", "loaded_of", "machine", "one_thread", "picture"]

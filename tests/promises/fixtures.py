@@ -1,0 +1,84 @@
+"""Fixtures of the tests that need a real engine: folders and weights made once a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+
+from core.api.chat import ImagePart
+from core.engine.loaded import LoadedModel
+from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
+from tests.promises.machine import Machine, load
+from tests.promises.pictures import SIZES, draw
+
+__all__ = ["folder_of", "loaded_of", "machine", "one_thread", "picture"]
+
+TEMPLATES = Path(__file__).parents[1] / "text" / "templates"
+# Attention behind recurrence and recurrence behind attention: a mistake in either shows in both.
+MODELS = {
+    "hybrid": Tiny(layers="LFLF", seed=5),
+    "pure": Tiny(layers="FFF", seed=6),
+    "text": Tiny(layers="LF", seed=7, text_only=True),
+    "thinking": Tiny(
+        layers="LF", seed=8, template=(TEMPLATES / "chatml_thinking.jinja").read_text("utf-8")
+    ),
+    "keeps_thoughts": Tiny(
+        layers="LF", seed=8, template=(TEMPLATES / "chatml_keeps_thoughts.jinja").read_text("utf-8")
+    ),
+}
+assert MODELS["hybrid"].template == PLAIN_TEMPLATE
+
+
+@pytest.fixture(scope="package", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tiny operations cost less than waking a second thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The model folder of one of MODELS."""
+
+    @cache
+    def make(name: str) -> Path:
+        folder = tmp_path_factory.mktemp("models") / name
+        write_folder(folder, MODELS[name])
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
+    """One of MODELS, loaded."""
+
+    @cache
+    def make(name: str, precision: str = "float32") -> LoadedModel:
+        return load(folder_of(name), precision=precision)
+
+    return make
+
+
+@pytest.fixture
+def machine(loaded_of: Callable[..., LoadedModel]) -> Machine:
+    """An engine with the hybrid model that has read nothing."""
+    return Machine(loaded_of("hybrid"))
+
+
+@pytest.fixture(scope="session")
+def picture(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., ImagePart]:
+    """A picture by seed and size: the same arguments give the same file."""
+    folder = tmp_path_factory.mktemp("pictures")
+
+    @cache
+    def make(seed: int, size: str = "small") -> ImagePart:
+        return draw(folder / f"{seed}-{size}.png", seed, SIZES[size])
+
+    return make

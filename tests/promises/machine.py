@@ -1,0 +1,270 @@
+"""A real engine over a tiny random model, with a count of all that goes through the model.
+
+A `Machine` has a context cache and a picture catalog of its own; the weights are shared. Whatever
+it is asked, the counters it reports are compared with what was really computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.api.chat import (
+    AssistantMessage,
+    Conversation,
+    ImagePart,
+    Message,
+    SystemMessage,
+    TextPart,
+    UserMessage,
+)
+from core.api.commands import Generate, LoadModel
+from core.api.events import Event, Finished
+from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.api.prompt import Prompt
+from core.cache.context import ContextCache
+from core.cache.tree import Node
+from core.engine.cancel import CancelFlag
+from core.engine.engine import Engine
+from core.engine.images import ImageCatalog, image_parts
+from core.engine.loaded import LoadedModel
+from core.models.model import Model
+from tests.oracle.checkpoints import token_id
+
+GREEDY = SamplingParams(temperature=0, max_tokens=4)
+DEFAULT = CacheSettings(count=32, interval=1)
+
+
+class CountingModel:
+    """Passes everything on to a model and notes what was finished, prefill apart from decode."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.forget()
+
+    def forget(self) -> None:
+        self.fed: list[int] = []
+        self.rows: list[Tensor] = []
+        self.embeddings: list[Tensor] = []
+        self.num_encoded = 0
+        self.before_forward: Callable[[int], None] = lambda number: None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def forward(self, embeddings: Tensor, positions: Tensor, memory: Any) -> Tensor:
+        self.before_forward(len(self.fed))
+        hidden = self._model.forward(embeddings, positions, memory)
+        if not self.rows:
+            self.fed.append(len(embeddings))
+        return hidden
+
+    def encode_image(
+        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
+    ) -> Tensor:
+        embedding = self._model.encode_image(pixels, rows, columns, check)
+        self.num_encoded += 1
+        self.embeddings.append(embedding)
+        return embedding
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        logits = self._model.logits(hidden)
+        self.rows.append(logits[0].clone())
+        return logits
+
+
+class CountdownFlag(CancelFlag):
+    """Sets itself the n-th time somebody looks: between runs, layers, vision blocks or tokens."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.left = looks
+
+    def check(self) -> None:
+        if self.left == 0:
+            self.set()
+        self.left -= 1
+        super().check()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a request: its last event, the logits of every drawn token, all events."""
+
+    finished: Finished
+    rows: tuple[Tensor, ...]
+    fed: tuple[int, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def stats(self) -> Any:
+        return self.finished.stats
+
+    @property
+    def reply(self) -> AssistantMessage:
+        return self.finished.reply
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return self.finished.reply_ids
+
+    @property
+    def reused(self) -> int:
+        return self.finished.stats.reused_tokens
+
+    @property
+    def evaluated(self) -> int:
+        return self.finished.stats.evaluated_tokens
+
+
+@dataclass
+class Machine:
+    """One engine. `ask` answers a conversation and checks every counter on the way."""
+
+    base: LoadedModel
+    engine: Engine = field(init=False)
+    model: CountingModel = field(init=False)
+
+    def __post_init__(self) -> None:
+        base = self.base
+        self.model = CountingModel(base.model)
+        self.engine = Engine()
+        self.engine.loaded = replace(
+            base,
+            model=self.model,
+            catalog=ImageCatalog(base.processor),
+            cache=ContextCache(
+                base.model.layer_specs,
+                base.model.device,
+                base.info.context_length,
+                bytes.fromhex(base.info.fingerprint),
+            ),
+        )
+
+    @property
+    def cache(self) -> ContextCache:
+        assert self.engine.loaded is not None
+        return self.engine.loaded.cache
+
+    def ask(
+        self,
+        messages: Sequence[Message],
+        cache: CacheSettings = DEFAULT,
+        sampling: SamplingParams = GREEDY,
+        flag: CancelFlag | None = None,
+        before_forward: Callable[[int], None] | None = None,
+        **more: Any,
+    ) -> Answer:
+        """Answer, and check that the numbers told are those of what was computed."""
+        command = Generate(
+            request=7,
+            conversation=Conversation(messages=tuple(messages)),
+            cache=cache,
+            sampling=sampling,
+            **more,
+        )
+        events: list[Event] = []
+        self.model.forget()
+        if before_forward is not None:
+            self.model.before_forward = before_forward
+        finished = self.engine.generate(command, flag or CancelFlag(), events.append)
+        answer = Answer(finished, tuple(self.model.rows), tuple(self.model.fed), tuple(events))
+        self._check(answer, cache)
+        return answer
+
+    def cold(self, messages: Sequence[Message], **options: Any) -> Answer:
+        """The answer of another machine with the same weights that has read nothing."""
+        answer = Machine(self.base).ask(messages, **options)
+        assert answer.reused == 0
+        return answer
+
+    def same_as_cold(self, messages: Sequence[Message], **options: Any) -> Answer:
+        """Answer warm; ids and the logits of every token must be those of the cold answer."""
+        answer = self.ask(messages, **options)
+        same(answer, self.cold(messages, **options))
+        return answer
+
+    def prompt(self, messages: Sequence[Message]) -> Prompt:
+        """What a conversation becomes."""
+        loaded = self.engine.loaded
+        assert loaded is not None
+        conversation = Conversation(messages=tuple(messages))
+        images = loaded.catalog.segments(image_parts(conversation))
+        return loaded.text.render(conversation, images, None, loaded.settings.grid).prompt
+
+    def held(self, messages: Sequence[Message]) -> list[Node]:
+        """The nodes that the tree holds along a conversation."""
+        tree = self.cache.tree
+        return tree.match(tree.keys(self.prompt(messages)))
+
+    def _check(self, answer: Answer, cache: CacheSettings) -> None:
+        stats = answer.stats
+        assert stats.evaluated_tokens == sum(answer.fed)
+        assert stats.images_encoded == self.model.num_encoded
+        if answer.finished.reason != "cancelled" or answer.ids:
+            assert stats.reused_tokens + stats.evaluated_tokens == stats.prompt_tokens
+        assert stats.prompt_tokens == len(answer.finished.prompt_ids)
+        assert stats.reply_tokens == len(answer.ids)
+        assert stats.checkpoints_held == self.cache.num_states() <= cache.count
+        self.cache.check_integrity()
+
+
+def same(one: Answer, other: Answer) -> None:
+    """The same ids, and logits equal to the bit, for every drawn token."""
+    assert one.finished.prompt_ids == other.finished.prompt_ids
+    assert one.ids == other.ids
+    assert len(one.rows) == len(other.rows) > 0
+    for step, (left, right) in enumerate(zip(one.rows, other.rows, strict=True)):
+        assert torch.equal(left, right), f"the logits of token {step} differ"
+
+
+def load(folder: Path, **settings: Any) -> LoadedModel:
+    """A model folder, loaded as the window would; the grid is small, so that texts have runs."""
+    given: dict[str, Any] = {
+        "device": "cpu",
+        "precision": "float32",
+        "grid": 64,
+        "max_image_tokens": 0,
+    }
+    engine = Engine()
+    engine.load(
+        LoadModel(request=1, settings=ModelSettings(path=str(folder), **(given | settings))),
+        CancelFlag(),
+        lambda event: None,
+    )
+    assert engine.loaded is not None
+    return engine.loaded
+
+
+def user(*parts: str | ImagePart) -> UserMessage:
+    """A message of texts and pictures."""
+    return UserMessage(
+        content=tuple(TextPart(text=part) if isinstance(part, str) else part for part in parts)
+    )
+
+
+def system(text: str) -> SystemMessage:
+    return SystemMessage(text=text)
+
+
+def words(count: int, salt: str = "") -> str:
+    """Text of about three tokens a word that never repeats a stretch."""
+    return " ".join(f"{salt}{index}" for index in range(count))
+
+
+def last_end(ids: Sequence[int]) -> int:
+    """The token index right after the last end of a message: where the newest cut lies."""
+    return len(ids) - list(ids)[::-1].index(token_id("<|im_end|>"))
+
+
+def num_common(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many leading ids two prompts share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next(
+        (index for index, (left, right) in pairs if left != right), min(len(one), len(other))
+    )

@@ -1,0 +1,97 @@
+"""W1, W2: what is shown is what was counted, and what was counted is what was computed.
+
+Every `Machine.ask` in these tests compares the counters with the model's own calls; here are the
+fields as such.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from core.api.chat import ImagePart, Message
+from core.api.events import Finished, Generated, Prefilling
+from core.api.params import CacheSettings
+from tests.promises.machine import Machine, system, user, words
+
+Draw = Callable[..., ImagePart]
+
+
+def test_W1_every_reply_carries_its_numbers(machine: Machine, picture: Draw) -> None:
+    chat: list[Message] = [system("Brief."), user(picture(1, "wide"), words(40))]
+    first = machine.ask(chat)
+    chat += [first.reply, user(picture(1, "wide"), "And?")]
+    stats = machine.ask(chat).stats
+    assert stats.restored_from == "slab" and stats.restored_at.token == stats.reused_tokens
+    assert (stats.images_in_prompt, stats.images_encoded) == (2, 0)
+    assert 0 < stats.prefill_s <= stats.ttft_s and stats.decode_tokens_per_s > 0
+    assert (stats.miss.reason, stats.miss.message) == ("unsettled", 1)
+    assert stats.context_length == 4096 and stats.seed is not None
+    assert stats.bytes.kv > 0 and stats.bytes.embeddings == 8 * 32 * 4
+    assert stats.bytes.checkpoints == stats.checkpoints_held * stats.checkpoints[0].bytes
+
+
+def test_W1_the_parts_cover_the_context_without_gaps(machine: Machine, picture: Draw) -> None:
+    chat: list[Message] = [user(words(30), picture(1), "What?")]
+    first = machine.ask(chat)
+    chat += [first.reply, user("Why?", picture(2))]
+    answer = machine.ask(chat)
+    parts = answer.stats.parts
+    assert parts[0].start == 0
+    assert all(one.end == other.start for one, other in itertools.pairwise(parts))
+    assert [part.kind for part in parts].count("image") == 2
+    by_source = {
+        source: sum(part.end - part.start for part in parts if part.source == source)
+        for source in ("reused", "evaluated", "reply")
+    }
+    assert by_source == {
+        "reused": answer.reused,
+        "evaluated": answer.evaluated,
+        "reply": len(answer.ids),
+    }
+
+
+def test_W1_every_token_read_again_has_a_reason(machine: Machine) -> None:
+    one, other = [user(words(80, "a"))], [user(words(80, "b"))]
+    small = CacheSettings(count=2, interval=1)
+    assert machine.ask(one, cache=small).stats.miss is None
+    machine.ask(other, cache=small)
+    evicted = machine.ask(one, cache=small).stats
+    assert evicted.miss.reason == "evicted" and evicted.miss.message == 0
+    machine.cache.clear()
+    reply = machine.ask(one).reply
+    machine.cache.clear()
+    cold = machine.ask([*one, reply, user("More")]).stats
+    assert (cold.miss.reason, cold.miss.token, cold.miss.message) == ("cold", 0, 0)
+
+
+def test_W2_progress_counts_up_to_the_prompt(machine: Machine, picture: Draw) -> None:
+    chat: list[Message] = [user(words(100), picture(1), words(50))]
+    machine.ask([user(words(100))])
+    answer = machine.ask(chat)
+    progress = [event for event in answer.events if isinstance(event, Prefilling)]
+    expected = [answer.reused]
+    for count in answer.fed:
+        expected.append(expected[-1] + count)
+    assert [event.done for event in progress] == expected
+    assert expected[-1] == answer.stats.prompt_tokens and answer.reused > 0
+    assert all(
+        event.stats.reused_tokens + event.stats.evaluated_tokens == event.done for event in progress
+    )
+
+
+def test_W2_the_streamed_reply_is_the_reply(machine: Machine) -> None:
+    answer = machine.ask([user("Say something.")])
+    bursts = [event for event in answer.events if isinstance(event, Generated)]
+    assert tuple(token for burst in bursts for token in burst.ids) == answer.ids
+    assert "".join(burst.answer for burst in bursts) == answer.reply.text
+    assert not any(isinstance(event, Finished) for event in answer.events)
+
+
+def test_W2_encoded_pictures_are_calls_of_the_tower(machine: Machine, picture: Draw) -> None:
+    chat: list[Message] = [user(picture(1), picture(2), picture(1), "Three.")]
+    first = machine.same_as_cold(chat)
+    assert (first.stats.images_in_prompt, first.stats.images_encoded) == (3, 2)
+    assert machine.model.num_encoded == 2
+    again = machine.same_as_cold(chat)
+    assert again.stats.images_encoded == machine.model.num_encoded == 0
