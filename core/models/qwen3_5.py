@@ -95,10 +95,7 @@ class TextConfig(Settings):
         if self.linear_num_value_heads % self.linear_num_key_heads:
             raise ValueError('"linear_num_value_heads" is not a multiple of "linear_num_key_heads"')
         if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
-            raise ValueError(
-                f'"layer_types" names {len(self.layer_types)} layers, not '
-                f'"num_hidden_layers" = {self.num_hidden_layers}'
-            )
+            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
         if self.rotary_dim < 2 or self.rotary_dim % 2:
             raise ValueError('"head_dim" x "partial_rotary_factor" is not an even number')
         return self
@@ -150,10 +147,7 @@ class Qwen3_5Config(Settings):  # noqa: N801
     def _fits(self) -> Qwen3_5Config:
         vision = self.vision
         if vision and vision.out_hidden_size != self.text_config.hidden_size:
-            raise ValueError(
-                f'"vision_config.out_hidden_size" = {vision.out_hidden_size} is not '
-                f'"text_config.hidden_size" = {self.text_config.hidden_size}'
-            )
+            raise ValueError('"vision_config.out_hidden_size" is not "text_config.hidden_size"')
         return self
 
     @property

@@ -115,6 +115,16 @@ def test_a_model_without_a_tower_says_so(tmp_path: Path) -> None:
         model.encode_image(Picture(2, 2).pixels, 2, 2, lambda: None)
 
 
+def test_the_tower_can_be_left_out(folder: Path, model: Model, tmp_path: Path) -> None:
+    rewrite_config(folder, tmp_path, {}, [])
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"language_model_only": True}))
+    without = load(tmp_path)
+    assert not without.has_vision
+    assert without.num_parameters < model.num_parameters
+    assert torch.equal(our_logits(without, [text(70)]), our_logits(model, [text(70)]))
+
+
 def rewrite_config(folder: Path, target: Path, change: dict[str, Any], drop: list[str]) -> Path:
     """A copy of `folder` whose text config says the same in other words."""
     for file in folder.iterdir():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from kernels.attention import fused, reference
 from tests.kernels.poison import poisoned_memory
@@ -51,6 +52,24 @@ def test_a_later_key_changes_nothing_before_it() -> None:
     before = fused.causal_attention(queries, keys, values, 0.3)
     keys[-1] += 100
     assert torch.equal(fused.causal_attention(queries, keys, values, 0.3)[:-1], before[:-1])
+
+
+def test_no_mask_grows_with_the_number_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A picture has up to 16,384 tokens; a mask over all of them at once would take gigabytes."""
+    rows: list[int] = []
+    attend = F.scaled_dot_product_attention
+
+    def counted(
+        queries: Tensor, keys: Tensor, values: Tensor, attn_mask: Tensor, scale: float
+    ) -> Tensor:
+        rows.append(attn_mask.shape[0])
+        return attend(queries, keys, values, attn_mask=attn_mask, scale=scale)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
+    queries, keys, values = make_case(2000, 10, 4, 1, 4)
+    fused.causal_attention(queries, keys, values, 0.3)
+    assert sum(rows) == 4 * 2000
+    assert max(rows) <= 512
 
 
 @pytest.mark.parametrize(("count", "heads", "dim"), [(1, 1, 4), (4, 3, 9), (130, 2, 16)])
