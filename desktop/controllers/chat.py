@@ -196,10 +196,7 @@ class ChatController(QObject):
         if chat != self._wanted:
             return
         rows = [Row(message, self._replies.live.get(message.id)) for message in path]
-        if self.transcript.chat is None:
-            self.transcript.adopt(chat, rows)
-        else:
-            self.transcript.show(chat, rows)
+        self.transcript.show(chat, rows)
         self._announce()
 
     def _put_draft(self, chat: int | None, draft: Draft) -> None:

@@ -48,12 +48,6 @@ class Transcript(QObject):
             self.rows = list(rows)
             self.rows_replaced.emit(kept)
 
-    def adopt(self, chat: int, rows: Sequence[Row]) -> None:
-        """The new chat on screen was just given its row in the store: nothing else changed."""
-        if self.chat is None:
-            self.chat = chat
-        self.show(chat, rows)
-
     def grow(self, message: int) -> None:
         """Say that the live reply of a message has more text, if it is shown."""
         place = self.place_of(message)

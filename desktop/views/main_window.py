@@ -67,8 +67,11 @@ class MainWindow(QMainWindow):
         self.close()
 
     def save_geometry(self) -> None:
+        """Remember size, place and what is hidden."""
         self._geometry.setValue("window", self.saveGeometry())
         self._geometry.setValue("splitter", self._splitter.saveState())
+        self._geometry.setValue("chats", not self.side_bar.isHidden())
+        self._geometry.setValue("side", not self.side_panel.isHidden())
         self._geometry.sync()
 
     def _restore_geometry(self) -> None:
@@ -79,6 +82,8 @@ class MainWindow(QMainWindow):
             self.restoreGeometry(window)
         if splitter is not None:
             self._splitter.restoreState(splitter)
+        self.side_bar.setVisible(bool(self._geometry.value("chats", True, type=bool)))
+        self.side_panel.setVisible(bool(self._geometry.value("side", True, type=bool)))
 
     def _make_splitter(self) -> QSplitter:
         splitter = QSplitter(Qt.Orientation.Horizontal)

@@ -13,7 +13,10 @@ from desktop.item_models.transcript import Transcript
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
 
-BUILT_AT_ONCE = 60
+# A message costs milliseconds to build: few are built at once, so that no frame waits for long.
+BUILT_AT_FIRST = 12
+BUILT_IN_A_STEP = 4
+BUILT_AHEAD = 60
 # Nearer than this to the end counts as being there.
 END_PX = 24
 NEAR_TOP_PX = 400
@@ -55,6 +58,11 @@ class TranscriptView(QScrollArea):
         self._release.setSingleShot(True)
         self._release.setInterval(250)
         self._release.timeout.connect(self._release_anchor)
+        # The place from which on all messages are to have widgets; `_step` works towards it.
+        self._wanted_first = 0
+        self._step = QTimer(self)
+        self._step.setInterval(0)
+        self._step.timeout.connect(self._add_older)
         bar = self.verticalScrollBar()
         bar.valueChanged.connect(self._on_scroll)
         bar.rangeChanged.connect(self._on_range)
@@ -92,12 +100,19 @@ class TranscriptView(QScrollArea):
 
     def _rebuild(self) -> None:
         self._remove_from(0)
-        self._first = max(0, len(self._transcript.rows) - BUILT_AT_ONCE)
+        count = len(self._transcript.rows)
+        self._first = max(0, count - BUILT_AT_FIRST)
         self._build_from(self._first)
+        self._build_back_to(count - BUILT_AHEAD)
         self.scroll_to_end()
 
+    def _build_back_to(self, place: int) -> None:
+        self._wanted_first = max(0, place)
+        if self._first > self._wanted_first:
+            self._step.start()
+
     def _replace_from(self, place: int) -> None:
-        if place < self._first:
+        if place <= self._first:
             self._rebuild()
             return
         self._remove_from(place - self._first)
@@ -120,17 +135,18 @@ class TranscriptView(QScrollArea):
         del self.row_widgets[index:]
 
     def _add_older(self) -> None:
-        """Build the messages above those on screen; what the reader looks at stays in its place."""
-        before = max(0, self._first - BUILT_AT_ONCE)
+        """Build some messages above; what the reader looks at stays in its place."""
+        before = max(self._wanted_first, self._first - BUILT_IN_A_STEP)
         bar = self.verticalScrollBar()
-        self._anchor = bar.maximum() - bar.value()
-        self._release.start()
-        rows = self._transcript.rows[before : self._first]
-        widgets = [self._make_row(row) for row in rows]
-        for place, widget in enumerate(widgets):
-            self._column.insertWidget(place, widget)
-        self.row_widgets[:0] = widgets
+        self._anchor = None if self.follows else bar.maximum() - bar.value()
+        for place in range(self._first - 1, before - 1, -1):
+            widget = self._make_row(self._transcript.rows[place])
+            self.row_widgets.insert(0, widget)
+            self._column.insertWidget(0, widget)
         self._first = before
+        self._release.start()
+        if self._first <= self._wanted_first:
+            self._step.stop()
 
     def _make_row(self, row: Row) -> RowWidget:
         if row.message.is_reply:
@@ -155,12 +171,17 @@ class TranscriptView(QScrollArea):
             widget.grow()
 
     def _on_scroll(self, value: int) -> None:
-        self.follows = value >= self.verticalScrollBar().maximum() - END_PX
-        if value < NEAR_TOP_PX and self._first > 0 and self._anchor is None:
-            self._add_older()
+        maximum = self.verticalScrollBar().maximum()
+        self.follows = value >= maximum - END_PX
+        if self._anchor is not None:
+            self._anchor = maximum - value
+        # While it follows the end, a low value only means that the rows are not laid out yet.
+        if value < NEAR_TOP_PX and not self.follows and not self._step.isActive():
+            self._build_back_to(self._first - BUILT_AHEAD)
 
     def _on_range(self, _minimum: int, maximum: int) -> None:
         if self._anchor is not None:
+            self._release.start()
             self.verticalScrollBar().setValue(maximum - self._anchor)
         elif self.follows:
             self.verticalScrollBar().setValue(maximum)

@@ -77,6 +77,8 @@ class Asked:
     ) -> None:
         self.conversation = conversation
         self.cache = cache
+        self.sampling = SamplingParams()
+        self.thinking: bool | None = None
         self.cancelled = False
         self.request = Request(len(engine.asked) + 1, self._cancel)
         self.text = ""
@@ -180,6 +182,7 @@ class FakeEngine:
         cache: CacheSettings | None = None,
     ) -> Request:
         asked = Asked(self, conversation, cache or CacheSettings())
+        asked.sampling, asked.thinking = sampling or SamplingParams(), thinking
         self.asked.append(asked)
         return asked.request
 

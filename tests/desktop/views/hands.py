@@ -1,0 +1,107 @@
+"""What a user's hands do to the window: type, press, drop, paste, look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+
+from desktop.app import App
+from desktop.views.reply_row import ReplyRow
+from desktop.views.user_row import UserRow
+from desktop.views.widgets.picture import PictureThumbnail
+from tests.desktop.conftest import until
+from tests.desktop.fake_engine import Asked, FakeEngine
+
+Widget = TypeVar("Widget", bound=QWidget)
+
+
+def find(app: App, kind: type[Widget], name: str) -> Widget:
+    """The last control of that name; a long chat has many of some."""
+    found = app.window.findChildren(kind, name)
+    assert found, f"there is no {name}"
+    return found[-1]
+
+
+def press(app: App, name: str) -> None:
+    """Click a button of that name."""
+    button = find(app, QAbstractButton, name)
+    assert button.isEnabled(), f"{name} can't be pressed"
+    button.click()
+
+
+def words(app: App, name: str) -> str:
+    """What a label says, '' while it is hidden."""
+    label = find(app, QLabel, name)
+    return label.text() if label.isVisible() else ""
+
+
+def type_in(app: App, text: str) -> None:
+    app.window.page.composer.text.setPlainText(text)
+
+
+def press_key(
+    app: App,
+    key: Qt.Key,
+    modifiers: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier,
+) -> None:
+    QTest.keyClick(app.window.page.composer.text, key, modifiers)
+
+
+async def send(app: App, engine: FakeEngine, text: str) -> Asked:
+    """Type and press Enter; returns what the engine was asked."""
+    before = len(engine.asked)
+    type_in(app, text)
+    press_key(app, Qt.Key.Key_Return)
+    await until(lambda: len(engine.asked) > before, f"{text!r} reaches the engine")
+    return engine.asked[-1]
+
+
+async def ended(app: App) -> ReplyRow:
+    """The last reply, once it has ended."""
+    await until(lambda: app.parts.transcript.rows and app.parts.chat.running is None)
+    row = app.window.page.transcript.row_widgets[-1]
+    assert isinstance(row, ReplyRow)
+    return row
+
+
+def user_rows(app: App) -> list[UserRow]:
+    return [row for row in app.window.page.transcript.row_widgets if isinstance(row, UserRow)]
+
+
+def files(paths: Sequence[Path]) -> QMimeData:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return data
+
+
+def drop(app: App, data: QMimeData) -> None:
+    """Drop onto the middle of the conversation."""
+    page = app.window.page
+    at, action = QPoint(50, 80), Qt.DropAction.CopyAction
+    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    page.dragEnterEvent(QDragEnterEvent(at, action, data, left, none))
+    page.dropEvent(QDropEvent(QPointF(at), action, data, left, none))
+
+
+def paste(app: App, data: QMimeData) -> None:
+    QGuiApplication.clipboard().setMimeData(data)
+    app.window.page.composer.text.paste()
+
+
+def thumbnails(app: App) -> list[PictureThumbnail]:
+    """The pictures in the composer."""
+    return app.window.page.composer.strip.thumbnails()
+
+
+async def settle() -> None:
+    """Let Qt lay out what was just changed."""
+    for _ in range(5):
+        await asyncio.sleep(0.01)
+        QGuiApplication.processEvents()

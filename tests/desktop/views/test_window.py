@@ -1,0 +1,525 @@
+"""The real window on a stand-in engine: typing, dropping, following, turning, saying."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication, QImage
+from PySide6.QtWidgets import QLineEdit, QMessageBox, QPushButton, QSpinBox
+
+from core.api.events import HeldCheckpoint, RequestStats
+from desktop import theme
+from desktop.item_models.engine_status import Phase
+from desktop.store import turns
+from desktop.store.folders import Folders
+from desktop.views.composer_text import ComposerText
+from desktop.views.transcript_view import BUILT_AHEAD, BUILT_AT_FIRST
+from desktop.views.widgets.markdown_body import MarkdownBody
+from desktop.views.widgets.picture_viewer import PictureViewer
+from desktop.views.widgets.reasoning_fold import ReasoningFold
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, model_info, png
+from tests.desktop.views.hands import (
+    drop,
+    ended,
+    files,
+    find,
+    paste,
+    press,
+    press_key,
+    send,
+    settle,
+    thumbnails,
+    type_in,
+    user_rows,
+    words,
+)
+
+STATS = RequestStats(
+    prompt_tokens=1260,
+    prompt_positions=1260,
+    reused_tokens=1204,
+    evaluated_tokens=56,
+    reply_tokens=12,
+    images_in_prompt=1,
+    checkpoints=(HeldCheckpoint(token=512, position=512, bytes=2**20),),
+    checkpoints_held=3,
+    ttft_s=0.4,
+    decode_tokens_per_s=28.0,
+    context_length=4096,
+)
+
+
+async def test_the_window_is_there_before_the_engine(open_app: OpenApp, engine: FakeEngine) -> None:
+    engine.may_load.clear()
+    app = await open_app()
+    assert app.window.isVisible()
+    await until(lambda: engine.loads)
+    assert "Loading the model: 50%" in words(app, "engineState")
+    engine.may_load.set()
+    await until(lambda: words(app, "modelName") == "stand-in")
+
+
+async def test_enter_sends_and_shift_enter_breaks(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    type_in(app, "first line")
+    app.window.page.composer.text.moveCursor(
+        app.window.page.composer.text.textCursor().MoveOperation.End
+    )
+    press_key(app, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    press_key(app, Qt.Key.Key_X)
+    assert app.window.page.composer.text.toPlainText() == "first line\nx"
+    press_key(app, Qt.Key.Key_Return)
+    await until(lambda: engine.asked)
+    assert app.window.page.composer.text.toPlainText() == ""
+    assert user_rows(app)[0].row.text == "first line\nx"
+
+
+async def test_send_becomes_stop_and_back(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    button = find(app, QPushButton, "sendButton")
+    assert not button.isEnabled()
+    asked = await send(app, engine, "Hello")
+    assert (button.text(), button.isEnabled()) == ("Stop", True)
+    asked.say("Half")
+    await until(lambda: app.parts.transcript.rows[-1].text == "Half")
+    button.click()
+    row = await ended(app)
+    assert asked.cancelled
+    assert (button.text(), button.isEnabled()) == ("Send", False)
+    assert row.findChild(MarkdownBody).text() == "Half"
+    assert words(app, "replyEnding") == "Stopped."
+
+
+async def test_escape_stops(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    app.window.actions_by_name["actionStop"].trigger()
+    await ended(app)
+    assert asked.cancelled
+
+
+async def test_text_streams_in_as_it_was_written(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    pieces = [
+        "# Ti",
+        "tle\n\n<b>not",
+        " bold</b> ![x](file:///etc/passwd)\n",
+        "```py\nx = 1\n```\n",
+    ]
+    for piece in pieces:
+        asked.say(piece)
+        await until(lambda: app.parts.transcript.rows[-1].text.endswith(piece))
+    asked.finish()
+    row = await ended(app)
+    assert row.findChild(MarkdownBody).text() == "".join(pieces)
+    press(app, "copyMessage")
+    assert QGuiApplication.clipboard().text() == "".join(pieces)
+
+
+async def test_reasoning_is_folded(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    fold = find(app, ReasoningFold, "")
+    assert not fold.isVisible()
+    asked.say(reasoning="Let me see.")
+    await until(lambda: app.window.findChildren(ReasoningFold)[-1].isVisible())
+    asked.say("Yes.")
+    asked.finish(reasoning="Let me see.")
+    row = await ended(app)
+    fold = row.findChild(ReasoningFold)
+    assert (fold.text(), fold.is_open()) == ("Let me see.", False)
+
+
+async def test_the_numbers_stand_under_the_reply_and_in_the_panel(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    asked.prefill(600, STATS.model_copy(update={"ttft_s": None}))
+    await until(lambda: "600" in words(app, "contextSummary"))
+    assert "Reading: 600 of 1,260 tokens" in words(app, "replyStatus")
+    asked.say("Yes.")
+    await until(lambda: words(app, "replyStatus") == "")
+    asked.finish(stats=STATS)
+    await ended(app)
+    assert "1,204 of 1,260 tokens reused" in words(app, "numbersText")
+    assert words(app, "contextReused") == "1,204"
+    assert words(app, "contextEvaluated") == "56"
+    assert words(app, "contextImagesEncoded") == "0"
+    app.window.side_bar.open_asked.emit(None)
+    await until(lambda: words(app, "contextReused") != "1,204")
+
+
+async def test_it_follows_the_end_only_while_the_reader_is_there(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    view = app.window.page.transcript
+    bar = view.verticalScrollBar()
+    asked = await send(app, engine, "Hello")
+    asked.say("line\n\n" * 60)
+    await until(lambda: bar.maximum() > 300 and bar.value() == bar.maximum())
+    bar.setValue(bar.maximum() - 250)
+    stays = bar.value()
+    asked.say("more\n\n" * 30)
+    before = bar.maximum()
+    await until(lambda: bar.maximum() > before)
+    await settle()
+    assert bar.value() == stays
+    bar.setValue(bar.maximum())
+    asked.say("end\n\n" * 30)
+    before = bar.maximum()
+    await until(lambda: bar.maximum() > before)
+    await until(lambda: bar.value() == bar.maximum())
+    asked.finish()
+    await ended(app)
+
+
+async def test_a_long_chat_is_built_from_its_end_and_grows_upwards(open_app: OpenApp) -> None:
+    app = await open_app()
+    turn = await app.parts.database.run(turns.append_turn, None, "turn 0")
+    for number in range(1, 80):
+        await app.parts.database.run(turns.append_turn, turn.chat, f"turn {number}")
+    view = app.window.page.transcript
+    at_once: list[int] = []
+    app.parts.transcript.chat_changed.connect(lambda: at_once.append(len(view.row_widgets)))
+    app.parts.chat.open(turn.chat)
+    await until(lambda: at_once)
+    assert at_once == [BUILT_AT_FIRST]
+    await until(lambda: len(view.row_widgets) == BUILT_AHEAD)
+    await settle()
+    assert view.first_built == 160 - BUILT_AHEAD
+    bar = view.verticalScrollBar()
+    assert bar.value() == bar.maximum()
+    bar.setValue(300)
+    top = next(row for row in view.row_widgets if row.y() >= 300)
+    before = top.mapTo(view, top.rect().topLeft()).y()
+    await until(lambda: view.first_built == 160 - 2 * BUILT_AHEAD)
+    await settle()
+    assert abs(top.mapTo(view, top.rect().topLeft()).y() - before) <= 40
+    assert len(view.row_widgets) == 2 * BUILT_AHEAD
+
+
+async def test_dropped_pictures_are_thumbnails_that_can_be_taken_out(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    paths = [tmp_path / "a.png", tmp_path / "b.png"]
+    for number, path in enumerate(paths):
+        path.write_bytes(png(48 + number, 32))
+    drop(app, files(paths))
+    await until(lambda: len(thumbnails(app)) == 2 and app.parts.chat.draft.complete)
+    assert "48 x 32" in thumbnails(app)[0].caption()
+    assert "4 tokens" in thumbnails(app)[0].caption()
+    thumbnails(app)[0].removed.emit()
+    assert [each.caption()[:7] for each in thumbnails(app)] == ["49 x 32"]
+    await send(app, engine, "What is it?")
+    assert thumbnails(app) == []
+    assert len(user_rows(app)[0].row.message.pictures) == 1
+
+
+@pytest.mark.parametrize("what", ["notes.txt", "folder", "https://example.org/cat.png"])
+async def test_what_is_no_picture_is_refused_beside_the_field(
+    open_app: OpenApp, tmp_path: Path, what: str
+) -> None:
+    app = await open_app()
+    data = QMimeData()
+    if what.startswith("https"):
+        data.setUrls([QUrl(what)])
+    else:
+        path = tmp_path / what
+        path.mkdir() if what == "folder" else path.write_text("words")
+        data = files([path])
+    drop(app, data)
+    await until(lambda: words(app, "composerNotice").startswith("Not taken"))
+    assert thumbnails(app) == []
+
+
+async def test_a_pasted_picture_and_a_pasted_address(open_app: OpenApp) -> None:
+    app = await open_app()
+    image = QImage(20, 10, QImage.Format.Format_RGB32)
+    image.fill(0)
+    data = QMimeData()
+    data.setImageData(image)
+    paste(app, data)
+    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+    assert "20 x 10" in thumbnails(app)[0].caption()
+    address = QMimeData()
+    address.setUrls([QUrl("https://example.org/")])
+    address.setText("https://example.org/")
+    paste(app, address)
+    assert app.window.page.composer.text.toPlainText() == "https://example.org/"
+
+
+async def test_a_sent_picture_opens_at_full_size(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    (tmp_path / "a.png").write_bytes(png(300, 200))
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    (await send(app, engine, "What is it?")).finish("It is red.")
+    await ended(app)
+    user_rows(app)[0].open_picture_asked.emit(user_rows(app)[0].row.message.pictures[0].digest)
+    viewer = app.window.findChild(PictureViewer)
+    assert viewer is not None
+    assert viewer.error() == ""
+    viewer.close()
+
+
+async def test_a_sample_is_two_clicks_from_an_answer(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    press(app, "sample1")
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    press(app, "sendButton")
+    await until(lambda: engine.asked)
+    assert user_rows(app)[0].row.text == "What is in the picture?"
+    engine.asked[0].finish("Shapes.")
+    await ended(app)
+
+
+async def test_arrows_turn_between_replies(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("first")
+    await ended(app)
+    press(app, "regenerate")
+    await until(lambda: len(engine.asked) == 2)
+    engine.asked[1].finish("second")
+    row = await ended(app)
+    assert words(app, "alternativePlace") == "2 of 2"
+    row._bar._before.click()
+    await until(lambda: app.parts.transcript.rows[-1].text == "first")
+    assert words(app, "alternativePlace") == "1 of 2"
+
+
+async def test_edit_in_place_and_send_again(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Helo")).finish("What?")
+    await ended(app)
+    press(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    assert field.toPlainText() == "Helo"
+    press(app, "editCancel")
+    press(app, "editMessage")
+    find(app, ComposerText, "editText").setPlainText("Hello")
+    press(app, "editSend")
+    await until(lambda: len(engine.asked) == 2)
+    engine.asked[1].finish("Hi!")
+    await ended(app)
+    assert [row.row.text for row in user_rows(app)] == ["Hello"]
+    assert user_rows(app)[0].row.place == 1
+
+
+async def test_delete_and_undo(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    await until(lambda: app.window.side_bar.list.currentIndex().isValid())
+    press(app, "deleteChat")
+    await until(lambda: app.window.toast.isVisible())
+    assert app.parts.transcript.rows == []
+    assert words(app, "toastText") == "The chat is deleted: Hello"
+    press(app, "toastAction")
+    await until(lambda: [row.text for row in app.parts.transcript.rows] == ["Hello", "Hi"])
+
+
+async def test_typed_text_waits_in_its_chat(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    type_in(app, "half a thought")
+    press(app, "newChat")
+    await until(lambda: app.window.page.composer.text.toPlainText() == "")
+    app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(0))
+    await until(lambda: app.window.page.composer.text.toPlainText() == "half a thought")
+
+
+async def test_count_and_interval_reach_the_next_request(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    app.window.side_panel.show_page(1)
+    assert "32 checkpoints of 1.0 MiB each take up to 32.0 MiB" in words(app, "checkpointCost")
+    find(app, QSpinBox, "settingCacheCount").setValue(5)
+    find(app, QSpinBox, "settingCacheInterval").setValue(700)
+    assert "5 checkpoints of 1.0 MiB each take up to 5.0 MiB" in words(app, "checkpointCost")
+    assert "every 1,024 tokens" in words(app, "checkpointCost")
+    asked = await send(app, engine, "Hello")
+    assert (asked.cache.count, asked.cache.interval) == (5, 700)
+    assert len(engine.loads) == 1
+    assert '"count": 5' in folders.settings_file.read_text()
+    asked.finish("x")
+    await ended(app)
+
+
+async def test_sampling_takes_what_is_allowed_and_says_what_is_not(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    field = find(app, QLineEdit, "settingSamplingTemperature")
+    assert "0.7" in field.placeholderText()
+    for text, value in (("0", 0.0), ("1.5", 1.5), ("-1", 1.5), ("warm", 1.5), ("", None)):
+        field.setText(text)
+        field.editingFinished.emit()
+        assert app.parts.settings.settings.sampling.temperature == value
+    find(app, QLineEdit, "settingSamplingSeed").setText("7")
+    find(app, QLineEdit, "settingSamplingSeed").editingFinished.emit()
+    asked = await send(app, engine, "Hello")
+    assert asked.sampling.seed == 7
+    asked.finish("x")
+    await ended(app)
+
+
+async def test_model_settings_wait_for_load(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    load = find(app, QPushButton, "loadModel")
+    assert not load.isEnabled()
+    field = find(app, QLineEdit, "settingModelContextLength")
+    field.setText("2048")
+    field.editingFinished.emit()
+    assert load.isEnabled()
+    load.click()
+    await until(lambda: len(engine.loads) == 2)
+    assert engine.loads[1].context_length == 2048
+    await until(lambda: not load.isEnabled())
+
+
+async def test_a_model_that_fails_at_start_leaves_a_window_that_says_why(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    engine.model_to_load = None
+    app = await open_app()
+    await until(lambda: app.window.toast.isVisible())
+    assert "config.json is missing" in words(app, "toastText")
+    app.window.side_panel.show_page(1)
+    assert "config.json is missing" in words(app, "modelWords")
+    assert words(app, "engineState") == "No model is loaded"
+
+
+async def test_an_engine_that_gives_up_offers_to_start_again(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    engine.starts = False
+    app = await open_app()
+    await until(lambda: words(app, "engineState") == "The engine does not start")
+    engine.starts = True
+    press(app, "restartEngine")
+    await until(lambda: words(app, "modelName") == "stand-in")
+
+
+async def test_a_death_is_said_and_the_window_goes_on(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    asked.say("Half")
+    await until(lambda: app.parts.transcript.rows[-1].text == "Half")
+    await engine.die("The engine crashed (SIGSEGV).")
+    row = await ended(app)
+    assert row.findChild(MarkdownBody).text() == "Half"
+    assert "SIGSEGV" in words(app, "replyEnding")
+    assert "SIGSEGV" in words(app, "toastText")
+    (await send(app, engine, "Go on")).finish("Yes.")
+    await ended(app)
+
+
+async def test_a_link_is_shown_whole_and_opened_only_when_told(
+    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toString()))
+    app = await open_app()
+    for address, button, expected in (
+        ("https://example.org/a?b=c", QMessageBox.StandardButton.Cancel, []),
+        ("file:///etc/passwd", QMessageBox.StandardButton.Close, []),
+        ("javascript:alert(1)", QMessageBox.StandardButton.Close, []),
+        (
+            "https://example.org/a?b=c",
+            QMessageBox.StandardButton.Open,
+            ["https://example.org/a?b=c"],
+        ),
+    ):
+        app.window.page.transcript.link_asked.emit(address)
+        await until(lambda: app.window.findChild(QMessageBox, "linkDialog"))
+        box = app.window.findChild(QMessageBox, "linkDialog")
+        assert box is not None
+        assert address in box.informativeText()
+        box.button(button).click()
+        await until(lambda: app.window.findChild(QMessageBox, "linkDialog") is None)
+        assert opened == expected
+
+
+async def test_the_size_of_the_window_is_kept(open_app: OpenApp) -> None:
+    first = await open_app()
+    # The offscreen platform's screen is 800 x 800 pixels, and no window comes back larger.
+    first.window.resize(first.window.width(), 555)
+    first.window.side_bar.hide()
+    first.leave()
+    await first.gone.wait()
+    second = await open_app()
+    assert second.window.height() == 555
+    assert second.window.side_bar.isHidden()
+
+
+async def test_closing_waits_until_everything_is_stored(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    asked.say("Half")
+    await until(lambda: app.parts.transcript.rows[-1].text == "Half")
+    app.window.close()
+    assert app.window.isVisible()
+    await app.gone.wait()
+    assert engine.closed
+    assert not app.window.isVisible()
+
+
+async def test_light_and_dark(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    try:
+        shades = []
+        for choice in ("light", "dark"):
+            theme.force(QGuiApplication.instance(), choice)  # type: ignore[arg-type]
+            await settle()
+            image = app.window.grab().toImage()
+            shades.append(image.pixelColor(image.width() // 2, image.height() // 2).lightness())
+        assert shades[0] > 200 > 60 > shades[1]
+    finally:
+        theme.force(QGuiApplication.instance(), "system")  # type: ignore[arg-type]
+
+
+async def test_a_very_long_message_is_shown_without_laying_it_all_out(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    text = "wordy " * 200_000
+    (await send(app, engine, text)).finish("Long.")
+    await ended(app)
+    assert user_rows(app)[0].height() < 600
+    assert user_rows(app)[0].row.text == text.strip()
+
+
+async def test_a_blind_model_refuses_pictures_before_sending(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    engine.model_to_load = model_info(vision=False)
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    (tmp_path / "a.png").write_bytes(png())
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    type_in(app, "What is it?")
+    press(app, "sendButton")
+    await until(lambda: "can't see pictures" in words(app, "composerNotice"))
+    assert engine.asked == []
+    assert len(thumbnails(app)) == 1
