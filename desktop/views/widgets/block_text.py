@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QByteArray, QEvent, QSize, Qt, QUrl, Signal
-from PySide6.QtGui import QResizeEvent, QTextDocument, QTextOption, QWheelEvent
+from PySide6.QtCore import QEvent, QSize, Qt, QUrl, Signal
+from PySide6.QtGui import QImage, QResizeEvent, QTextDocument, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from desktop import theme
@@ -24,13 +24,10 @@ INDENT = 26
 
 
 class SealedDocument(QTextDocument):
-    """A text document that loads nothing, whatever its words name.
-
-    The answer is empty but not null: at null, Qt goes and opens the file itself.
-    """
+    """A text document that loads nothing, whatever its words name."""
 
     def loadResource(self, type: int, name: QUrl | str) -> object:
-        return QByteArray(b"")
+        return _nothing(type)
 
 
 class BlockText(QTextBrowser):
@@ -106,7 +103,7 @@ class BlockText(QTextBrowser):
         self.setToolTip(url.toString(QUrl.ComponentFormattingOption.FullyEncoded))
 
     def loadResource(self, type: int, name: QUrl | str) -> object:
-        return QByteArray(b"")
+        return _nothing(type)
 
     def sizeHint(self) -> QSize:
         return QSize(self._wished_width, self.height())
@@ -126,3 +123,15 @@ class BlockText(QTextBrowser):
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
             self.fit()
+
+
+def _nothing(kind: int) -> object:
+    """The answer to a document that asks for a file: a picture of one clear pixel, or no bytes.
+
+    Never null, and never a picture without pixels: at either, Qt goes and opens the file itself.
+    """
+    if kind != QTextDocument.ResourceType.ImageResource.value:
+        return b""
+    pixel = QImage(1, 1, QImage.Format.Format_ARGB32)
+    pixel.fill(Qt.GlobalColor.transparent)
+    return pixel

@@ -49,6 +49,7 @@ class CodeText(QPlainTextEdit):
         self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self._colours: _Colours | None = None
         self.horizontalScrollBar().rangeChanged.connect(self.fit)
+        self.verticalScrollBar().rangeChanged.connect(self._stay_put)
 
     def set_code(self, code: str) -> None:
         """Show `code`; where it only grew, only the new part is laid out."""
@@ -82,6 +83,11 @@ class CodeText(QPlainTextEdit):
         bar = self.horizontalScrollBar()
         room = bar.sizeHint().height() if bar.maximum() > 0 else 0
         self.setFixedHeight(lines + 2 * int(self.document().documentMargin()) + room)
+
+    def _stay_put(self, _first: int, last: int) -> None:
+        # Qt counts one line too few as visible, and a selection would scroll the first line away.
+        if last:
+            self.verticalScrollBar().setRange(0, 0)
 
     def sizeHint(self) -> QSize:
         return QSize(400, self.height())

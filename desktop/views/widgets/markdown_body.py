@@ -25,6 +25,7 @@ class MarkdownBody(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._pieces: list[str] = []
+        self._waiting = ""  # the end of the text, not read yet
         self._stream = BlockStream()
         self._shown: list[Block] = []
         self._closed_shown = 0
@@ -38,27 +39,38 @@ class MarkdownBody(QWidget):
     def append(self, text: str) -> None:
         """More text; only the last block is parsed and drawn again."""
         self._pieces.append(text)
-        self._stream.append(text)
-        self._draw()
+        self._waiting += text
+        if len(self._waiting) >= self._stream.patience():
+            self._read()
 
     def set_text(self, text: str) -> None:
         """Show a complete text in place of what is shown."""
-        self._pieces = [text]
+        self._pieces, self._waiting = [text], text
         self._stream = BlockStream()
-        self._stream.append(text)
         self._closed_shown = 0
         self.finish()
 
     def finish(self) -> None:
         """The text is complete; an open listing counts as closed."""
+        self._stream.append(self._waiting)
         self._stream.finish()
+        self._waiting = ""
         self._draw()
+
+    def blocks(self) -> list[BlockText | CodeBlock]:
+        """The widgets that show the blocks, in order."""
+        return list(self._widgets)
 
     def text(self) -> str:
         """Exactly the text that came in."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
+
+    def _read(self) -> None:
+        self._stream.append(self._waiting)
+        self._waiting = ""
+        self._draw()
 
     def _draw(self) -> None:
         first = self._closed_shown

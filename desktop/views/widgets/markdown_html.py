@@ -119,7 +119,7 @@ def to_html(source: str) -> str | None:
     deepest = max((token.level for token in tokens), default=0)
     if len(tokens) + inline > MOST_TOKENS or deepest > DEEPEST:
         return None
-    return str(_PARSER.renderer.render(tokens, _PARSER.options, env))
+    return str(_PARSER.renderer.render(tokens, _PARSER.options, env)).strip()
 
 
 def style(colours: Colours) -> str:

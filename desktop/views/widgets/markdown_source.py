@@ -19,6 +19,10 @@ from markdown_it.token import Token
 
 # A longer paragraph or list is shown as plain text, in pieces of this many characters.
 LONGEST_BLOCK = 20_000
+# From here on an open block is read again only once it has grown by this share of itself: words
+# still come at a pace to read, and the whole costs a fixed number of readings.
+LARGE_BLOCK = 8_000
+GROWTH = 1 / 50
 # A longer listing goes on in a second one.
 LONGEST_CODE = 200_000
 # From this many blocks on, neighbours are put together: each block costs a widget.
@@ -80,9 +84,11 @@ class BlockStream:
         while text:
             # Never more at a time than a block may hold, so that no step parses more than that.
             room = min(LONGEST_BLOCK, self._limit() - len(self._tail))
-            self._tail += text[:room]
-            text = text[room:]
-            self._close_what_is_complete()
+            piece, text = text[:room], text[room:]
+            self._tail += piece
+            # Only a complete line can end a block.
+            if "\n" in piece or len(self._tail) >= self._limit():
+                self._close_what_is_complete()
         self.open = self._open_blocks()
 
     def finish(self) -> None:
@@ -92,6 +98,11 @@ class BlockStream:
         ended = self._open_blocks(ended=True)
         self.closed += ended
         self.open, self._tail, self._fence, self._scanned = [], "", None, 0
+
+    def patience(self) -> int:
+        """How many characters more are worth reading the open blocks again for."""
+        is_large = self._fence is None and len(self._tail) > LARGE_BLOCK
+        return int(len(self._tail) * GROWTH) if is_large else 0
 
     def _limit(self) -> int:
         return LONGEST_CODE if self._fence else LONGEST_BLOCK

@@ -61,7 +61,9 @@ class NumbersLine(QWidget):
             "numbersFirstToken": "" if ttft is None else wording.format_seconds(ttft),
             "numbersSpeed": "" if speed is None else wording.format_speed(speed),
             "numbersReplyTokens": format_count(stats.reply_tokens),
-            "numbersMiss": wording.describe_miss(stats.miss) if stats.miss else "nothing",
+            "numbersMiss": wording.describe_miss(stats.miss)
+            if stats.miss
+            else "nothing was read again",
         }.items():
             self._details.show_value(name, text)
 

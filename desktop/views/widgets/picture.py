@@ -56,7 +56,7 @@ class PictureThumbnail(QWidget):
         self._caption.setVisible(bool(caption))
         # Few layouts ask a wrapped label how high it is at its width, so it says so itself.
         self._caption.ensurePolished()
-        self._caption.setFixedHeight(self._caption.heightForWidth(LARGEST.width()))
+        self._caption.setFixedHeight(max(0, self._caption.heightForWidth(LARGEST.width())))
         self._face.setAccessibleName(f"Picture, {caption}" if caption else "Picture")
 
     def set_picture(self, png: bytes) -> None:

@@ -143,8 +143,7 @@ def parts_page() -> QWidget:
         if show == "live":
             panel.show_live(samples.long_chat(), 13_400)
         else:
-            stats = samples.long_chat() if show == "miss" else None
-            panel.show_stats(stats, samples.model_info())
+            panel.show_stats(samples.long_chat() if show == "miss" else None, samples.model_info())
         panels.append(panel)
     return beside(left, *panels)
 

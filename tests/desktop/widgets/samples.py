@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QBuffer, QIODevice, QPointF, Qt
-from PySide6.QtGui import QColor, QImage, QLinearGradient, QPainter, QPolygonF
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPointF, Qt
+from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter, QPolygonF
 
 from core.api.events import (
     CacheBytes,
@@ -163,7 +163,7 @@ def landscape(width: int = 480, height: int = 360) -> QImage:
 def png(image: QImage) -> bytes:
     buffer = QBuffer()
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    image.save(buffer, "PNG")
+    assert QImageWriter(buffer, QByteArray(b"png")).write(image)
     return bytes(buffer.data().data())
 
 

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from core.api.events import ImageDescribed, Miss, MissReason, Place, RequestStats
+from desktop.item_models import wording
+
+
+def image(
+    size: tuple[int, int], resized: tuple[int, int] | None, tokens: int | None
+) -> ImageDescribed:
+    return ImageDescribed(
+        request=1, digest="d", size=size, resized=resized, tokens=tokens, thumbnail=b""
+    )
+
+
+@pytest.mark.parametrize(
+    ("described", "words"),
+    [
+        (image((4000, 3000), (1184, 864), 999), "4000 x 3000 -> 1184 x 864, 999 tokens"),
+        (image((480, 480), (480, 480), 225), "480 x 480, 225 tokens"),
+        (image((480, 480), None, None), "480 x 480"),
+        (image((32, 32), (32, 32), 1), "32 x 32, 1 token"),
+    ],
+)
+def test_a_picture_says_what_becomes_of_it(described: ImageDescribed, words: str) -> None:
+    assert wording.picture_caption(described) == words
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (156_867_788, "149.6 MiB"),
+        (1024**2 - 1, "1.0 MiB"),
+        (5 * 1024**3, "5.0 GiB"),
+        (2000 * 1024**4, "2,000.0 TiB"),
+    ],
+)
+def test_bytes_are_said_in_the_largest_unit(count: int, words: str) -> None:
+    assert wording.format_bytes(count) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0, "0.00 s"),
+        (0.044, "0.04 s"),
+        (0.41, "0.4 s"),
+        (9.96, "10 s"),
+        (59.7, "1 min 0 s"),
+        (125, "2 min 5 s"),
+    ],
+)
+def test_durations_are_short(seconds: float, words: str) -> None:
+    assert wording.format_seconds(seconds) == words
+
+
+def test_a_reply_is_summed_up_in_one_line() -> None:
+    stats = RequestStats(
+        prompt_tokens=1260,
+        reused_tokens=1204,
+        evaluated_tokens=56,
+        images_in_prompt=1,
+        ttft_s=0.41,
+        decode_tokens_per_s=28.3,
+    )
+    assert wording.numbers_text(stats) == (
+        "1,204 of 1,260 tokens reused · 56 read · 1 image reused · first token 0.4 s · 28 tokens/s"
+    )
+
+
+def test_the_line_leaves_out_what_is_not_known() -> None:
+    stats = RequestStats(prompt_tokens=9, evaluated_tokens=9, images_in_prompt=2, images_encoded=2)
+    assert wording.numbers_text(stats) == "0 of 9 tokens reused · 9 read · 2 images encoded"
+
+
+def test_a_hundred_percent_is_said_only_of_everything() -> None:
+    almost = RequestStats(prompt_tokens=1000, reused_tokens=999, evaluated_tokens=1)
+    assert wording.reused_percent(almost) == 99
+    assert wording.reused_percent(RequestStats(prompt_tokens=3, reused_tokens=3)) == 100
+    assert wording.reused_percent(RequestStats()) == 0
+
+
+def test_messages_count_from_one_and_the_token_is_named() -> None:
+    words = wording.describe_miss(Miss(reason="evicted", token=11061, message=2))
+    assert words.startswith("Read again from message 3 on (token 11,061): ")
+
+
+def test_a_miss_before_the_first_message_is_placed_at_the_beginning() -> None:
+    words = wording.describe_miss(Miss(reason="diverged", token=0, message=None))
+    assert words.startswith("Read again from the beginning on (token 0): ")
+
+
+def test_each_reason_has_a_sentence_of_its_own() -> None:
+    reasons: tuple[MissReason, ...] = get_args(MissReason)
+    sentences = {
+        wording.describe_miss(Miss(reason=reason, token=5, message=0)) for reason in reasons
+    }
+    assert len(sentences) == len(reasons)
+    assert all(sentence.endswith(".") for sentence in sentences)
+
+
+def test_what_was_restored_is_placed() -> None:
+    stats = RequestStats(restored_from="slab", restored_at=Place(token=1204, position=212))
+    assert wording.describe_restore(stats) == "the live context, up to token 1,204"
+    assert wording.describe_restore(RequestStats()) == "nothing reused"

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel
+from pytestqt.qtbot import QtBot
+
+from desktop import theme
+from desktop.views.widgets import code_block, highlight
+from desktop.views.widgets.code_block import CodeBlock
+from desktop.views.widgets.code_text import LONGEST_LINE, CodeText
+from desktop.views.widgets.icon_button import IconButton
+
+CODE = "def f(x):\n    return x + 1  # one\n\n"
+
+
+@pytest.fixture
+def block(qtbot: QtBot) -> CodeBlock:
+    widget = CodeBlock()
+    qtbot.addWidget(widget)
+    widget.resize(400, 200)
+    return widget
+
+
+def words(block: CodeBlock) -> CodeText:
+    found = block.findChild(CodeText)
+    assert found is not None
+    return found
+
+
+def colour_at(block: CodeBlock, line: int, column: int) -> str:
+    layout = words(block).document().findBlockByNumber(line).layout()
+    for span in layout.formats():
+        if span.start <= column < span.start + span.length:
+            return span.format.foreground().color().name()
+    return ""
+
+
+def test_copy_gives_exactly_the_code(block: CodeBlock, qtbot: QtBot) -> None:
+    code = "a\tb  \n\n" + "x" * (LONGEST_LINE + 5) + "\n"
+    block.set_code(code, "text")
+    button = block.findChild(IconButton)
+    assert button is not None
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == code
+    assert button.accessibleName() == "Copied"
+
+
+def test_the_copy_button_offers_again(block: CodeBlock, qtbot: QtBot) -> None:
+    block.copy()
+    button = block.findChild(IconButton)
+    assert button is not None
+    qtbot.waitUntil(lambda: button.accessibleName() == "Copy the code")
+
+
+def test_the_language_is_named(block: CodeBlock) -> None:
+    label = block.findChild(QLabel, "codeLanguage")
+    assert isinstance(label, QLabel)
+    block.set_code("x", "python")
+    assert label.text() == "python"
+    block.set_code("x", "")
+    assert label.text() == "text"
+
+
+def test_words_are_coloured_once_the_listing_has_ended(
+    block: CodeBlock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def watched(code: str, language: str) -> list[list[highlight.Span]]:
+        calls.append(code)
+        return highlight.highlight(code, language)
+
+    monkeypatch.setattr(code_block, "highlight", watched)
+    block.set_code("def f", "python", closed=False)
+    block.show()
+    block.grab()
+    qtbot.wait(5)
+    assert calls == []
+    block.set_code(CODE, "python", closed=True)
+    block.grab()
+    qtbot.waitUntil(block.is_coloured)
+    block.grab()
+    assert calls == [CODE]
+    assert colour_at(block, 0, 0) == theme.colours().syntax_keyword
+    assert colour_at(block, 1, 20) == theme.colours().syntax_comment
+
+
+def test_colours_follow_the_theme(block: CodeBlock, dressed: QApplication) -> None:
+    block.set_code(CODE, "python")
+    block.colour()
+    light = colour_at(block, 0, 0)
+    theme.force(dressed, "dark")
+    assert colour_at(block, 0, 0) == theme.colours().syntax_keyword != light
+
+
+def test_an_unknown_language_is_plain(block: CodeBlock) -> None:
+    block.set_code(CODE, "no such language")
+    block.colour()
+    assert block.is_coloured()
+    assert colour_at(block, 0, 0) == ""
+
+
+def test_growing_code_is_added_to(block: CodeBlock) -> None:
+    cleared = []
+    block.set_code("a", closed=False)
+    words(block).document().contentsChange.connect(lambda *change: cleared.append(change))
+    block.set_code("a\nb", closed=False)
+    assert [removed for _place, removed, _added in cleared] == [0]
+    assert words(block).toPlainText() == "a\nb"
+
+
+def test_the_height_holds_all_lines(block: CodeBlock) -> None:
+    block.show()
+    block.set_code("\n".join(["line"] * 40))
+    assert words(block).verticalScrollBar().maximum() == 0
+
+
+def test_the_background_is_the_themes(block: CodeBlock) -> None:
+    block.set_code("x")
+    block.show()
+    image = block.grab().toImage()
+    assert image.pixelColor(image.width() // 2, 6) == QColor(theme.colours().code_background)
+
+
+def test_spans_count_as_qt_counts() -> None:
+    # The rocket takes two of Qt's units, so what follows begins one later than Python says.
+    (line,) = highlight.highlight('"\N{ROCKET}" + 1', "python")
+    assert (7, 1, "syntax_number") in line
+
+
+def test_the_same_listing_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = highlight.highlight("x = 'cached'", "python")
+    monkeypatch.setattr(highlight, "_lines", None)
+    assert highlight.highlight("x = 'cached'", "python") is first
+
+
+@pytest.mark.parametrize("code", ["x" * 1_001, "x\n" * 1_001, ("x" * 900 + "\n") * 30])
+def test_what_is_too_large_stays_plain(code: str) -> None:
+    assert highlight.highlight(code, "python") == []
+
+
+def test_every_language_of_the_list_is_known() -> None:
+    assert [name for name in highlight.LANGUAGES if not highlight.highlight("a", name)] == []

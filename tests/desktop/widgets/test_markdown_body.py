@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import QColor, QTextCursor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QScrollArea
+from pytestqt.qtbot import QtBot
+
+from desktop import theme
+from desktop.views.widgets.block_text import BlockText
+from desktop.views.widgets.code_block import CodeBlock
+from desktop.views.widgets.code_text import CodeText
+from desktop.views.widgets.markdown_body import MarkdownBody
+from tests.desktop.widgets import samples
+
+HOSTILE = {
+    "quotes": ">" * 10_000 + "x",
+    "lists": "- " * 10_000 + "x",
+    "brackets": "[" * 10_000,
+    "pictures": "![" * 5_000 + "](" * 5_000,
+    "one line": "a" * 1_000_000,
+    "one listing line": "```py\n" + "a" * 1_000_000,
+    "many words": "ab cd " * 50_000,
+    "many paragraphs": "a\n\n" * 10_000,
+    "many listings": "```\na\n```\n" * 5_000,
+    "table": "|a" * 2_500 + "\n" + "|-" * 2_500 + "\n" + "x\n" * 5_000,
+    "emphasis": "*a _b_* " * 2_000,
+    "nothing shown": "\x00" * 10_000 + "\u202e\u2066\u200f" * 1_000 + "\ufdd0\ufdd1\ud800" * 100,
+    "returns": "\r" * 5_000,
+    "html": '<img src="file:///etc/passwd"><b>' * 500,
+    "entities": "&lt;" * 5_000,
+}
+
+
+@pytest.fixture
+def body(qtbot: QtBot) -> MarkdownBody:
+    widget = MarkdownBody()
+    qtbot.addWidget(widget)
+    widget.resize(500, 300)
+    return widget
+
+
+def shown(body: MarkdownBody) -> list[str]:
+    """What each block shows, in order."""
+    return [
+        block.toPlainText() if isinstance(block, BlockText) else block.code()
+        for block in body.blocks()
+    ]
+
+
+def test_the_text_is_kept_exactly(body: MarkdownBody) -> None:
+    pieces = ["# a\r\n", "\x00*b*", "\ud800", " \n\n\n"]
+    for piece in pieces:
+        body.append(piece)
+    body.finish()
+    assert body.text() == "".join(pieces)
+    body.set_text("new")
+    assert (body.text(), shown(body)) == ("new", ["new"])
+
+
+def test_streaming_shows_the_same_as_a_complete_text(body: MarkdownBody, qtbot: QtBot) -> None:
+    for letter in samples.REPLY:
+        body.append(letter)
+    body.finish()
+    whole = MarkdownBody()
+    qtbot.addWidget(whole)
+    whole.set_text(samples.REPLY)
+    assert shown(body) == shown(whole)
+    assert len(shown(body)) == 7
+
+
+def test_only_the_last_block_is_drawn_again(body: MarkdownBody) -> None:
+    body.append("".join(f"paragraph {number}\n\n" for number in range(50)))
+    assert body.num_renders == 50
+    for count, word in enumerate(["a", " few", " words", " more"], start=1):
+        body.append(word)
+        assert body.num_renders == 50 + count
+    body.finish()
+    assert body.num_renders == 54
+
+
+def test_a_theme_change_draws_the_words_in_its_colours(
+    body: MarkdownBody, dressed: QApplication
+) -> None:
+    body.set_text("[a](https://example.org)")
+    (block,) = body.findChildren(BlockText)
+    for scheme in ("light", "dark"):
+        theme.force(dressed, "dark" if scheme == "dark" else "light")
+        cursor = QTextCursor(block.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        assert cursor.charFormat().foreground().color() == QColor(theme.colours().link)
+
+
+def test_a_listing_gets_a_block_of_its_own(body: MarkdownBody) -> None:
+    body.append("see\n\n```python\nx = 1\n")
+    (code,) = body.findChildren(CodeBlock)
+    assert (code.code(), code.language()) == ("x = 1", "python")
+    body.append("```\nmore")
+    assert shown(body) == ["see", "x = 1", "more"]
+    assert body.findChildren(CodeBlock) == [code]
+
+
+def test_a_block_that_changes_its_kind_changes_its_widget(body: MarkdownBody) -> None:
+    body.append("``")
+    assert shown(body) == ["``"]
+    body.append("`\ncode")
+    assert shown(body) == ["code"]
+    assert len(body.findChildren(CodeBlock)) == 1
+
+
+def test_html_is_shown_as_text(body: MarkdownBody) -> None:
+    body.set_text("<b>bold</b>\n\n<div>\nblock\n</div>")
+    assert shown(body) == ["<b>bold</b>", "<div> block </div>"]
+
+
+def test_a_picture_is_shown_as_its_words_and_address(body: MarkdownBody) -> None:
+    body.set_text("![a cat](https://example.org/cat.png)")
+    assert shown(body) == ["a cat (https://example.org/cat.png)"]
+
+
+@pytest.mark.parametrize("inner", [BlockText, CodeText])
+def test_the_wheel_scrolls_the_page(qtbot: QtBot, inner: type[BlockText | CodeText]) -> None:
+    area = QScrollArea()
+    qtbot.addWidget(area)
+    area.setWidgetResizable(True)
+    body = MarkdownBody()
+    area.setWidget(body)
+    area.resize(400, 200)
+    area.show()
+    body.set_text("```\ncode\n```\n\n" + "words\n\n" * 50)
+    qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() > 0)
+    found = body.findChild(inner)
+    assert found is not None
+    middle = found.mapTo(area, found.rect().center())
+    QTest.wheelEvent(area.windowHandle(), middle, QPoint(0, -120))
+    qtbot.waitUntil(lambda: area.verticalScrollBar().value() > 0)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.timeout(60)  # a bound on what would otherwise hang, not a measure of speed
+def test_hostile_words_neither_hang_nor_crash(body: MarkdownBody, qtbot: QtBot, name: str) -> None:
+    body.set_text(HOSTILE[name])
+    body.show()
+    qtbot.wait(1)
+    assert not body.grab().isNull()
+    assert body.text() == HOSTILE[name]
+    assert name in ("nothing shown", "returns") or any(shown(body))
+
+
+def test_a_very_long_block_is_drawn_less_often_but_whole(body: MarkdownBody) -> None:
+    for _ in range(300):
+        body.append("some fifty characters of words, one after another. ")
+    assert 150 < body.num_renders < 250  # each sentence up to 8,000 characters, then one in 2 %
+    body.finish()
+    assert shown(body) == [("some fifty characters of words, one after another. " * 300).strip()]
+
+
+def test_hostile_words_in_small_pieces(body: MarkdownBody) -> None:
+    for _ in range(150):
+        body.append("> - [x](" * 20)
+    body.finish()
+    assert body.text() == "> - [x](" * 3_000

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from desktop.views.widgets import markdown_source
+from desktop.views.widgets.markdown_source import Block, BlockStream, split_blocks
+
+SAMPLE = """# Title
+
+One
+line.
+
+- a
+- b
+
+  more
+```python
+print(1)
+``
+```
+| a | b |
+|---|---|
+| 1 | 2 |
+> quote
+
+~~~
+left open"""
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "a",
+            "\n",
+            "\n\n",
+            "- ",
+            "1. ",
+            "# ",
+            "```",
+            "`",
+            "~~~",
+            "|",
+            "|-|\n",
+            "> ",
+            "    ",
+            "  ",
+        ),
+        *("\r\n", "\r", "***", "=", "-", "[a]: b", "<b>", "\x00", "\u2029"),
+    ]
+)
+
+
+def streamed(pieces: Sequence[str]) -> list[Block]:
+    stream = BlockStream()
+    for piece in pieces:
+        stream.append(piece)
+    stream.finish()
+    return stream.closed
+
+
+def test_a_text_is_split_into_its_top_level_blocks() -> None:
+    assert split_blocks(SAMPLE) == [
+        Block("prose", "# Title"),
+        Block("prose", "One\nline."),
+        Block("prose", "- a\n- b\n\n  more"),
+        Block("code", "print(1)\n``", "python"),
+        Block("prose", "| a | b |\n|---|---|\n| 1 | 2 |"),
+        Block("prose", "> quote"),
+        Block("code", "left open"),
+    ]
+
+
+@given(st.lists(PIECES, max_size=40), st.data())
+# A line that opens a listing, and that the next line would make the head of a table.
+@example(["```  |-|\n", "-|-|\n", "x"], None)
+def test_how_a_text_arrives_makes_no_difference(
+    pieces: list[str], data: st.DataObject | None
+) -> None:
+    text = "".join(pieces)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text))))) if data else range(len(text))
+    edges = [0, *cuts, len(text)]
+    arriving = [text[start:end] for start, end in pairwise(edges)]
+    assert streamed(arriving) == split_blocks(text)
+
+
+@given(st.lists(PIECES, max_size=40))
+def test_a_closed_block_never_changes(pieces: list[str]) -> None:
+    stream = BlockStream()
+    closed: list[Block] = []
+    for piece in pieces:
+        stream.append(piece)
+        assert stream.closed[: len(closed)] == closed
+        closed = list(stream.closed)
+
+
+def test_a_listing_is_open_until_its_fence_is_closed() -> None:
+    stream = BlockStream()
+    stream.append("```py\nprint(1)\n")
+    assert stream.open == [Block("code", "print(1)", "py", closed=False)]
+    stream.append("``")
+    assert stream.open == [Block("code", "print(1)", "py", closed=False)]
+    stream.append("`\n")
+    assert (stream.closed, stream.open) == ([Block("code", "print(1)", "py")], [])
+
+
+def test_a_longer_fence_holds_a_shorter_one() -> None:
+    (block,) = split_blocks("````md\n```\ninner\n```\n````\n")
+    assert block == Block("code", "```\ninner\n```", "md")
+
+
+def test_an_indented_listing_loses_the_fences_indentation_only() -> None:
+    (block,) = split_blocks("  ```\n  a\n    b\n c\n  ```\n")
+    assert block.source == "a\n  b\nc"
+
+
+def test_line_feeds_of_any_kind_are_one_kind() -> None:
+    assert streamed(["```\r", "\na\r", "b\r\n", "```\r"]) == [Block("code", "a\nb")]
+
+
+def test_what_qt_keeps_for_itself_is_replaced() -> None:
+    (block,) = split_blocks("a\x00b\ufdd0c\ud800d\u2029e")
+    assert block.source == "a\ufffdb\ufffdc\ufffdd\ufffde"
+
+
+def test_only_the_open_blocks_are_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = BlockStream()
+    stream.append("".join(f"paragraph {number}\n\n" for number in range(100)))
+    longest = 0
+    real = markdown_source._find_blocks
+
+    def watched(text: str) -> list[markdown_source._Found]:
+        nonlocal longest
+        longest = max(longest, len(text))
+        return real(text)
+
+    monkeypatch.setattr(markdown_source, "_find_blocks", watched)
+    for word in ["last ", "words ", "come\n"]:
+        stream.append(word)
+    assert 0 < longest <= len("paragraph 99\n\nlast words come\n")
+
+
+def test_an_open_listing_is_not_parsed_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = BlockStream()
+    stream.append("```\nfirst\n")
+    monkeypatch.setattr(markdown_source, "_find_blocks", None)
+    for _ in range(50):
+        stream.append("more\n")
+    assert stream.open == [Block("code", "first" + "\nmore" * 50, closed=False)]
+
+
+def test_a_block_too_long_to_parse_is_cut_into_plain_pieces() -> None:
+    blocks = split_blocks("x" * 50_000)
+    assert [block.kind for block in blocks] == ["plain", "plain", "prose"]
+    assert "".join(block.source for block in blocks) == "x" * 50_000
+
+
+def test_a_listing_too_long_goes_on_in_a_second_one() -> None:
+    line = "x" * 99 + "\n"
+    blocks = split_blocks("```py\n" + line * 3_000 + "```\n")
+    assert {(block.kind, block.language) for block in blocks} == {("code", "py")}
+    assert len(blocks) == 2
+    assert "\n".join(block.source for block in blocks) == (line * 3_000).removesuffix("\n")
+
+
+def test_very_many_blocks_are_put_together() -> None:
+    text = "".join(f"{number}\n\n" for number in range(20_000))
+    blocks = split_blocks(text)
+    assert len(blocks) < 400
+    assert [int(word) for block in blocks for word in block.source.split()] == list(range(20_000))

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel, QToolButton
+from pytestqt.qtbot import QtBot
+
+from desktop.item_models.wording import numbers_text
+from desktop.views.widgets.numbers_line import NumbersLine
+from tests.desktop.widgets import samples
+
+
+@pytest.fixture
+def line(qtbot: QtBot) -> NumbersLine:
+    widget = NumbersLine()
+    qtbot.addWidget(widget)
+    widget.show()
+    return widget
+
+
+def value(line: NumbersLine, name: str) -> QLabel:
+    found = line.findChild(QLabel, name)
+    assert isinstance(found, QLabel)
+    return found
+
+
+def test_one_line_sums_up_the_reply(line: NumbersLine) -> None:
+    line.show_stats(samples.second_turn())
+    assert line.text() == numbers_text(samples.second_turn())
+    assert not value(line, "numbersReused").isVisible()
+
+
+def test_the_button_opens_all_numbers(line: NumbersLine, qtbot: QtBot) -> None:
+    line.show_stats(samples.long_chat())
+    button = line.findChild(QToolButton, "numbersToggle")
+    assert isinstance(button, QToolButton)
+    assert button.accessibleName() == "Show all numbers of this reply"
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert button.accessibleName() == "Hide all numbers of this reply"
+    shown = {
+        name: value(line, name).text()
+        for name in (
+            "numbersPromptTokens",
+            "numbersReused",
+            "numbersEvaluated",
+            "numbersImagesReused",
+            "numbersImagesEncoded",
+            "numbersRestoredFrom",
+            "numbersFirstToken",
+            "numbersSpeed",
+            "numbersReplyTokens",
+        )
+        if value(line, name).isVisible()
+    }
+    assert shown == {
+        "numbersPromptTokens": "16,188",
+        "numbersReused": "11,061",
+        "numbersEvaluated": "5,127",
+        "numbersImagesReused": "3",
+        "numbersImagesEncoded": "1",
+        "numbersRestoredFrom": "disk, up to token 11,061",
+        "numbersFirstToken": "6.2 s",
+        "numbersSpeed": "9.4 tokens/s",
+        "numbersReplyTokens": "420",
+    }
+    assert value(line, "numbersMiss").text().startswith("Read again from message 37")
+
+
+def test_nothing_read_again_is_said_too(line: NumbersLine) -> None:
+    line.show_stats(samples.second_turn())
+    assert value(line, "numbersMiss").text() == "nothing was read again"
