@@ -1,0 +1,137 @@
+"""Starting and ending: no torch in the window's process, one app per folder, refusals in words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from PySide6.QtWidgets import QApplication, QMessageBox
+
+from core.api.errors import DataFolderBusyError
+from core.client.lock import DataFolderLock
+from desktop import app as app_module
+from desktop.app import EXIT_REFUSED, open_or_refuse
+from desktop.store.folders import Folders
+from tests.desktop.conftest import PATIENCE_S, Loop, until
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "triton", "safetensors", "transformers", "numpy", "PIL")
+IMPORT_ALL = f"""
+import importlib, pkgutil, sys
+import desktop
+for module in pkgutil.walk_packages(desktop.__path__, "desktop."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print(",".join(sorted(set({HEAVY!r}) & set(sys.modules))))
+"""
+
+
+def test_the_windows_process_never_loads_torch() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == ""
+
+
+def refusal() -> QMessageBox | None:
+    boxes = [box for box in QApplication.topLevelWidgets() if isinstance(box, QMessageBox)]
+    return next((box for box in boxes if box.objectName() == "refusal"), None)
+
+
+async def refused(folder: Path) -> str:
+    """Open the app where it must refuse; returns what the dialog says once it has been closed."""
+    task = asyncio.ensure_future(open_or_refuse(str(folder)))
+    await until(lambda: refusal() is not None)
+    box = refusal()
+    assert box is not None
+    said = f"{box.text()} {box.informativeText()}"
+    box.button(QMessageBox.StandardButton.Close).click()
+    assert await task == EXIT_REFUSED
+    return said
+
+
+async def test_a_second_app_on_one_folder_is_refused(
+    folders: Folders, qloop: Loop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = DataFolderLock(folders.data)
+    said = await refused(folders.data)
+    assert "already open" in said
+    assert str(folders.data) in said
+    assert "already open" in capsys.readouterr().err
+    lock.release()
+
+
+async def test_chats_of_a_newer_waymark_are_refused_and_kept(folders: Folders, qloop: Loop) -> None:
+    connection = sqlite3.connect(folders.database)
+    connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    assert "newer Waymark" in await refused(folders.data)
+    connection = sqlite3.connect(folders.database)
+    assert connection.execute("PRAGMA user_version").fetchone() == (999,)
+    connection.close()
+    DataFolderLock(folders.data).release()
+
+
+async def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, qloop: Loop) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert "can't be used" in await refused(tmp_path / "file" / "data")
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The whole app as a user starts it, on a folder of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "desktop", "--data", str(tmp_path / "data")],
+        cwd=ROOT,
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+        stderr=subprocess.PIPE,
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def busy(folder: Path) -> bool:
+    try:
+        DataFolderLock(folder).release()
+    except DataFolderBusyError:
+        return True
+    return False
+
+
+def wait_for(condition: object) -> None:
+    assert callable(condition)
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to end an app with")
+def test_the_app_ends_whole_when_it_is_told_to(
+    running: subprocess.Popen[bytes], tmp_path: Path
+) -> None:
+    wait_for(lambda: busy(tmp_path / "data"))
+    wait_for(lambda: psutil.Process(running.pid).children())
+    (worker,) = psutil.Process(running.pid).children()
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(PATIENCE_S) == 0
+    wait_for(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    assert not busy(tmp_path / "data")
+    assert (tmp_path / "data" / "window.ini").exists()
+
+
+def test_help_needs_no_display(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        app_module.main(["--help"])
+    assert end.value.code == 0
+    assert "--data" in capsys.readouterr().out

@@ -1,0 +1,147 @@
+"""Every control has a name a screen reader can say, and an objectName that docs/ui.md lists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAccessible
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QProgressBar,
+    QTextEdit,
+    QWidget,
+)
+
+from core.api.events import HeldCheckpoint, Miss, RequestStats
+from desktop.app import App
+from desktop.views.widgets.picture_viewer import PictureViewer
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.views.hands import drop, ended, files, press, send, settle
+
+UI_PAGE = Path(__file__).parents[3] / "docs" / "ui.md"
+CONTROLS = (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+    QProgressBar,
+    QTextEdit,
+)
+# Parts of Qt's own controls: a list that drops down, the field inside a spin box, scroll bars.
+QTS_OWN = re.compile(r"qt_.*|QFrame|Qt.*|QCompleter.*|_layout|")
+
+
+async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
+    """Bring everything on screen that the window can show."""
+    (folder / "a.png").write_bytes(png(300, 200))
+    drop(app, files([folder / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    asked = await send(app, engine, "Look at this")
+    asked.say("A picture.\n\n```python\nx = 1\n```\n", reasoning="Hm.")
+    held = HeldCheckpoint(token=5, position=5, bytes=9)
+    stats = RequestStats(
+        prompt_tokens=10,
+        reused_tokens=4,
+        evaluated_tokens=6,
+        checkpoints=(held,),
+        miss=Miss(reason="diverged", token=4, message=0),
+    )
+    asked.finish(stats=stats, reasoning="Hm.")
+    await ended(app)
+    (await send(app, engine, "long " * 4000)).finish("Long.")
+    await ended(app)
+    press(app, "regenerate")
+    await until(lambda: len(engine.asked) == 3)
+    engine.asked[2].finish("Again.")
+    await ended(app)
+    press(app, "editMessage")
+    drop(app, files([folder / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    app.window.toast.say("Words", action=("Undo", lambda: None))
+    digest = app.parts.transcript.rows[0].message.pictures[0].digest
+    viewer = PictureViewer(str(app.parts.chat.picture_path(digest)), app.window)
+    viewer.show()
+    await settle()
+
+
+def ours(item: QObject) -> bool:
+    return QTS_OWN.fullmatch(item.objectName()) is None
+
+
+def nameless(root: QWidget) -> list[str]:
+    """Controls without an accessible name, each with its way down from the window."""
+    found = []
+    for widget in root.findChildren(QWidget):
+        inside = [type(parent).__name__ for parent in ancestors(widget)]
+        # A text that can only be read is spoken itself; a list that drops down is its box's.
+        is_text = isinstance(widget, QTextEdit) and widget.isReadOnly()
+        if not isinstance(widget, CONTROLS) or is_text or "QComboBox" in inside:
+            continue
+        if not spoken_name(widget) and not widget.objectName().startswith("qt_"):
+            found.append(" in ".join([type(widget).__name__, widget.objectName(), *inside]))
+    return found
+
+
+def spoken_name(widget: QWidget) -> str:
+    """What a screen reader says: the name given, or else the text on a button."""
+    interface = QAccessible.queryAccessibleInterface(widget)
+    return interface.text(QAccessible.Text.Name).strip() if interface else ""
+
+
+def ancestors(widget: QWidget) -> list[QWidget]:
+    parents: list[QWidget] = []
+    while (parent := widget.parentWidget()) is not None:
+        parents.append(parent)
+        widget = parent
+    return parents
+
+
+def documented() -> set[str]:
+    """The names in the first column of the tables of docs/ui.md."""
+    lines = UI_PAGE.read_text(encoding="utf-8").splitlines()
+    cells = [line.split("|")[1] for line in lines if line.startswith("| `")]
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+
+async def test_names(open_app: OpenApp, engine: FakeEngine, tmp_path: Path) -> None:
+    app = await open_app()
+    await filled(app, engine, tmp_path)
+    assert nameless(app.window) == []
+    names = {item.objectName() for item in app.window.findChildren(QObject) if ours(item)}
+    assert names | {app.window.objectName()} == documented()
+    await every_picture_says_what_it_is(app)
+
+
+async def every_picture_says_what_it_is(app: App) -> None:
+    captions = [
+        label.text() for label in app.window.findChildren(QLabel, "pictureCaption") if label.text()
+    ]
+    assert captions
+    assert all("tokens" in caption for caption in captions)
+
+
+async def test_every_control_can_be_reached_by_keyboard(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await filled(app, engine, tmp_path)
+    stuck = [
+        f"{type(widget).__name__} {widget.objectName()}"
+        for widget in app.window.findChildren(QWidget)
+        if isinstance(widget, QAbstractButton | QLineEdit | QComboBox | QPlainTextEdit)
+        and widget.isVisible()
+        and not widget.objectName().startswith("qt_")
+        and not widget.focusPolicy().value & 1  # TabFocus
+    ]
+    assert stuck == []
