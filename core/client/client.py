@@ -195,23 +195,24 @@ class EngineClient:
         # The lock keeps commands in the order they were asked in, Cancel behind its Generate.
         async with self._sending:
             if self._transport is None or self.state is not EngineState.READY:
-                self._requests_fail(command, "The engine is not running.")
+                not_running = EngineDiedError("The engine is not running.")
+                self._requests.fail(command.request, not_running.info())
                 return
             try:
                 await self._transport.send(command)
             except WaymarkError as error:
-                self._requests_fail(command, error.message)
-
-    def _requests_fail(self, command: Command, words: str) -> None:
-        self._requests.fail(command.request, EngineDiedError(words).info())
+                self._requests.fail(command.request, error.info())
 
     async def _spawn(self) -> None:
         transport = await WorkerTransport.spawn(self._command, self._log_file)
         try:
             hello = await asyncio.wait_for(transport.receive(), HELLO_PATIENCE_S)
-        except (TimeoutError, ProtocolError) as error:
+        except BaseException as error:
+            # Cancelled too: nobody else knows of this worker yet, so nobody else would end it.
             transport.kill()
             await transport.stop(STOP_PATIENCE_S)
+            if not isinstance(error, TimeoutError | ProtocolError):
+                raise
             raise EngineDiedError(
                 f"The engine said nothing sensible at its start: {error}."
             ) from error

@@ -63,6 +63,8 @@ class WorkerTransport:
                 creationflags=0x08000000 if sys.platform == "win32" else 0,
             )
         except OSError as error:
+            if log is not None:
+                log.close()
             raise EngineDiedError(f"The engine could not be started: {error}.") from error
         return cls(process, log)
 
@@ -93,11 +95,17 @@ class WorkerTransport:
         """Close its input, wait, then kill. Safe to call at any time and twice."""
         if self._process.stdin is not None:
             self._process.stdin.close()
+        # asyncio waits for the end of the pipes too, and one that is full and unread has no end.
+        discard = asyncio.ensure_future(self._discard_events())
         try:
             await asyncio.wait_for(self._process.wait(), patience_s)
         except TimeoutError:
             self.kill()
-            await self._process.wait()
+            # A grandchild may hold a pipe open, so this wait has a bound as well.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), patience_s)
+        finally:
+            discard.cancel()
         await self._finish_errors()
 
     def kill(self) -> None:
@@ -110,17 +118,32 @@ class WorkerTransport:
         last = next((line for line in reversed(self._errors) if line.strip()), "")
         return f"{sentence} Its last words: {last.strip()[:300]}" if last else sentence
 
+    async def _discard_events(self) -> None:
+        assert self._process.stdout is not None
+        # RuntimeError: another reader is still on its way out and will meet the end itself.
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            while await self._process.stdout.read(65_536):
+                pass
+
     async def _keep_errors(self) -> None:
         assert self._process.stderr is not None
         pending = b""
         while chunk := await self._process.stderr.read(65_536):
-            if self._log is not None:
-                self._log.write(chunk)
-                self._log.flush()
+            self._write_log(chunk)
             # A line may be endless; only its end can matter.
             *lines, pending = (pending[-65_536:] + chunk).split(b"\n")
             self._errors.extend(line.decode(errors="replace") for line in lines)
         self._errors.append(pending.decode(errors="replace"))
+
+    def _write_log(self, chunk: bytes) -> None:
+        """A full disk ends the log and not the reading: the worker would block on its own words."""
+        if self._log is None:
+            return
+        try:
+            self._log.write(chunk)
+        except OSError:
+            self._log.close()
+            self._log = None
 
     async def _finish_errors(self) -> None:
         # A grandchild may hold the pipe open, so the wait has a bound.
@@ -134,9 +157,13 @@ class WorkerTransport:
 def _open_log(log_file: Path | None) -> BinaryIO | None:
     if log_file is None:
         return None
-    if log_file.exists() and log_file.stat().st_size > LOG_LIMIT_BYTES:
-        log_file.replace(log_file.with_suffix(".old.log"))
-    return open(log_file, "ab")
+    try:
+        if log_file.exists() and log_file.stat().st_size > LOG_LIMIT_BYTES:
+            log_file.replace(log_file.with_suffix(".old.log"))
+        # Unbuffered: what a worker says before it dies is there at once.
+        return open(log_file, "ab", buffering=0)
+    except OSError:
+        return None  # an engine without a log is better than none
 
 
 def _describe_exit(code: int | None) -> str:

@@ -1,0 +1,101 @@
+"""The pipe's bad days: nobody reads it, somebody else holds it, the log can't be written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from core.client.client import EngineClient
+from core.client.transport import WorkerTransport
+
+LIMIT_S = 60
+ENDS_WITH_INPUT = """
+import os, sys, threading
+def flood():
+    while True:
+        os.write(1, bytes(65_536))
+threading.Thread(target=flood, daemon=True).start()
+sys.stdin.read()
+os._exit(7)
+"""
+LEAVES_A_CHILD = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(30)"], stdin=subprocess.DEVNULL)
+sys.stdin.read()
+"""
+TALKS = "import sys; print('x' * 100_000, file=sys.stderr, flush=True); sys.stdin.read()"
+MUTE = "import sys; sys.stdin.read()"
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+def test_a_full_pipe_that_nobody_reads_does_not_keep_the_window_open() -> None:
+    async def scene() -> None:
+        transport = await WorkerTransport.spawn(python(ENDS_WITH_INPUT), None)
+        # Far more than any buffer holds, and no one asks for it.
+        await asyncio.sleep(0.5)
+        began = time.monotonic()
+        await transport.stop(20)
+        assert time.monotonic() - began < 20
+        assert "exit code 7" in transport.describe_end()
+
+    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="handles are not inherited there")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_grandchild_that_holds_the_pipe_does_not_either() -> None:
+    async def scene() -> None:
+        transport = await WorkerTransport.spawn(python(LEAVES_A_CHILD), None)
+        began = time.monotonic()
+        await transport.stop(1)
+        assert time.monotonic() - began < 20
+
+    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+def test_a_start_that_is_cancelled_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    spawned: list[WorkerTransport] = []
+    real = WorkerTransport.spawn
+
+    async def spawn(*arguments: object) -> WorkerTransport:
+        spawned.append(await real(*arguments))  # type: ignore[arg-type]
+        return spawned[-1]
+
+    monkeypatch.setattr(WorkerTransport, "spawn", spawn)
+
+    async def scene() -> None:
+        client = EngineClient(command=python(MUTE))
+        start = asyncio.ensure_future(client.start())
+        while not spawned:  # noqa: ASYNC110 - it is a plain list
+            await asyncio.sleep(0.01)
+        start.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+        with pytest.raises(ProcessLookupError):
+            os.kill(spawned[0].pid, 0)
+
+    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+@pytest.mark.parametrize("log", ["folder", "/nowhere/at/all/worker.log", "/dev/full"])
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, log: str) -> None:
+    path = tmp_path if log == "folder" else Path(log)
+    if log == "/dev/full" and not path.exists():
+        pytest.skip("only Linux has a device that is always full")
+
+    async def scene() -> None:
+        transport = await WorkerTransport.spawn(python(TALKS), path)
+        while not transport._errors:  # noqa: ASYNC110 - it is a plain queue
+            await asyncio.sleep(0.01)
+        await transport.stop(20)
+        assert "xxx" in transport.describe_end()
+
+    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
