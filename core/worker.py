@@ -40,6 +40,9 @@ from core.engine.cancel import CancelFlag
 if TYPE_CHECKING:
     from core.engine.engine import Engine
 
+# How torch words it, in a RuntimeError: on a GPU, on Windows, on Linux.
+OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+
 Work = LoadModel | UnloadModel | Generate | ClearCache
 
 
@@ -84,6 +87,7 @@ class Inbox:
                 if entry[0].request == target:
                     self._waiting.remove(entry)
                     self._emit(cancelled(entry[0]))
+                    self._tell_places()
                     return
 
     def take(self) -> tuple[Work, CancelFlag]:
@@ -93,14 +97,18 @@ class Inbox:
             while not self._waiting:
                 self._changed.wait()
             self._running = self._waiting.popleft()
-            for ahead, (work, _) in enumerate(self._waiting, start=1):
-                if isinstance(work, Generate):
-                    self._emit(Queued(request=work.request, ahead=ahead))
+            self._tell_places()
             return self._running
 
     def done(self) -> None:
         with self._changed:
             self._running = None
+
+    def _tell_places(self) -> None:
+        first = int(self._running is not None)
+        for ahead, (work, _) in enumerate(self._waiting, start=first):
+            if ahead and isinstance(work, Generate):
+                self._emit(Queued(request=work.request, ahead=ahead))
 
 
 def cancelled(work: Work) -> Event:
@@ -184,7 +192,7 @@ class Worker:
             return Failed(request=request, error=_out_of_memory("").info())
         except Exception as error:
             traceback.print_exc()
-            if "out of memory" in str(error) or "not enough memory" in str(error):
+            if any(words in str(error) for words in OUT_OF_MEMORY):
                 return Failed(request=request, error=_out_of_memory(str(error)).info())
             words = f"{type(error).__name__}: {error}"[:500]
             return Failed(request=request, error=InternalError(words).info())

@@ -1,0 +1,328 @@
+"""The real worker behind the real client: stops, queues, deaths, and a pipe with frames only."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar, cast
+
+import pytest
+
+from core.api.chat import Conversation, ImagePart, UserMessage
+from core.api.commands import Generate, LoadModel
+from core.api.errors import EngineDiedError
+from core.api.events import (
+    EVENTS,
+    Event,
+    Failed,
+    Finished,
+    Generated,
+    Hello,
+    Loaded,
+    Loading,
+    Prefilling,
+    Queued,
+)
+from core.api.params import ModelSettings, SamplingParams
+from core.client import client as client_module
+from core.client.client import EngineClient, EngineState
+from core.client.codec import HEADER, decode, encode, read_frame
+from core.client.requests import EngineError, Request
+from core.client.transport import default_command, worker_environment
+from tests.noisy_worker import NOISE
+from tests.promises.fixtures import folder_of, picture
+from tests.promises.machine import user, words
+
+__all__ = ["folder_of", "picture"]
+
+pytestmark = pytest.mark.xdist_group("worker")
+Result = TypeVar("Result")
+LIMIT_S = 120
+SHORT = SamplingParams(temperature=0, max_tokens=3)
+# About ten seconds of work: every stop in here comes long before its end.
+ENDLESS = SamplingParams(temperature=0, max_tokens=4_000, presence_penalty=1)
+
+
+def talk(*messages: UserMessage) -> Conversation:
+    return Conversation(messages=messages)
+
+
+def settings(folder: Path) -> ModelSettings:
+    return ModelSettings(path=str(folder), device="cpu", precision="float32", grid=64)
+
+
+class Scene:
+    """A client on an event loop that runs only while a test waits for something."""
+
+    def __init__(self, command: list[str] | None = None, log: Path | None = None) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.client = self.play(self._started(command, log))
+
+    async def _started(self, command: list[str] | None, log: Path | None) -> EngineClient:
+        client = EngineClient(log_file=log, command=command)
+        await client.start()
+        return client
+
+    def play(self, scene: Awaitable[Result]) -> Result:
+        return self.loop.run_until_complete(asyncio.wait_for(scene, LIMIT_S))
+
+    def close(self) -> None:
+        self.play(self.client.close())
+        self.loop.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """For the workers, which inherit it: tiny operations cost less than waking a second thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def shared(folder_of: Callable[[str], Path], picture: Callable[..., ImagePart]) -> Iterator[Scene]:
+    """One worker for the tests that leave it alive; it describes a picture before any model."""
+    scene = Scene()
+    described = scene.play(scene.client.describe_image(picture(1, "wide")))
+    assert described.size == (128, 64) and described.tokens is None
+    scene.play(scene.client.load(settings(folder_of("hybrid"))))
+    yield scene
+    scene.close()
+
+
+async def first_token(request: Request) -> Generated:
+    async for event in request:
+        if isinstance(event, Generated):
+            return event
+    raise AssertionError("the reply ended before its first token")
+
+
+async def finished(request: Request) -> Finished:
+    last = await request.last()
+    assert isinstance(last, Finished)
+    return last
+
+
+def test_M9_late_and_double_stops_never_touch_the_next_request(shared: Scene) -> None:
+    client, chat = shared.client, talk(user("Hello"))
+
+    async def scene() -> None:
+        expected = await finished(client.generate(chat, SHORT))
+        running = client.generate(chat, ENDLESS)
+        await first_token(running)
+        running.cancel()
+        running.cancel()
+        following = client.generate(chat, SHORT)
+        client.cancel(running.id)
+        assert (await finished(running)).reason == "cancelled"
+        client.cancel(running.id)
+        assert (await finished(following)).reply_ids == expected.reply_ids
+        client.cancel(following.id)
+        client.cancel(10_000)
+        for _ in range(10):
+            stopped = client.generate(chat, SHORT)
+            following = client.generate(chat, SHORT)
+            client.cancel(stopped.id)
+            await finished(stopped)
+            client.cancel(stopped.id)
+            after = await finished(following)
+            assert after.reason == "length" and after.reply_ids == expected.reply_ids
+
+    shared.play(scene())
+
+
+def test_M9_a_queued_request_is_stopped_before_it_began(shared: Scene) -> None:
+    client = shared.client
+
+    async def scene() -> None:
+        running = client.generate(talk(user("Hello")), ENDLESS)
+        waiting = [client.generate(talk(user(word)), SHORT) for word in ("one", "two")]
+        await first_token(running)
+        waiting[0].cancel()
+        events = [event async for event in waiting[0]]
+        assert isinstance(events[0], Queued) and events[0].ahead == 1
+        last = events[-1]
+        assert isinstance(last, Finished) and last.reason == "cancelled"
+        assert last.prompt_ids == () and last.stats.evaluated_tokens == 0
+        running.cancel()
+        assert (await finished(running)).reason == "cancelled"
+        events = [event async for event in waiting[1]]
+        assert [event.ahead for event in events if isinstance(event, Queued)] == [2, 1]
+        assert isinstance(events[-1], Finished) and events[-1].reason == "length"
+
+    shared.play(scene())
+
+
+def test_pictures_are_described_while_a_reply_is_running(
+    shared: Scene, picture: Callable[..., ImagePart]
+) -> None:
+    client = shared.client
+
+    async def scene() -> None:
+        running = client.generate(talk(user("Hello")), ENDLESS)
+        await first_token(running)
+        described = await asyncio.gather(
+            *(client.describe_image(picture(seed, "wide"), 16) for seed in (1, 2, 3))
+        )
+        assert [each.tokens for each in described] == [8, 8, 8]
+        gone = ImagePart(digest="0" * 64, path="/nowhere/gone.png")
+        with pytest.raises(EngineError, match="gone"):
+            await client.describe_image(gone)
+        running.cancel()
+        assert (await finished(running)).reason == "cancelled"
+
+    shared.play(scene())
+
+
+def test_a_load_that_fails_keeps_the_model(shared: Scene, tmp_path: Path) -> None:
+    client = shared.client
+
+    async def scene() -> None:
+        before = client.model
+        with pytest.raises(EngineError):
+            await client.load(settings(tmp_path))
+        assert client.model == before is not None
+        assert (await finished(client.generate(talk(user("Hello")), SHORT))).reason == "length"
+
+    shared.play(scene())
+
+
+def test_a_command_too_large_for_the_pipe_fails_by_its_name(
+    shared: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = shared.client
+    monkeypatch.setattr("core.client.codec.MAX_FRAME_BYTES", 1_000)
+
+    async def scene() -> None:
+        with pytest.raises(EngineError, match="too large") as caught:
+            await client.generate(talk(user(words(1_000))), SHORT).last()
+        assert caught.value.info().name == "ProtocolError"
+        assert client.state is EngineState.READY
+
+    shared.play(scene())
+
+
+def test_events_come_in_order_and_end_with_the_last(shared: Scene) -> None:
+    client = shared.client
+
+    async def scene() -> None:
+        await client.clear_cache()
+        request = client.generate(talk(user(words(100))), SHORT)
+        events = [event async for event in request]
+        kinds = [type(event) for event in events]
+        assert kinds == sorted(kinds, key=[Prefilling, Generated, Finished].index)
+        assert kinds.count(Finished) == 1 and kinds.count(Prefilling) > 3
+
+    shared.play(scene())
+
+
+class TestNoisyWorker:
+    """Deaths and noise, in one worker and its successors."""
+
+    def test_noise_deaths_and_stopped_loads(
+        self, folder_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.01)
+        log = tmp_path / "worker.log"
+        scene = Scene([sys.executable, "-m", "tests.noisy_worker"], log)
+        try:
+            scene.play(self._stopped_load(scene.client, folder_of("hybrid")))
+            assert log.read_bytes().count(NOISE) > 1000
+            scene.play(self._killed_in_a_reply(scene.client))
+            scene.play(self._killed_in_a_load(scene.client))
+        finally:
+            scene.close()
+
+    async def _stopped_load(self, client: EngineClient, folder: Path) -> None:
+        await client.load(settings(folder))
+        slow = asyncio.ensure_future(client.load(settings(Path("/nowhere/slow"))))
+        await asyncio.sleep(0.1)
+        client.cancel_load()
+        with pytest.raises(EngineError, match="stopped"):
+            await slow
+        await client.clear_cache()
+        assert (await finished(client.generate(talk(user("Hi")), SHORT))).reason == "length"
+
+    async def _killed_in_a_reply(self, client: EngineClient) -> None:
+        pid = kill_soon(client)
+        running = client.generate(talk(user("Hello")), ENDLESS)
+        events = [event async for event in running]
+        assert isinstance(events[-1], Failed)
+        assert events[-1].error.name == EngineDiedError.__name__
+        assert "SIGKILL" in events[-1].error.message
+        await until(lambda: client.model is not None)
+        assert client.worker_pid != pid
+        assert (await finished(client.generate(talk(user("Hi")), SHORT))).reason == "length"
+
+    async def _killed_in_a_load(self, client: EngineClient) -> None:
+        kill_soon(client)
+        with pytest.raises(EngineError, match="SIGKILL"):
+            await client.load(settings(Path("/nowhere/slow")))
+        await until(lambda: client.model is not None)
+        assert client.model is not None and client.model.name == "hybrid"
+
+
+def kill_soon(client: EngineClient) -> int:
+    pid = client.worker_pid
+    assert pid is not None
+    asyncio.get_running_loop().call_later(0.3, os.kill, pid, signal.SIGKILL)
+    return pid
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - conditions look at plain attributes
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """A bare worker, to be spoken to in frames."""
+    with subprocess.Popen(
+        default_command(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=worker_environment(),
+    ) as started:
+        yield started
+        started.kill()
+
+
+def test_the_worker_ends_with_its_input_even_while_it_computes(
+    process: subprocess.Popen[bytes], folder_of: Callable[[str], Path]
+) -> None:
+    assert process.stdin is not None and process.stdout is not None
+    output = cast(BinaryIO, process.stdout)
+    load = LoadModel(request=1, settings=settings(folder_of("hybrid")))
+    generate = Generate(request=2, conversation=talk(user("Hello")), sampling=ENDLESS)
+    process.stdin.write(encode(load) + encode(generate))
+    process.stdin.flush()
+    seen: list[Event] = []
+    while not (seen and isinstance(seen[-1], Generated)):
+        body = read_frame(output)
+        assert body is not None
+        seen.append(decode(EVENTS, body))
+    assert isinstance(seen[0], Hello) and seen[0].pid == process.pid
+    assert any(isinstance(event, Loading) for event in seen)
+    assert any(isinstance(event, Loaded) for event in seen)
+    process.stdin.close()
+    began = time.monotonic()
+    while (body := read_frame(output)) is not None:
+        assert not isinstance(decode(EVENTS, body), Finished)
+    assert process.wait(30) == 0 and time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("nonsense", [b"GET / HTTP/1.1\r\n\r\n", HEADER.pack(2) + b"{}"])
+def test_nonsense_on_its_input_ends_the_worker(
+    process: subprocess.Popen[bytes], nonsense: bytes
+) -> None:
+    assert process.stdin is not None
+    process.stdin.write(nonsense)
+    process.stdin.flush()
+    assert process.wait(60) == 1

@@ -1,0 +1,52 @@
+"""Whatever a request ends in becomes an event with words for a person; nothing ends the process."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from core.api.errors import NoModelError
+from core.api.events import Event, Failed
+from core.engine.engine import Engine
+from core.worker import Outbox, Worker
+
+
+def no_model() -> Event:
+    raise NoModelError("Choose a model folder first.")
+
+
+def too_much() -> Event:
+    torch.empty(2**61, dtype=torch.uint8)
+    raise AssertionError("nobody has so much memory")
+
+
+def no_memory() -> Event:
+    raise MemoryError
+
+
+def gpu_full() -> Event:
+    raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+def surprise() -> Event:
+    raise ZeroDivisionError("x" * 2_000)
+
+
+@pytest.mark.parametrize(
+    ("action", "name"),
+    [
+        (no_model, "NoModelError"),
+        (too_much, "NotEnoughMemoryError"),
+        (no_memory, "NotEnoughMemoryError"),
+        (gpu_full, "NotEnoughMemoryError"),
+        (surprise, "InternalError"),
+    ],
+)
+def test_every_error_has_a_name(action: Callable[[], Event], name: str) -> None:
+    worker = Worker(io.BytesIO(), Outbox(io.BytesIO()), Engine())
+    event = worker._guarded(5, action)
+    assert isinstance(event, Failed) and event.request == 5
+    assert event.error.name == name and 0 < len(event.error.message) < 1_000
