@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from core.api.errors import RequestCancelled
 from core.api.prompt import Image, Prompt, Run, TextRun
 from core.cache.context import ContextCache, Restored
 from core.cache.state import own
@@ -44,7 +43,7 @@ class Prefill:
     def run(self, prompt: Prompt, planned: frozenset[Run]) -> Iterator[int]:
         """Prefill run after run, yielding the tokens in the cache after each.
 
-        A cancelled pass keeps the state at its last finished cut and raises RequestCancelled.
+        A pass that is cancelled or fails keeps the state at its last finished cut and raises.
         """
         self._cache.slab.reserve(prompt.num_tokens)
         try:
@@ -54,7 +53,7 @@ class Prefill:
                 if run in planned:
                     self._keep()
                 yield run.end.token.value
-        except RequestCancelled:
+        except Exception:
             if self._node.checkpoint is None and self._node.parent is not None:
                 self._keep()
             raise
@@ -63,11 +62,12 @@ class Prefill:
         memory = RunMemory(self._cache.slab, self.state, run.start.token, self._check)
         positions = torch.tensor(run.position_ids(), device=self._model.device)
         hidden = self._model.forward(self._embeddings(run), positions, memory)
-        self.state = memory.new_state()
-        self.last_hidden = own(hidden[-1])
+        # Whatever may fail comes first: node, state and hidden row change together or not at all.
+        state, last_hidden = memory.new_state(), own(hidden[-1])
         self._fed += run.num_tokens
         assert self._fed == run.end.token.value, "a token index counts the tokens fed"
         self._node = self._cache.add(self._node, run)
+        self.state, self.last_hidden = state, last_hidden
 
     def _embeddings(self, run: Run) -> Tensor:
         if isinstance(run.content, TextRun):

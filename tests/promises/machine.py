@@ -53,6 +53,7 @@ class CountingModel:
         self.embeddings: list[Tensor] = []
         self.num_encoded = 0
         self.before_forward: Callable[[int], None] = lambda number: None
+        self.say: list[int] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
@@ -74,6 +75,9 @@ class CountingModel:
 
     def logits(self, hidden: Tensor) -> Tensor:
         logits = self._model.logits(hidden)
+        if self.say:
+            logits = torch.full_like(logits, -100.0)
+            logits[0, self.say.pop(0)] = 0.0
         self.rows.append(logits[0].clone())
         return logits
 
@@ -158,9 +162,13 @@ class Machine:
         sampling: SamplingParams = GREEDY,
         flag: CancelFlag | None = None,
         before_forward: Callable[[int], None] | None = None,
+        say: Sequence[int] = (),
         **more: Any,
     ) -> Answer:
-        """Answer, and check that the numbers told are those of what was computed."""
+        """Answer, and check that the numbers told are those of what was computed.
+
+        `say` are ids that the model is made to say first.
+        """
         command = Generate(
             request=7,
             conversation=Conversation(messages=tuple(messages)),
@@ -170,6 +178,7 @@ class Machine:
         )
         events: list[Event] = []
         self.model.forget()
+        self.model.say = list(say)
         if before_forward is not None:
             self.model.before_forward = before_forward
         finished = self.engine.generate(command, flag or CancelFlag(), events.append)

@@ -1,0 +1,166 @@
+"""Loading, replacing and dropping models: what fails leaves what was there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.api.chat import Conversation, ImagePart
+from core.api.commands import DescribeImage, Generate, LoadModel
+from core.api.errors import (
+    BrokenTokenizerError,
+    BrokenWeightsError,
+    ImageUnreadableError,
+    MissingFileError,
+    NoModelError,
+    NotEnoughMemoryError,
+    RequestCancelled,
+    WaymarkError,
+)
+from core.api.events import Event, Finished, Loading
+from core.api.params import ModelSettings
+from core.engine import engine as engine_module
+from core.engine import loaded as loaded_module
+from core.engine.cancel import CancelFlag
+from core.engine.engine import Engine
+from tests.promises.machine import GREEDY, CountdownFlag, user
+
+
+def load(engine: Engine, folder: Path, flag: CancelFlag | None = None) -> list[Event]:
+    settings = ModelSettings(path=str(folder), device="cpu", precision="float32", grid=64)
+    events: list[Event] = []
+    engine.load(LoadModel(request=1, settings=settings), flag or CancelFlag(), events.append)
+    return events
+
+
+def ask(engine: Engine) -> Finished:
+    conversation = Conversation(messages=(user("Hello"),))
+    command = Generate(request=2, conversation=conversation, sampling=GREEDY)
+    return engine.generate(command, CancelFlag(), lambda event: None)
+
+
+@pytest.fixture
+def copy(folder_of: Callable[[str], Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder_of("hybrid"), tmp_path / "copy"))
+
+
+@pytest.fixture
+def engine(folder_of: Callable[[str], Path]) -> Engine:
+    made = Engine()
+    load(made, folder_of("hybrid"))
+    return made
+
+
+def cut_weights(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def break_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{}")
+
+
+def drop_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+def drop_processor(folder: Path) -> None:
+    (folder / "preprocessor_config.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error"),
+    [
+        (cut_weights, BrokenWeightsError),
+        (break_tokenizer, BrokenTokenizerError),
+        (drop_config, MissingFileError),
+        (drop_processor, MissingFileError),
+        (shutil.rmtree, MissingFileError),
+    ],
+)
+def test_a_load_that_fails_keeps_the_model_before(
+    engine: Engine, copy: Path, spoil: Callable[[Path], None], error: type[WaymarkError]
+) -> None:
+    before, answer = engine.loaded, ask(engine)
+    spoil(copy)
+    with pytest.raises(error):
+        load(engine, copy)
+    assert engine.loaded is before
+    again = ask(engine)
+    assert again.reply_ids == answer.reply_ids and again.stats.evaluated_tokens == 0
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2])
+def test_a_cancelled_load_keeps_the_model_before(engine: Engine, copy: Path, looks: int) -> None:
+    before = engine.loaded
+    with pytest.raises(RequestCancelled):
+        load(engine, copy, CountdownFlag(looks))
+    assert engine.loaded is before
+    assert ask(engine).reason == "length"
+
+
+def test_loading_says_how_far_it_is(copy: Path) -> None:
+    steps = [event for event in load(Engine(), copy) if isinstance(event, Loading)]
+    done = [step.done for step in steps]
+    assert done == sorted(done) and done[-1] == steps[-1].total
+    assert steps[-1].total == (copy / "model.safetensors").stat().st_size
+
+
+def test_only_memory_makes_the_model_before_go(
+    engine: Engine, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seen = loaded_module.load, []
+
+    def first_too_large(*arguments: object) -> object:
+        seen.append(engine.loaded)
+        if len(seen) == 1:
+            raise NotEnoughMemoryError("both together are too much")
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine_module, "load", first_too_large)
+    load(engine, copy)
+    assert seen[0] is not None and seen[1] is None
+    assert engine.loaded is not None and engine.loaded.info.name == "copy"
+
+
+def test_another_model_reads_everything_itself(engine: Engine, copy: Path) -> None:
+    first = ask(engine)
+    config = json.loads((copy / "preprocessor_config.json").read_text())
+    (copy / "preprocessor_config.json").write_text(json.dumps(config | {"image_mean": [0.4] * 3}))
+    assert engine.loaded is not None
+    before = engine.loaded.info.fingerprint
+    load(engine, copy)
+    assert engine.loaded.info.fingerprint != before
+    again = ask(engine)
+    assert again.stats.reused_tokens == 0 and again.reply_ids == first.reply_ids
+
+
+def test_without_a_model_nothing_is_answered(engine: Engine) -> None:
+    engine.unload()
+    engine.unload()
+    engine.clear_cache()
+    with pytest.raises(NoModelError):
+        ask(engine)
+
+
+def test_pictures_are_described_with_and_without_a_model(
+    engine: Engine, picture: Callable[..., ImagePart]
+) -> None:
+    command = DescribeImage(request=3, image=picture(1, "tall"), thumbnail=16)
+    with_model, without = engine.describe(command), Engine().describe(command)
+    assert with_model.size == without.size == (64, 160)
+    assert (with_model.tokens, with_model.resized) == (10, (64, 160))
+    assert (without.tokens, without.resized) == (None, None)
+    assert with_model.thumbnail == without.thumbnail and with_model.thumbnail[1:4] == b"PNG"
+
+
+def test_a_picture_that_is_not_what_was_sent_is_not_described(
+    engine: Engine, picture: Callable[..., ImagePart]
+) -> None:
+    other = picture(1).model_copy(update={"digest": "0" * 64})
+    with pytest.raises(ImageUnreadableError, match="has changed"):
+        engine.describe(DescribeImage(request=3, image=other))

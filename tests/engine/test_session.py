@@ -1,0 +1,228 @@
+"""How a request ends: every finish reason, every refusal, and an engine that goes on after each."""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from core.api.chat import ImagePart, Message, TextPart, UserMessage
+from core.api.errors import (
+    EmptyConversationError,
+    ImageEmptyError,
+    ImageUnreadableError,
+    InternalError,
+    InvalidRequestError,
+    NoVisionError,
+    PromptTooLongError,
+    WaymarkError,
+)
+from core.api.params import SamplingParams
+from core.engine.loaded import LoadedModel
+from tests.oracle.checkpoints import token_id, tokenizer
+from tests.promises.machine import GREEDY, CountdownFlag, Machine, load, system, user, words
+from tests.promises.pictures import part_of
+
+Draw = Callable[..., ImagePart]
+END = token_id("<|im_end|>")
+UNBOUND = SamplingParams(temperature=0)
+
+
+def ids_of(text: str) -> list[int]:
+    return list(tokenizer().encode(text).ids)
+
+
+@pytest.mark.parametrize("ending", ["<|im_end|>", "<|endoftext|>"])
+def test_an_end_token_stops_the_reply(machine: Machine, ending: str) -> None:
+    said = [*ids_of("quick fox"), token_id(ending)]
+    answer = machine.ask([user("Hi")], sampling=UNBOUND, say=said)
+    assert answer.finished.reason == "stop" and answer.reply.text == "quick fox"
+    assert list(answer.ids) == said
+    assert answer.reply.ids is not None and answer.reply.ids.unpack() == said[:-1]
+
+
+def test_a_reply_may_be_empty(machine: Machine) -> None:
+    answer = machine.ask([user("Hi")], say=[END])
+    assert (answer.finished.reason, answer.reply.text, len(answer.ids)) == ("stop", "", 1)
+    assert machine.same_as_cold([user("Hi"), answer.reply, user("More")]).reused > 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_max_tokens_ends_with_length(machine: Machine, count: int) -> None:
+    answer = machine.ask([user("Hi")], sampling=SamplingParams(temperature=0, max_tokens=count))
+    assert answer.finished.reason == "length" and len(answer.ids) == count
+
+
+def test_an_end_token_at_max_tokens_is_a_stop(machine: Machine) -> None:
+    answer = machine.ask([user("Hi")], say=[65, 66, 67, END])
+    assert len(answer.ids) == GREEDY.max_tokens and answer.finished.reason == "stop"
+
+
+def test_a_stop_string_is_neither_shown_nor_stored(machine: Machine) -> None:
+    sampling = SamplingParams(temperature=0, stop=("fox", "never"))
+    said = ids_of("the quick fox and a red circle")
+    answer = machine.ask([user("Hi")], sampling=sampling, say=said)
+    assert answer.finished.reason == "stop" and answer.reply.text == "the quick "
+    assert len(answer.ids) < len(said)
+    assert answer.reply.ids is not None
+    kept = answer.reply.ids.unpack()
+    assert "fox" not in tokenizer().decode(kept) and list(answer.ids[: len(kept)]) == kept
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_stop_after_tokens_stops_as_a_user_would(machine: Machine, count: int) -> None:
+    answer = machine.ask([user("Hi")], stop_after_tokens=count)
+    assert answer.finished.reason == "cancelled" and len(answer.ids) == count
+    assert answer.stats.ttft_s is not None
+
+
+def test_a_stop_in_the_middle_of_the_reply_keeps_its_ids(machine: Machine) -> None:
+    chat: list[Message] = [user("Hi")]
+    whole = machine.ask(chat, sampling=SamplingParams(temperature=0, max_tokens=12))
+    stopped = machine.ask(
+        chat, sampling=SamplingParams(temperature=0, max_tokens=12), flag=CountdownFlag(30)
+    )
+    assert stopped.finished.reason == "cancelled" and 0 < len(stopped.ids) < 12
+    assert stopped.ids == whole.ids[: len(stopped.ids)]
+
+
+class TestContext:
+    """The end of the context, reached in the reply, by the prompt, and before it."""
+
+    @pytest.fixture
+    def narrow(self, folder_of: Callable[[str], Path]) -> Machine:
+        return Machine(load(folder_of("hybrid"), context_length=100))
+
+    def test_a_reply_ends_where_the_context_does(self, narrow: Machine) -> None:
+        answer = narrow.ask([user("Z" * 60)], sampling=UNBOUND, say=[65] * 100)
+        assert answer.finished.reason == "context" and answer.stats.context_length == 100
+        assert answer.stats.prompt_tokens + len(answer.ids) == 100
+
+    def test_a_prompt_that_fills_the_context_leaves_no_room(self, narrow: Machine) -> None:
+        beside = narrow.prompt([user("Z")]).num_tokens - 1
+        answer = narrow.ask([user("Z" * (100 - beside))], sampling=UNBOUND)
+        assert answer.finished.reason == "context" and answer.ids == ()
+        assert answer.stats.prompt_tokens == 100
+
+    def test_a_longer_prompt_is_refused_with_its_numbers(self, narrow: Machine) -> None:
+        chat: list[Message] = [user("Z" * 60)]
+        narrow.ask(chat)
+        before = {node.key: node.last_used for node in narrow.cache.tree}
+        with pytest.raises(PromptTooLongError, match=r"\b2\d\d tokens.*holds 100\b"):
+            narrow.ask([user("Z" * 190)])
+        assert {node.key: node.last_used for node in narrow.cache.tree} == before
+        assert narrow.same_as_cold(chat).fed == ()
+
+
+@pytest.mark.parametrize(
+    ("chat", "error"),
+    [
+        ([], EmptyConversationError),
+        ([system("Be brief.")], EmptyConversationError),
+        ([user("  \n ")], EmptyConversationError),
+        ([UserMessage(content=())], EmptyConversationError),
+        ([user("a"), system("late"), user("b")], InvalidRequestError),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(
+    machine: Machine, chat: list[Message], error: type[WaymarkError]
+) -> None:
+    with pytest.raises(error):
+        machine.ask(chat)
+    assert machine.model.fed == []
+    machine.same_as_cold([user("Hi")])
+
+
+def test_a_text_model_refuses_pictures_by_name(
+    loaded_of: Callable[..., LoadedModel], picture: Draw
+) -> None:
+    machine = Machine(loaded_of("text"))
+    assert not machine.base.info.vision
+    with pytest.raises(NoVisionError, match="reads text only"):
+        machine.ask([user(picture(1), "What is it?")])
+    machine.same_as_cold([user("What is it?")])
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [(b"no picture at all", ImageUnreadableError), (b"", ImageEmptyError)],
+)
+def test_a_broken_picture_is_named_and_the_engine_goes_on(
+    machine: Machine, picture: Draw, tmp_path: Path, content: bytes, error: type[WaymarkError]
+) -> None:
+    path = tmp_path / "holiday.jpg"
+    path.write_bytes(content)
+    with pytest.raises(error, match=r"holiday\.jpg"):
+        machine.ask([user(picture(1), part_of(path), "What is it?")])
+    loaded = machine.engine.loaded
+    assert loaded is not None and not loaded.catalog._fresh, "patches nobody took are given back"
+    machine.same_as_cold([user(picture(1), "What is it?")])
+
+
+def test_a_picture_that_is_gone_is_named(machine: Machine, picture: Draw, tmp_path: Path) -> None:
+    gone = ImagePart(digest="0" * 64, path=str(tmp_path / "gone.png"))
+    for broken in (gone, gone.model_copy(update={"path": str(tmp_path)})):
+        with pytest.raises(ImageUnreadableError):
+            machine.ask([user(broken, "What is it?")])
+    machine.same_as_cold([user(picture(1), "What is it?")])
+
+
+def test_a_picture_that_vanishes_before_the_tower_keeps_what_was_read(
+    machine: Machine, tmp_path: Path, picture: Draw
+) -> None:
+    path = tmp_path / "short-lived.png"
+    data = Path(picture(5).path).read_bytes()
+    path.write_bytes(data)
+    shown = part_of(path)
+    chat: list[Message] = [user(words(60), shown, "What is it?")]
+    machine.ask(chat)
+    machine.cache.clear()
+    path.unlink()
+    with pytest.raises(ImageUnreadableError, match="short-lived"):
+        machine.ask(chat)
+    path.write_bytes(data)
+    assert machine.same_as_cold(chat).reused > 60
+
+
+def test_logits_that_are_no_numbers_are_an_error_and_not_a_reply(machine: Machine) -> None:
+    chat: list[Message] = [user("Hi")]
+    weights = machine.base.model
+
+    class Broken:
+        def __getattr__(self, name: str) -> object:
+            return getattr(weights, name)
+
+        def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+            return weights.logits(hidden) * float("nan")
+
+    machine.model._model = Broken()  # type: ignore[assignment]
+    with pytest.raises(InternalError, match="not a number"):
+        machine.ask(chat)
+    machine.model._model = weights
+    machine.same_as_cold(chat)
+
+
+def test_the_first_logits_can_be_had_as_a_file(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "logits"
+    for _ in range(2):
+        answer = machine.ask([user("Hi")], logits_file=str(file))
+        written = array.array("f")
+        written.frombytes(file.read_bytes())
+        assert written.tolist() == answer.rows[0].tolist()
+        file.unlink()
+
+
+def test_a_message_may_be_a_picture_alone(machine: Machine, picture: Draw) -> None:
+    assert machine.same_as_cold([user(picture(1))]).stats.images_in_prompt == 1
+    assert isinstance(user("x").content[0], TextPart)
+
+
+def test_a_fresh_seed_is_drawn_and_told(machine: Machine) -> None:
+    hot = SamplingParams(temperature=2, max_tokens=8)
+    answers = [machine.ask([user("Hi")], sampling=hot) for _ in range(2)]
+    assert answers[0].stats.seed != answers[1].stats.seed
+    told = hot.model_copy(update={"seed": answers[0].stats.seed})
+    assert machine.ask([user("Hi")], sampling=told).ids == answers[0].ids
