@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import array
 import hashlib
+import heapq
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
@@ -215,18 +216,20 @@ class PrefixTree:
             at = parent
 
     def prune_free(self) -> None:
-        """For a model without states: drop the least recently used leaves past the free limit."""
-        leaves = sorted(
-            (node for node in self._nodes.values() if not node.children and not node.in_slab),
-            key=lambda node: node.last_used,
-        )
-        free = sum(_num_tokens(node) for node in self._nodes.values() if not node.in_slab)
-        for leaf in leaves:
-            if free <= self._max_free_tokens:
-                return
+        """For a model without states: drop the least recently used runs past the free limit."""
+        outside = [node for node in self._nodes.values() if not node.in_slab]
+        free = sum(map(_num_tokens, outside))
+        leaves = [(node.last_used, node.key, node) for node in outside if not node.children]
+        heapq.heapify(leaves)
+        while free > self._max_free_tokens:
+            *_, leaf = heapq.heappop(leaves)
+            parent = leaf.parent
             free -= _num_tokens(leaf)
             self.drop_checkpoint(leaf)
             self._remove(leaf)
+            # A run is a leaf once nothing is left below it.
+            if parent is not None and not (parent.children or parent.in_slab or parent.run is None):
+                heapq.heappush(leaves, (parent.last_used, parent.key, parent))
 
     def check_integrity(self) -> None:
         """Assert every invariant of the tree; for tests."""
