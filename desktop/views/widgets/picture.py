@@ -51,8 +51,7 @@ class PictureThumbnail(QWidget):
     def set_caption(self, caption: str) -> None:
         """Say something else under the picture."""
         self._words = caption
-        # A size is not torn in two at a line's end.
-        self._caption.setText(caption.replace(" x ", "\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}"))
+        self._caption.setText(_unbroken(caption))
         self._caption.setVisible(bool(caption))
         # Few layouts ask a wrapped label how high it is at its width, so it says so itself.
         self._caption.ensurePolished()
@@ -81,6 +80,12 @@ class PictureThumbnail(QWidget):
             self.removed.emit()
         else:
             super().keyPressEvent(event)
+
+
+def _unbroken(caption: str) -> str:
+    """The caption with no line's end inside a size or between a number and its noun."""
+    sizes = caption.replace(" x ", "\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}")
+    return sizes.replace(" token", "\N{NO-BREAK SPACE}token")
 
 
 class _PictureFace(QAbstractButton):

@@ -170,6 +170,7 @@ def controls() -> QWidget:
     number = QSpinBox()
     number.setRange(0, 256)
     number.setValue(32)
+    number.lineEdit().setTextMargins(7, 0, 0, 0)
     check = QCheckBox("Read ahead")
     check.setChecked(True)
     chip = QLabel("vision")
