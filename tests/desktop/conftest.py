@@ -23,7 +23,7 @@ from tests.desktop.fake_engine import FakeEngine
 
 T = TypeVar("T")
 # A bound on what would otherwise hang, not a measure of speed.
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 # Qt warnings that are no fault of ours, each with its reason.
 HARMLESS = (
     # The offscreen platform has no window manager to give hints to.
@@ -79,7 +79,7 @@ def qloop(qapp: QApplication) -> Iterator[Loop]:
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
     """Wait until a condition holds."""
-    end = time.monotonic() + PATIENCE_S / 2
+    end = time.monotonic() + PATIENCE_S / 3
     while not condition():
         assert time.monotonic() < end, f"never came about: {what or inspect.getsource(condition)}"
         await asyncio.sleep(0.01)

@@ -1,0 +1,182 @@
+"""The real window with the real worker and the demo model: the promise, from a drop to a restart.
+
+One long story, for a model is loaded three times in it as it is. It never measures time; what it waits
+for has a generous bound.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from PySide6.QtWidgets import QLineEdit, QSpinBox
+
+from core.client.client import EngineClient
+from desktop.app import App
+from desktop.item_models.engine_status import Phase
+from desktop.store.folders import SAMPLE_PICTURES, Folders
+from desktop.store.records import ReplyState
+from desktop.views.reply_row import ReplyRow
+from desktop.views.widgets.markdown_body import MarkdownBody
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.views.hands import drop, ended, files, find, press, thumbnails, type_in, words
+
+pytestmark = pytest.mark.xdist_group("real worker")
+
+
+async def with_model(open_app: OpenApp, folders: Folders) -> tuple[App, EngineClient]:
+    engine = EngineClient(folders.engine_log)
+    app = await open_app(engine)
+    await until(lambda: app.parts.engine.status.phase in (Phase.READY, Phase.EMPTY, Phase.FAILED))
+    assert app.parts.engine.status.phase is Phase.READY, app.parts.engine.status.trouble
+    return app, engine
+
+
+async def begin(app: App, text: str) -> None:
+    """Type and press Send; returns when the reply is on its way."""
+    count = len(app.parts.transcript.rows)
+    type_in(app, text)
+    press(app, "sendButton")
+    await until(lambda: len(app.parts.transcript.rows) > count, f"{text!r} is in the transcript")
+
+
+async def answer(app: App, text: str) -> ReplyRow:
+    await begin(app, text)
+    return await ended(app)
+
+
+def said(row: ReplyRow) -> str:
+    return row.findChild(MarkdownBody).text()
+
+
+def make_replies_long(app: App) -> None:
+    """At this heat all tokens are alike, and the one that ends a reply comes late."""
+    for name, value in (
+        ("settingSamplingTemperature", "100"),
+        ("settingSamplingTopK", "0"),
+        ("settingSamplingSeed", "7"),
+    ):
+        field = find(app, QLineEdit, name)
+        field.setText(value)
+        field.editingFinished.emit()
+
+
+def make_replies_sober(app: App) -> None:
+    for name in ("settingSamplingTemperature", "settingSamplingTopK", "settingSamplingSeed"):
+        field = find(app, QLineEdit, name)
+        field.setText("")
+        field.editingFinished.emit()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kills the worker as only POSIX can")
+async def test_a_day_with_a_picture(open_app: OpenApp, folders: Folders) -> None:
+    app, engine = await with_model(open_app, folders)
+    await a_picture_is_dropped_and_asked_about(app)
+    await the_second_question_reads_no_picture(app)
+    await count_and_interval_are_changed(app)
+    await a_reply_is_stopped_half_way(app)
+    await the_worker_dies_half_way(app, engine)
+    shown = [row.text for row in app.parts.transcript.rows]
+    app.window.close()
+    await app.gone.wait()
+    await the_chat_is_found_again(open_app, folders, shown)
+
+
+async def a_picture_is_dropped_and_asked_about(app: App) -> None:
+    drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
+    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+    assert thumbnails(app)[0].caption() == "480 x 480 -> 96 x 96, 9 tokens"
+    row = await answer(app, "What is in the picture?")
+    for thing in ("red circle", "blue star", "green triangle"):
+        assert thing in said(row)
+    stats = row.row.message.reply and row.row.message.reply.stats
+    assert stats is not None
+    assert (stats.images_in_prompt, stats.images_encoded, stats.reused_tokens) == (1, 1, 0)
+    assert words(app, "contextImagesEncoded") == "1"
+
+
+async def the_second_question_reads_no_picture(app: App) -> None:
+    row = await answer(app, "What colour is the star?")
+    assert "blue" in said(row)
+    stats = row.row.message.reply and row.row.message.reply.stats
+    assert stats is not None
+    assert (stats.images_in_prompt, stats.images_encoded) == (1, 0)
+    assert 0 < stats.reused_tokens == stats.prompt_tokens - stats.evaluated_tokens
+    assert words(app, "contextImagesEncoded") == "0"
+    assert words(app, "contextImagesReused") == "1"
+    assert words(app, "contextReused") == f"{stats.reused_tokens:,}"
+    assert words(app, "contextEvaluated") == f"{stats.evaluated_tokens:,}"
+    assert f"{stats.reused_tokens:,} of {stats.prompt_tokens:,} tokens reused" in words(
+        app, "numbersText"
+    )
+
+
+async def count_and_interval_are_changed(app: App) -> None:
+    app.window.side_panel.show_page(1)
+    find(app, QSpinBox, "settingCacheCount").setValue(3)
+    find(app, QSpinBox, "settingCacheInterval").setValue(512)
+    app.window.side_panel.show_page(0)
+    row = await answer(app, "How many shapes are there?")
+    stats = row.row.message.reply and row.row.message.reply.stats
+    assert stats is not None
+    assert 0 < stats.checkpoints_held <= 3
+    assert "three" in said(row).lower()
+
+
+async def a_reply_is_stopped_half_way(app: App) -> None:
+    make_replies_long(app)
+    await begin(app, "Describe the picture.")
+    await until(lambda: app.parts.transcript.rows[-1].text)
+    press(app, "sendButton")
+    row = await ended(app)
+    assert row.row.message.reply is not None
+    assert row.row.message.reply.state is ReplyState.STOPPED
+    assert said(row) == row.row.text != ""
+    assert words(app, "replyEnding") == "Stopped."
+
+
+async def the_worker_dies_half_way(app: App, engine: EngineClient) -> None:
+    await begin(app, "Describe the picture.")
+    await until(lambda: app.parts.transcript.rows[-1].text)
+    assert engine.worker_pid is not None
+    os.kill(engine.worker_pid, signal.SIGKILL)
+    row = await ended(app)
+    assert row.row.message.reply is not None
+    assert row.row.message.reply.state is ReplyState.STOPPED
+    assert row.row.text != ""
+    assert "killed" in words(app, "replyEnding")
+    make_replies_sober(app)
+    # Sent while the engine is down: it waits for the model, and goes on by itself.
+    after = await answer(app, "What colour is the star?")
+    assert after.row.message.reply is not None
+    assert after.row.message.reply.state is ReplyState.COMPLETE
+    assert said(after) != ""
+
+
+async def the_chat_is_found_again(open_app: OpenApp, folders: Folders, shown: list[str]) -> None:
+    app, _ = await with_model(open_app, folders)
+    assert [chat.title for chat in app.parts.chat_list.chats] == ["What is in the picture?"]
+    app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(0))
+    await until(lambda: [row.text for row in app.parts.transcript.rows] == shown)
+    picture = app.parts.transcript.rows[0].message.pictures[0]
+    assert app.parts.chat.picture_path(picture.digest).is_file()
+    assert find(app, QSpinBox, "settingCacheCount").value() == 3
+    row = await answer(app, "How many shapes are there?")
+    assert row.row.message.reply is not None
+    assert row.row.message.reply.state is ReplyState.COMPLETE
+
+
+async def test_what_the_model_cannot_load_leaves_the_window_open(
+    open_app: OpenApp, folders: Folders, tmp_path: Path
+) -> None:
+    (folders.settings_file).write_text(f'{{"model": {{"path": "{tmp_path / "nothing"}"}}}}')
+    app = await open_app(EngineClient(folders.engine_log))
+    await until(lambda: app.parts.engine.status.phase is Phase.EMPTY)
+    assert app.window.isVisible()
+    assert app.parts.engine.status.trouble != ""
+    app.parts.settings.set_model_path("")
+    press(app, "loadModel")
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
