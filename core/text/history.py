@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tokenizers import Tokenizer
 
@@ -43,6 +44,7 @@ class TextKit:
     fingerprint: str
     vocab_size: int
 
+    @cached_property
     def marks(self) -> Marks:
         """Marks for this template: two characters that it can't write by itself."""
         return Marks.absent_from((self.template.source, *self.added.by_spelling))
@@ -79,7 +81,7 @@ def masked_items(
     add_generation_prompt: bool = True,
 ) -> list[Item] | None:
     """Render with marks; None where one that is needed was lost. Raises TemplateError."""
-    masks = Masks(kit.marks())
+    masks = Masks(kit.marks)
     messages = mask(conversation.messages, style, masks, kit.sampled)
     rendered = kit.template.render(messages, thinking, conversation.created, add_generation_prompt)
     return read_marks(rendered, masks)

@@ -147,6 +147,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.globals["raise_exception"] = _raise_exception
         self.globals["strftime_now"] = self._strftime_now
         self.globals["namespace"] = _PlainNamespace
+        self.globals["dict"] = _new_dict
 
     def _strftime_now(self, pattern: str) -> str:
         """Format the chat's creation time in UTC: the same text on every turn, anywhere."""
@@ -161,10 +162,25 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 class _PlainNamespace(Namespace):
     """A namespace whose names can't reach into Python's own (`__class__` and kin)."""
 
+    def __init__(*args: Any, **kwargs: Any) -> None:
+        # jinja2's own way, so that a template may name an attribute `self`.
+        for name in dict(*args[1:], **kwargs):
+            _check_name(name)
+        Namespace.__init__(*args, **kwargs)
+
     def __setitem__(self, name: str, value: Any) -> None:
-        if isinstance(name, str) and name.startswith("_"):
-            raise jinja2.exceptions.SecurityError(f"the name {name!r} is not allowed")
+        _check_name(name)
         super().__setitem__(name, value)
+
+
+def _check_name(name: object) -> None:
+    if isinstance(name, str) and name.startswith("_"):
+        raise jinja2.exceptions.SecurityError(f"the name {name!r} is not allowed")
+
+
+def _new_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
+    """`dict(...)` without the class itself, whose methods could change what they are given."""
+    return dict(*args, **kwargs)
 
 
 def _raise_exception(message: object) -> None:

@@ -10,6 +10,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -36,6 +37,8 @@ def run_limited(work: Callable[[], _T], seconds: float, last_words: str, grace: 
             return work()
         finally:
             watch.finish()
+            if not isinstance(sys.exception(), OutOfTime):
+                watch.let_arrive()
     except OutOfTime:
         # It may have come in the middle of finish(). Only one is ever sent, so this call is safe.
         watch.finish()
@@ -51,16 +54,24 @@ class _Watch:
         self._last_words = last_words
         self._done = threading.Event()
         self._lock = threading.Lock()
-        self._raised = False
+        self._sent = False
 
     def start(self) -> None:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def finish(self) -> None:
-        """Stop watching, and take back an exception that was sent but has not arrived yet."""
+        """Stop watching: from here on nothing is sent."""
         with self._lock:
             self._done.set()
-        _send(self._thread_id, None)
+
+    def let_arrive(self) -> None:
+        """Raise here what was sent but has not arrived; it does at the next function call.
+
+        It can't be taken back: CPython 3.11 would keep looking for it at every step from then on.
+        """
+        if self._sent:
+            for _ in range(100):
+                time.sleep(0)
 
     def _watch(self) -> None:
         seconds, grace = self._limits
@@ -69,13 +80,13 @@ class _Watch:
         with self._lock:
             if self._done.is_set():
                 return
-            _send(self._thread_id, OutOfTime)
+            self._sent = True
+            _interrupt(self._thread_id)
         if self._done.wait(grace):
             return
         print(self._last_words, file=sys.stderr, flush=True)
         os._exit(STUCK_EXIT_CODE)
 
 
-def _send(thread_id: ctypes.c_ulong, exception: type[BaseException] | None) -> None:
-    target = None if exception is None else ctypes.py_object(exception)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread_id, target)
+def _interrupt(thread_id: ctypes.c_ulong) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread_id, ctypes.py_object(OutOfTime))

@@ -376,7 +376,11 @@ def test_T5_a_template_that_does_not_fit_falls_back_and_says_so(
     ]
     plain = kit.template.render(messages, None, 0.0)
     assert ids(rendered) == kit.tokenizer.encode(plain, add_special_tokens=False).ids
-    assert len(rendered.message_starts) == 3
+    starts = [start.value for start in rendered.message_starts]
+    assert len(starts) == 3
+    assert starts == sorted(starts)
+    if template != GLUES_REPLIES:
+        assert all(ids(rendered)[start - 1] in text.end_of_turn_ids for start in starts[1:])
 
 
 def test_I5_in_the_fallback_typed_control_tokens_stay_text(tmp_path: Path) -> None:

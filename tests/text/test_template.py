@@ -48,6 +48,7 @@ def rendered(source: str, **special_tokens: str) -> str:
         ("{% macro m(x) %}[{{ x }}]{% endmacro %}{{ m('a') ~ m('b') }}", "[a][b]"),
         ("{% set x %}a{% endset %}{{ x }}{{ enable_thinking is defined }}", "aFalse"),
         ("{{ range(3) | list }}{{ ['b', 'a'] | sort | first }}{{ 'abc'[::-1] }}", "[0, 1, 2]acba"),
+        ("{% set n = namespace({'a': 1}, self=2) %}{{ n.a }}{{ n.self }}", "12"),
         ("{{ dict(a=1).a }}{{ strftime_now('%Y-%m-%d') }}", "11970-01-01"),
     ],
 )  # fmt: skip
@@ -84,6 +85,8 @@ def test_nothing_is_left_of_one_rendering_in_the_next() -> None:
         ("{{ ''.__class__.__mro__ }}", ""),
         ("{{ ''|attr('__class__')|attr('__mro__') }}{{ x.y }}", ""),
         ("{% set n = namespace() %}{% set n.__init__ = 1 %}", ""),
+        ("{% set n = namespace(__init__=1) %}", ""),
+        ("{{ dict.update(messages[0], role='x') }}", ""),
         ("{{ messages | random }}", ""),
         ("{{ lipsum() }}", ""),
         ("{{ strftime_now('%Y' * 200) }}", ""),
@@ -203,6 +206,27 @@ def test_the_watchdog_leaves_nothing_behind() -> None:
 def test_the_watchdog_passes_on_what_the_work_raises() -> None:
     with pytest.raises(ZeroDivisionError):
         run_limited(lambda: 1 // 0, 5.0, "never printed")
+
+
+def test_the_watchdog_leaves_the_interpreter_as_it_was() -> None:
+    """A signal left pending slows every step from then on; under a profiler it never ends."""
+    program = (
+        "import cProfile, time\n"
+        "from core.text.watchdog import OutOfTime, run_limited\n"
+        "def spin():\n"
+        "    while True:\n"
+        "        time.sleep(0)\n"
+        "with cProfile.Profile():\n"
+        "    run_limited(int, 5.0, '')\n"
+        "    try:\n"
+        "        run_limited(spin, 0.05, '', grace=30)\n"
+        "    except OutOfTime:\n"
+        "        pass\n"
+        "    sum(number for number in range(1000))\n"
+    )
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_a_process_stuck_in_a_template_says_why_and_ends() -> None:
