@@ -6,5 +6,5 @@
     item_models  hold what is shown, and say it in words
     store        remembers: chats in SQLite, pictures as files, settings as JSON
 
-Imports go downward only (pyproject.toml holds the contract). The names of the controls are in docs/ui.md.
+Imports go downward only (pyproject.toml holds the contract). docs/ui.md names the controls.
 """

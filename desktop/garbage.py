@@ -1,8 +1,9 @@
 """Python's cycle collector, kept to the window's thread.
 
-It runs in whichever thread happens to make the next object, and would there destroy Qt objects that
-were left in reference cycles; a timer of such an object then fires into freed memory (a crash in
-QTimerInfoList::activateTimers, seen with the store's thread). So it is switched off and run from here.
+It runs in whichever thread happens to make the next object, and would there destroy Qt objects
+left in reference cycles; a timer of such an object then fires into freed memory (a crash in
+QTimerInfoList::activateTimers, seen with the store's thread). So it is switched off, and run from
+here.
 """
 
 from __future__ import annotations

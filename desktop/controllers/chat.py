@@ -1,7 +1,7 @@
 """The shown chat: send, stop, regenerate, edit and resend, choose an alternative.
 
-A message is in the store before the engine hears of it. Knows the order of things; how a reply comes
-about is `replies`, what is drawn is the transcript's rows.
+A message is in the store before the engine hears of it. Knows the order of things; how a reply
+comes about is `replies`, what is drawn is the transcript's rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ChatController(QObject):
     """Acts on the chat in the transcript.
 
     Signals:
-        draft_changed(): another draft is in the composer, or the present one was taken or given back.
+        draft_changed(): the composer's draft is another one, or was given back.
         refused(str): why nothing was sent.
         busy_changed(): the end of the shown path began or stopped to be on its way.
     """

@@ -1,4 +1,4 @@
-"""The shown path as the engine gets it: a message's pictures before its text, replies with their ids."""
+"""The shown path as the engine gets it: pictures before their message's text, replies with ids."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Brings the engine up, loads models, and turns what the client reports into one status.
 
-Knows the client's states; what waits for a model is `replies`, what a person reads is the status's words.
+Knows the client's states. What waits for a model is `replies`; what a person reads are the status's
+words.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class EngineController(QObject):
         self._tasks.spawn(self._begin(settings), "Starting the engine")
 
     def load(self, settings: ModelSettings) -> None:
-        """Load a model in place of the present one, in the background; brings a fallen engine up."""
+        """Load a model in place of the present one, in the background; a fallen engine too."""
         self._wanted = settings
         self._tasks.spawn(self._load(settings), "Loading a model")
 

@@ -1,7 +1,7 @@
-"""Takes pictures into a draft: checked, stored by digest, looked at by the engine; else refused in words.
+"""Takes pictures into a draft: checked, stored by digest, looked at by the engine, or refused.
 
-Never decodes anything itself: a picture that kills a decoder must not kill the window. A URL is never
-fetched.
+Never decodes anything itself: a picture that kills a decoder must not kill the window. A URL is
+never fetched. What is refused is refused in words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All replies on their way, whatever chat is shown: begun, stopped, and shown at most thirty times a second.
+"""All replies on their way, whatever chat is shown; each grows on screen at thirty frames a second.
 
 One `Replies` serves all chats, so switching chats cancels nothing. It knows neither transcript nor
 widgets; it says what happens through signals.

@@ -1,6 +1,7 @@
 """One reply from waiting for the model to its end: what it waits for, what arrives, how it ends.
 
-Knows the engine's events and stores what has arrived once a second; whom to tell is the owner's business.
+Knows the engine's events, and stores what has arrived once a second. Whom to tell is the owner's
+business.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class ReplyRun:
             self._request.cancel()
 
     async def store_at_closing(self) -> None:
-        """Store what has arrived, or the end that was not stored yet; the task is cancelled by now."""
+        """Store what has arrived, or the end that was not stored yet; the task is over by now."""
         stopped = self._live.so_far(self._tokenizer, ReplyState.STOPPED)
         await self._store(*(self._end or (self._live.text, stopped)))
 
@@ -191,6 +192,7 @@ def finished_reply(event: Finished) -> Reply:
 
 
 def has_pictures(conversation: Conversation) -> bool:
+    """Whether any message shows a picture."""
     return any(
         part.type == "image"
         for message in conversation.messages
@@ -200,6 +202,7 @@ def has_pictures(conversation: Conversation) -> bool:
 
 
 def has_model(status: EngineStatus) -> bool:
+    """Whether a request would find a model."""
     return status.phase is Phase.READY and status.model is not None
 
 

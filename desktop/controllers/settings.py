@@ -1,4 +1,4 @@
-"""The settings in force: changed one at a time, written at once, loaded into the engine when asked."""
+"""The settings in force: changed one at a time, written at once, given to the engine when asked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One message as the transcript shows it, and the reply that is still growing.
 
-Built from the store's records; knows how a reply's end is said. Who draws it is the views' business.
+Built from the store's records; knows how a reply's end is said. Drawing it is left to the views.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from desktop.store.records import Message, Reply, ReplyState
 
 ENDINGS: dict[FinishReason, str] = {
     "length": "The reply reached the longest length set and was cut off.",
-    "context": "The context is full. Start a new chat, or edit an earlier message to go on from there.",
+    "context": "The context is full. Start a new chat, or edit an earlier message to go on.",
     "cancelled": "Stopped.",
 }
 LEFT_RUNNING = "Stopped: Waymark was closed before the reply was complete."
@@ -57,8 +57,8 @@ class LiveReply:
         )
 
     def _ids(self, tokenizer: str) -> ReplyIds | None:
-        # Only the engine knows who opened a thought, the template or the model; where there was one,
-        # ids without that knowledge could be read as something else, so the text is sent instead.
+        # Only the engine knows who opened a thought, the template or the model. Without that, ids
+        # could be read as something else, so of a thoughtful reply the text is sent instead.
         if not self.ids or not tokenizer or self.reasoning:
             return None
         return ReplyIds.pack(self.ids, tokenizer, starts_in_reasoning=False)

@@ -1,6 +1,6 @@
 """Each setting declared once for people: title, description, choices; bounds come from its type.
 
-Knows the words; which control edits a row is the panel's business, what a value does is the engine's.
+Knows the words. Which control edits a row is left to the panel, what a value does to the engine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting: `key` is its path in AppSettings; `optional` means that empty is the model's own."""
+    """One setting: `key` is its path in AppSettings; `optional`: empty is the model's own."""
 
     key: str
     title: str
@@ -104,7 +104,7 @@ MODEL_ROWS = (
     SettingRow(
         "model.context_length",
         "Context length",
-        "How many tokens a chat may hold. Empty means the model's own limit, or what memory allows.",
+        "How many tokens a chat may hold. Empty is the model's own limit, or what memory allows.",
     ),
     SettingRow(
         "model.max_image_tokens",

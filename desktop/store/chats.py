@@ -1,4 +1,4 @@
-"""The list of chats: made with their first message, named after its first words, deleted in two steps.
+"""The list of chats: made with a first message, named after its words, deleted in two steps.
 
 Functions of a connection, each run as one transaction by `Database.run`.
 """
@@ -36,7 +36,8 @@ def create(connection: sqlite3.Connection, title: str) -> int:
 def listed(connection: sqlite3.Connection) -> list[Chat]:
     """All chats that are not deleted, the one used last first."""
     rows = connection.execute(
-        "SELECT id, title, created, used FROM chats WHERE deleted IS NULL ORDER BY used DESC, id DESC"
+        "SELECT id, title, created, used FROM chats WHERE deleted IS NULL"
+        " ORDER BY used DESC, id DESC"
     )
     return [Chat(*row) for row in rows]
 

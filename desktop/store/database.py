@@ -1,7 +1,7 @@
 """One SQLite file on one thread of its own: opened, migrated, and set aside if it is damaged.
 
-Knows pragmas and versions; what the tables mean is in `chats`, `messages` and `pictures`, whose functions
-take the connection that `Database.run` hands them.
+Knows pragmas and versions. What the tables mean is in `chats`, `messages` and `pictures`, whose
+functions take the connection that `Database.run` hands them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def open_or_set_aside(path: Path) -> tuple[sqlite3.Connection, str]:
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """A connection to a checked and migrated file. Raises sqlite3.DatabaseError if it is damaged."""
+    """A connection to a checked, migrated file. Raises sqlite3.DatabaseError if it is damaged."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, isolation_level=None)

@@ -56,8 +56,8 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
     """Write what a reply is by now."""
     connection.execute("UPDATE messages SET text = ? WHERE id = ?", (storable(text), message))
     connection.execute(
-        "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?, starts_in_reasoning = ?,"
-        " finish_reason = ?, error = ?, stats = ? WHERE message = ?",
+        "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?,"
+        " starts_in_reasoning = ?, finish_reason = ?, error = ?, stats = ? WHERE message = ?",
         (
             reply.state,
             storable(reply.reasoning),

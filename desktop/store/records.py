@@ -11,7 +11,7 @@ from core.api.events import FinishReason, RequestStats
 
 
 class ReplyState(enum.StrEnum):
-    """`RUNNING` is written while a reply streams; found at start, it means that the app was killed."""
+    """`RUNNING` is written while a reply streams; found at start, it tells of a killed app."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -46,7 +46,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a reply has beside its text; `error` says why it ended early, if it did not end by itself."""
+    """What a reply has beside its text; `error` says why it ended early, if something failed."""
 
     state: ReplyState
     reasoning: str = ""

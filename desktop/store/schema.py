@@ -5,8 +5,8 @@ A step is never changed once it has been in a release; the next one is appended.
 
 from __future__ import annotations
 
-# Messages form a tree: the children of one parent are alternatives, and the one chosen last is shown.
-# So an edited message and a regenerated reply are new siblings, and nothing is ever overwritten.
+# Messages form a tree: the children of one parent are alternatives, and the one chosen last is
+# shown. So an edited message and another reply are new siblings, and nothing is ever overwritten.
 FIRST = """
 CREATE TABLE chats (
     id INTEGER PRIMARY KEY AUTOINCREMENT,

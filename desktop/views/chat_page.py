@@ -1,4 +1,4 @@
-"""The middle of the window: header, conversation or empty page, composer; takes what is dropped on it."""
+"""The middle of the window: header, conversation or empty page, composer. Takes drops."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class Composer(QFrame):
         self._chat.send()
 
     def _take_draft(self) -> None:
-        """Show the draft of the chat that is on screen, keeping what was typed into the last one."""
+        """Show the draft of the chat on screen, keeping what was typed into the last one."""
         draft = self._chat.draft
         if draft is self._draft:
             return

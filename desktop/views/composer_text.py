@@ -1,4 +1,4 @@
-"""The field one types in: Enter sends, Shift+Enter breaks, pictures that are pasted go elsewhere."""
+"""The field one types in: Enter sends, Shift+Enter breaks, pasted pictures go elsewhere."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ async def choose_pictures(parent: QWidget) -> list[str]:
 
 
 async def open_link(parent: QWidget, address: str) -> None:
-    """Ask before a link that the model wrote is opened, showing all of it; only the web is allowed."""
+    """Ask before a link that the model wrote is opened, showing all of it; web addresses only."""
     url = QUrl(address)
     box = QMessageBox(parent)
     box.setObjectName("linkDialog")

@@ -58,7 +58,7 @@ class EmptyPage(QWidget):
         button.setObjectName(f"sample{number}")
         button.setText("Try this one")
         button.setAccessibleName(f"Try sample picture {number}")
-        # These files come with the app; pictures from elsewhere are decoded in the engine's process.
+        # These files come with the app; all others are decoded in the engine's process.
         button.setIcon(QIcon(str(path)))
         button.setIconSize(QSize(112, 112))
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)

@@ -1,4 +1,4 @@
-"""What was dropped or pasted, sorted: picture files, picture bytes, text, and what is none of these.
+"""What was dropped or pasted, sorted: picture files, picture bytes, text, or none of these.
 
 A web address stays an address: nothing here or below ever fetches one.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData
@@ -14,6 +15,9 @@ from PySide6.QtGui import QImage, QImageWriter
 
 # The forms in which another program may hand over a picture as it is, best first.
 RAW_FORMS = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
+ADDRESS_REFUSED = (
+    "Not taken: that is a web address, and Waymark never fetches one. Save the picture first."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +37,13 @@ def sort_data(data: QMimeData) -> GivenData:
         return GivenData(files=files)
     for form in RAW_FORMS:
         if data.hasFormat(form):
-            raw = bytes(data.data(form).data())
-            return GivenData(read=lambda: raw)
+            return GivenData(read=partial(bytes, data.data(form).data()))
     if data.hasImage():
         image = data.imageData()
         if isinstance(image, QImage) and not image.isNull():
-            return GivenData(read=lambda: png_bytes(image))
+            return GivenData(read=partial(png_bytes, image))
     if data.hasUrls() and data.urls():
-        words = "Not taken: that is a web address, and Waymark never fetches one. Save the picture first."
-        return GivenData(refused=words)
+        return GivenData(refused=ADDRESS_REFUSED)
     return GivenData(text=data.text())
 
 

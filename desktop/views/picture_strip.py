@@ -1,4 +1,4 @@
-"""A row of picture thumbnails that scrolls sideways: those of a draft, removable, or of a message."""
+"""A row of thumbnails that scrolls sideways: those of a draft, removable, or of a message."""
 
 from __future__ import annotations
 

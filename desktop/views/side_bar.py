@@ -1,4 +1,4 @@
-"""The left side: a button for a new chat, and the chats, renamed in place and deleted with a way back."""
+"""The left side: a new chat, and the list of chats, renamed in place, deleted with a way back."""
 
 from __future__ import annotations
 

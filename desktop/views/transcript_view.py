@@ -1,4 +1,4 @@
-"""The messages of the shown chat, one widget each; it follows the end only while the reader is there.
+"""The messages of the shown chat, one widget each; follows the end only while the reader is there.
 
 A long chat is built from its newest messages; older ones come when the reader scrolls up to them.
 """

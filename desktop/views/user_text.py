@@ -1,4 +1,4 @@
-"""A user's words as they were typed: never as markup, and a very long text in a field that scrolls."""
+"""A user's words as they were typed: never as markup; a very long text scrolls in a field."""
 
 from __future__ import annotations
 

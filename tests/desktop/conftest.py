@@ -47,7 +47,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {
         name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
     }
-    loop: Loop = pyfuncitem.funcargs["qloop"]
+    loop = pyfuncitem.funcargs["qloop"]
+    assert isinstance(loop, Loop)
     loop.run(pyfuncitem.obj(**arguments))
     return True
 
@@ -70,18 +71,22 @@ def qloop(qapp: QApplication) -> Iterator[Loop]:
     loop = QEventLoop(qapp)
     asyncio.set_event_loop(loop)
     yield Loop(loop)
-    left = {task.get_coro().__qualname__ for task in asyncio.all_tasks(loop)}
+    left = {str(task.get_coro()) for task in asyncio.all_tasks(loop)}
     loop.close()
     asyncio.set_event_loop(None)
     garbage.close()
     assert left == set(), "tasks outlived the test"
 
 
+def source_of(condition: Callable[[], object]) -> str:
+    return inspect.getsource(condition) if inspect.isfunction(condition) else repr(condition)
+
+
 async def until(condition: Callable[[], object], what: str = "") -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + PATIENCE_S / 3
     while not condition():
-        assert time.monotonic() < end, f"never came about: {what or inspect.getsource(condition)}"
+        assert time.monotonic() < end, f"never came about: {what or source_of(condition)}"
         await asyncio.sleep(0.01)
 
 

@@ -1,7 +1,7 @@
 """The real window with the real worker and the demo model: the promise, from a drop to a restart.
 
-One long story, for a model is loaded three times in it as it is. It never measures time; what it waits
-for has a generous bound.
+One long story, for a model is loaded three times in it as it is. It never measures time; what it
+waits for has a generous bound.
 """
 
 from __future__ import annotations
@@ -20,9 +20,20 @@ from desktop.item_models.engine_status import Phase
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.records import ReplyState
 from desktop.views.reply_row import ReplyRow
-from desktop.views.widgets.markdown_body import MarkdownBody
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.views.hands import drop, ended, files, find, press, thumbnails, type_in, words
+from tests.desktop.views.hands import (
+    drop,
+    ended,
+    files,
+    find,
+    press,
+    reply_of,
+    said,
+    stats_of,
+    thumbnails,
+    type_in,
+    words,
+)
 
 pytestmark = pytest.mark.xdist_group("real worker")
 
@@ -46,10 +57,6 @@ async def begin(app: App, text: str) -> None:
 async def answer(app: App, text: str) -> ReplyRow:
     await begin(app, text)
     return await ended(app)
-
-
-def said(row: ReplyRow) -> str:
-    return row.findChild(MarkdownBody).text()
 
 
 def make_replies_long(app: App) -> None:
@@ -92,8 +99,7 @@ async def a_picture_is_dropped_and_asked_about(app: App) -> None:
     row = await answer(app, "What is in the picture?")
     for thing in ("red circle", "blue star", "green triangle"):
         assert thing in said(row)
-    stats = row.row.message.reply and row.row.message.reply.stats
-    assert stats is not None
+    stats = stats_of(row)
     assert (stats.images_in_prompt, stats.images_encoded, stats.reused_tokens) == (1, 1, 0)
     assert words(app, "contextImagesEncoded") == "1"
 
@@ -101,8 +107,7 @@ async def a_picture_is_dropped_and_asked_about(app: App) -> None:
 async def the_second_question_reads_no_picture(app: App) -> None:
     row = await answer(app, "What colour is the star?")
     assert "blue" in said(row)
-    stats = row.row.message.reply and row.row.message.reply.stats
-    assert stats is not None
+    stats = stats_of(row)
     assert (stats.images_in_prompt, stats.images_encoded) == (1, 0)
     assert 0 < stats.reused_tokens == stats.prompt_tokens - stats.evaluated_tokens
     assert words(app, "contextImagesEncoded") == "0"
@@ -120,8 +125,7 @@ async def count_and_interval_are_changed(app: App) -> None:
     find(app, QSpinBox, "settingCacheInterval").setValue(512)
     app.window.side_panel.show_page(0)
     row = await answer(app, "How many shapes are there?")
-    stats = row.row.message.reply and row.row.message.reply.stats
-    assert stats is not None
+    stats = stats_of(row)
     assert 0 < stats.checkpoints_held <= 3
     assert "three" in said(row).lower()
 
@@ -132,8 +136,7 @@ async def a_reply_is_stopped_half_way(app: App) -> None:
     await until(lambda: app.parts.transcript.rows[-1].text)
     press(app, "sendButton")
     row = await ended(app)
-    assert row.row.message.reply is not None
-    assert row.row.message.reply.state is ReplyState.STOPPED
+    assert reply_of(row).state is ReplyState.STOPPED
     assert said(row) == row.row.text != ""
     assert words(app, "replyEnding") == "Stopped."
 
@@ -144,15 +147,13 @@ async def the_worker_dies_half_way(app: App, engine: EngineClient) -> None:
     assert engine.worker_pid is not None
     os.kill(engine.worker_pid, signal.SIGKILL)
     row = await ended(app)
-    assert row.row.message.reply is not None
-    assert row.row.message.reply.state is ReplyState.STOPPED
+    assert reply_of(row).state is ReplyState.STOPPED
     assert row.row.text != ""
     assert "killed" in words(app, "replyEnding")
     make_replies_sober(app)
     # Sent while the engine is down: it waits for the model, and goes on by itself.
     after = await answer(app, "What colour is the star?")
-    assert after.row.message.reply is not None
-    assert after.row.message.reply.state is ReplyState.COMPLETE
+    assert reply_of(after).state is ReplyState.COMPLETE
     assert said(after) != ""
 
 
@@ -165,8 +166,7 @@ async def the_chat_is_found_again(open_app: OpenApp, folders: Folders, shown: li
     assert app.parts.chat.picture_path(picture.digest).is_file()
     assert find(app, QSpinBox, "settingCacheCount").value() == 3
     row = await answer(app, "How many shapes are there?")
-    assert row.row.message.reply is not None
-    assert row.row.message.reply.state is ReplyState.COMPLETE
+    assert reply_of(row).state is ReplyState.COMPLETE
 
 
 async def test_what_the_model_cannot_load_leaves_the_window_open(

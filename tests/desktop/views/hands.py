@@ -12,9 +12,12 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
+from core.api.events import RequestStats
 from desktop.app import App
+from desktop.store.records import Reply
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
+from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.picture import PictureThumbnail
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
@@ -69,6 +72,24 @@ async def ended(app: App) -> ReplyRow:
     row = app.window.page.transcript.row_widgets[-1]
     assert isinstance(row, ReplyRow)
     return row
+
+
+def said(row: ReplyRow) -> str:
+    """The words of a reply as they were written."""
+    body = row.findChild(MarkdownBody)
+    assert body is not None
+    return body.text()
+
+
+def reply_of(row: ReplyRow) -> Reply:
+    assert row.row.message.reply is not None
+    return row.row.message.reply
+
+
+def stats_of(row: ReplyRow) -> RequestStats:
+    stats = reply_of(row).stats
+    assert stats is not None
+    return stats
 
 
 def user_rows(app: App) -> list[UserRow]:

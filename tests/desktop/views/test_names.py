@@ -96,7 +96,7 @@ def nameless(root: QWidget) -> list[str]:
 def spoken_name(widget: QWidget) -> str:
     """What a screen reader says: the name given, or else the text on a button."""
     interface = QAccessible.queryAccessibleInterface(widget)
-    return interface.text(QAccessible.Text.Name).strip() if interface else ""
+    return interface.text(QAccessible.Text.Name).strip()
 
 
 def ancestors(widget: QWidget) -> list[QWidget]:

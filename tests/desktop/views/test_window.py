@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,12 @@ from PySide6.QtWidgets import QLineEdit, QMessageBox, QPushButton, QSpinBox
 
 from core.api.events import HeldCheckpoint, RequestStats
 from desktop import theme
+from desktop.app import App
 from desktop.item_models.engine_status import Phase
 from desktop.store import turns
 from desktop.store.folders import Folders
 from desktop.views.composer_text import ComposerText
 from desktop.views.transcript_view import BUILT_AHEAD, BUILT_AT_FIRST
-from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.views.widgets.reasoning_fold import ReasoningFold
 from tests.desktop.conftest import OpenApp, until
@@ -29,6 +30,7 @@ from tests.desktop.views.hands import (
     paste,
     press,
     press_key,
+    said,
     send,
     settle,
     thumbnails,
@@ -89,7 +91,7 @@ async def test_send_becomes_stop_and_back(open_app: OpenApp, engine: FakeEngine)
     row = await ended(app)
     assert asked.cancelled
     assert (button.text(), button.isEnabled()) == ("Send", False)
-    assert row.findChild(MarkdownBody).text() == "Half"
+    assert said(row) == "Half"
     assert words(app, "replyEnding") == "Stopped."
 
 
@@ -99,6 +101,10 @@ async def test_escape_stops(open_app: OpenApp, engine: FakeEngine) -> None:
     app.window.actions_by_name["actionStop"].trigger()
     await ended(app)
     assert asked.cancelled
+
+
+def ends_with(app: App, piece: str) -> bool:
+    return app.parts.transcript.rows[-1].text.endswith(piece)
 
 
 async def test_text_streams_in_as_it_was_written(open_app: OpenApp, engine: FakeEngine) -> None:
@@ -112,10 +118,10 @@ async def test_text_streams_in_as_it_was_written(open_app: OpenApp, engine: Fake
     ]
     for piece in pieces:
         asked.say(piece)
-        await until(lambda: app.parts.transcript.rows[-1].text.endswith(piece))
+        await until(partial(ends_with, app, piece))
     asked.finish()
     row = await ended(app)
-    assert row.findChild(MarkdownBody).text() == "".join(pieces)
+    assert said(row) == "".join(pieces)
     press(app, "copyMessage")
     assert QGuiApplication.clipboard().text() == "".join(pieces)
 
@@ -126,11 +132,11 @@ async def test_reasoning_is_folded(open_app: OpenApp, engine: FakeEngine) -> Non
     fold = find(app, ReasoningFold, "")
     assert not fold.isVisible()
     asked.say(reasoning="Let me see.")
-    await until(lambda: app.window.findChildren(ReasoningFold)[-1].isVisible())
+    await until(fold.isVisible)
     asked.say("Yes.")
     asked.finish(reasoning="Let me see.")
     row = await ended(app)
-    fold = row.findChild(ReasoningFold)
+    assert row.isAncestorOf(fold)
     assert (fold.text(), fold.is_open()) == ("Let me see.", False)
 
 
@@ -320,7 +326,7 @@ async def test_delete_and_undo(open_app: OpenApp, engine: FakeEngine) -> None:
     await ended(app)
     await until(lambda: app.window.side_bar.list.currentIndex().isValid())
     press(app, "deleteChat")
-    await until(lambda: app.window.toast.isVisible())
+    await until(app.window.toast.isVisible)
     assert app.parts.transcript.rows == []
     assert words(app, "toastText") == "The chat is deleted: Hello"
     press(app, "toastAction")
@@ -396,7 +402,7 @@ async def test_a_model_that_fails_at_start_leaves_a_window_that_says_why(
 ) -> None:
     engine.model_to_load = None
     app = await open_app()
-    await until(lambda: app.window.toast.isVisible())
+    await until(app.window.toast.isVisible)
     assert "config.json is missing" in words(app, "toastText")
     app.window.side_panel.show_page(1)
     assert "config.json is missing" in words(app, "modelWords")
@@ -423,7 +429,7 @@ async def test_a_death_is_said_and_the_window_goes_on(
     await until(lambda: app.parts.transcript.rows[-1].text == "Half")
     await engine.die("The engine crashed (SIGSEGV).")
     row = await ended(app)
-    assert row.findChild(MarkdownBody).text() == "Half"
+    assert said(row) == "Half"
     assert "SIGSEGV" in words(app, "replyEnding")
     assert "SIGSEGV" in words(app, "toastText")
     (await send(app, engine, "Go on")).finish("Yes.")
