@@ -67,7 +67,7 @@ def _private_codes() -> Iterable[int]:
 
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
-    """How a template wants contents: lists for all messages, or (for several parts) at all."""
+    """How a template wants contents: always as lists; lists of several parts at all."""
 
     always_lists: bool = False
     takes_lists: bool = True
@@ -146,12 +146,11 @@ def _assistant(thought: str, answer: str, style: ContentStyle) -> TemplateMessag
 
 
 def _content(parts: list[dict[str, str]], style: ContentStyle) -> str | list[dict[str, str]]:
-    """A lone text is a string; pictures and several parts are a list, if the template knows any."""
-    texts_only = all("text" in part for part in parts)
-    lone = len(parts) <= 1 and not style.always_lists
-    if texts_only and (lone or not style.takes_lists):
-        return "".join(part["text"] for part in parts)
-    return parts
+    """Parts as the template wants them: a list, or one string where that will do."""
+    if not all("text" in part for part in parts) or (style.takes_lists and len(parts) > 1):
+        return parts
+    text = "".join(part["text"] for part in parts)
+    return [{"type": "text", "text": text}] if style.always_lists else text
 
 
 def num_images(message: Message) -> int:

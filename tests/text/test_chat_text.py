@@ -17,6 +17,8 @@ from core.api.errors import (
 from core.api.positions import TokenIndex
 from core.api.prompt import Image, TextRun
 from core.text.chat_text import ChatText
+from core.text.history import spliced_pieces
+from core.text.splicing import Sampled
 from tests.text.chats import (
     GRID,
     IMAGE,
@@ -453,6 +455,54 @@ def test_a_template_may_know_lists_only(tmp_path: Path) -> None:
         "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
         "<|im_start|>user\n######c<|im_end|>\n"
     )
+
+
+def test_a_template_may_refuse_contents_that_are_no_lists(tmp_path: Path) -> None:
+    template = (
+        "{% for m in messages %}{% if m.content is string %}{{ raise_exception('a list!') }}"
+        "{% endif %}<|im_start|>{{ m.role }}\n{{ m.content[0].text }}<|im_end|>\n{% endfor %}"
+    )
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    assert words(text, ids(render(text, chat("a")))) == "<|im_start|>user\na<|im_end|>\n"
+
+
+def test_a_template_may_refuse_a_system_message(tmp_path: Path) -> None:
+    """Probes that the template refuses say nothing of the others; users hear it in its words."""
+    template = (
+        "{% for m in messages %}{% if m.role == 'system' %}"
+        "{{ raise_exception('System role not supported') }}{% endif %}"
+        "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    assert text.spliced
+    with pytest.raises(TemplateError, match="System role not supported"):
+        render(text, chat(system("brief"), "a"))
+
+
+def test_a_template_may_write_thoughts_in_its_own_way(tmp_path: Path) -> None:
+    """Then thought and answer are spliced one by one, without the thinking tokens between them."""
+    template = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}"
+        "Thought: {{ m.reasoning_content }}\nAnswer: {% endif %}{{ m.content }}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"
+    )
+    text = ChatText.open(write_text_folder(tmp_path, "chatml_thinking", template))
+    letters = [plain_ids(text, letter)[0] for letter in "Hello"]
+    space, close = plain_ids(text, "\n"), added_id(text, "</think>")
+    reply = [*space, *letters, *space, close, *space, *letters, *space]
+    kit, traits = text._kit, text._traits
+    pieces = spliced_pieces(kit, traits, chat("a", sampled(text, reply, True), "b"), None)
+    assert pieces is not None
+    assert [p.content for p in pieces if isinstance(p.content, Sampled)] == [
+        Sampled(tuple(letters)),
+        Sampled(tuple(letters)),
+    ]
+    cut_off = sampled(text, [*space, *letters], in_thought=True)
+    pieces = spliced_pieces(kit, traits, chat("a", cut_off, "b"), None)
+    assert pieces is not None
+    assert [p.content for p in pieces if isinstance(p.content, Sampled)] == [
+        Sampled(tuple(letters))
+    ]
 
 
 def test_tokens_that_swallow_the_space_beside_them_do_so(tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.text.added_tokens import AddedTokens
 from core.text.chat_text import ChatText, RenderedPrompt, ReplyReader
+from core.text.detokenizer import TokenText
+from core.text.plain_encoder import build_tokenizer
 from tests.text.chats import added_id, chat, plain_ids, render
-from tests.text.tiny_tokenizer import FAMILIES
+from tests.text.tiny_tokenizer import FAMILIES, tokenizer_json
 
 WORDS = "It shows \u4f60\u597d, caf\u00e9 \U0001f600!\n\n- one"
 
@@ -77,6 +81,25 @@ def test_special_ids_are_stored_and_never_shown(thinking_text: ChatText) -> None
     found = reader(text)
     assert read(found, ids) == ("onetwo", "")
     assert found.reply_ids() == ids
+
+
+def test_special_ids_show_nothing_in_any_family(chat_text: ChatText) -> None:
+    hidden = [token.id for token in chat_text._kit.added.tokens if token.special]
+    usable = [token_id for token_id in hidden if token_id not in chat_text.stop_ids]
+    ids = [*plain_ids(chat_text, "one"), *usable, *plain_ids(chat_text, "two")]
+    assert read(reader(chat_text), ids) == ("onetwo", "")
+
+
+def test_an_added_token_with_a_space_in_it_reads_as_it_is_spelled() -> None:
+    """Byte-level vocabularies have another character for a space; added tokens are not encoded."""
+    description = json.loads(tokenizer_json("chatml"))
+    first = max(entry["id"] for entry in description["added_tokens"]) + 1
+    plain = {**description["added_tokens"][0], "special": False}
+    description["added_tokens"] += [{**plain, "id": first, "content": "<a b\u00e9>"}]
+    added = AddedTokens.read(description["added_tokens"])
+    tokens = TokenText(build_tokenizer(description), description, added)
+    assert tokens.detokenizer().push(first) == "<a b\u00e9>"
+    assert not tokens.is_space(first)
 
 
 def test_an_id_without_a_token_is_stored_and_never_shown(thinking_text: ChatText) -> None:
