@@ -1,0 +1,250 @@
+"""The headless runner as its users meet it: scripts in, lines out, a worker between."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+
+from core import replay
+from core.api.chat import ImagePart
+from core.client.lock import DataFolderLock
+from core.replay import EMPTY_LINE
+from tests.oracle.checkpoints import VOCABULARY
+from tests.promises.fixtures import folder_of, picture
+from tests.promises.machine import last_end, words
+
+__all__ = ["folder_of", "picture"]
+
+pytestmark = pytest.mark.xdist_group("replay")
+
+SCRIPT: dict[str, Any] = {
+    "sampling": {"temperature": 1.2, "top_p": 0.9, "seed": 5, "max_tokens": 6},
+    "steps": [
+        {"op": "system", "chat": "a", "content": "Be brief."},
+        {"op": "send", "chat": "a", "content": [{"image": "one.png"}, {"text": words(60)}]},
+        {"op": "send", "chat": "a", "content": "And then?", "stop_after_tokens": 2},
+        {"op": "regenerate", "chat": "a", "sampling": {"temperature": 0, "max_tokens": 3}},
+        {"op": "swipe", "chat": "a", "reply": 0},
+        {"op": "send", "chat": "a", "content": [{"text": "This?"}, {"image": "two.png"}]},
+        {"op": "send", "chat": "b", "content": words(100)},
+        {"op": "edit", "chat": "a", "message": 2, "content": "Or so?"},
+        {"op": "delete", "chat": "a", "from": 2},
+        {"op": "regenerate", "chat": "a"},
+    ],
+}
+ANSWERED = [1, 2, 3, 5, 6, 7, 9]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one replay printed."""
+
+    code: int
+    lines: list[dict[str, Any]]
+    errors: str
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["reply"] is not None]
+
+
+def run(*arguments: object) -> Run:
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        code = replay.main([str(argument) for argument in arguments])
+    lines = [json.loads(line) for line in output.getvalue().splitlines()]
+    return Run(code, lines, errors.getvalue())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """For the workers, which inherit it: tiny operations cost less than waking a second thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory, picture: Callable[..., ImagePart]) -> Path:
+    folder = tmp_path_factory.mktemp("script")
+    for seed, name in enumerate(("one.png", "two.png")):
+        shutil.copy(picture(seed, "wide").path, folder / name)
+    (folder / "script.json").write_text(json.dumps(SCRIPT))
+    return folder / "script.json"
+
+
+@pytest.fixture(scope="module")
+def played(script: Path, folder_of: Callable[[str], Path]) -> Callable[..., Run]:
+    """The script with some options, played once for all tests that ask for them."""
+    fixed = ("--model", folder_of("hybrid"), "--device", "cpu", "--dtype", "float32")
+
+    @cache
+    def play(*options: object) -> Run:
+        return run(script, *fixed, "--grid", 64, *options)
+
+    return play
+
+
+@pytest.fixture(scope="module")
+def logits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("logits")
+
+
+@pytest.fixture(scope="module")
+def cached(played: Callable[..., Run], logits: Path) -> Run:
+    return played("--logits", logits / "cached", "--data", logits / "data")
+
+
+@pytest.fixture(scope="module")
+def cold(played: Callable[..., Run], logits: Path) -> Run:
+    return played("--logits", logits / "cold", "--no-cache")
+
+
+def test_every_line_has_every_key(cached: Run) -> None:
+    assert cached.code == 0 and len(cached.lines) == len(SCRIPT["steps"])
+    for index, (line, step) in enumerate(zip(cached.lines, SCRIPT["steps"], strict=True)):
+        assert list(line) == list(EMPTY_LINE)
+        assert (line["step"], line["op"], line["chat"]) == (index, step["op"], step["chat"])
+        assert line["error"] is None
+    assert [line["step"] for line in cached.answers] == ANSWERED
+
+
+def test_the_lines_tell_what_was_read(cached: Run) -> None:
+    lines = cached.lines
+    for line in cached.answers:
+        assert line["reused_tokens"] + line["evaluated_tokens"] == line["prompt_tokens"]
+        assert line["prompt_tokens"] == len(line["prompt_ids"])
+    assert [line["images_encoded"] for line in cached.answers] == [1, 0, 0, 1, 0, 0, 0]
+    assert lines[2]["reused_tokens"] == last_end(lines[1]["prompt_ids"])
+    assert (lines[3]["evaluated_tokens"], lines[9]["evaluated_tokens"]) == (0, 0)
+    assert lines[9]["restored_from"] == "memory"
+    assert lines[2]["finish_reason"] == "cancelled" and len(lines[2]["reply_ids"]) == 2
+    assert lines[3]["finish_reason"] == "length" and len(lines[3]["reply_ids"]) == 3
+    # The edit shows the chat as it was before message 2, which is the second question.
+    assert (
+        lines[7]["prompt_ids"][: last_end(lines[1]["prompt_ids"])]
+        == (lines[1]["prompt_ids"][: last_end(lines[1]["prompt_ids"])])
+    )
+    assert all(line["seed"] == 5 for line in cached.answers if line["step"] != 3)
+
+
+def test_X1_without_a_cache_every_step_is_the_same(cached: Run, cold: Run, logits: Path) -> None:
+    assert cold.code == 0
+    for line in cold.answers:
+        assert line["evaluated_tokens"] == line["prompt_tokens"] and line["reused_tokens"] == 0
+    for warm, alone in zip(cached.answers, cold.answers, strict=True):
+        assert warm["prompt_ids"] == alone["prompt_ids"]
+        assert warm["reply_ids"] == alone["reply_ids"] and warm["reply"] == alone["reply"]
+    warm_rows, cold_rows = (load_file(logits / name) for name in ("cached", "cold"))
+    assert set(warm_rows) == set(cold_rows) == {f"step.{step}.logits" for step in ANSWERED}
+    for name, row in warm_rows.items():
+        assert str(row.dtype) == "torch.float32" and row.shape == (VOCABULARY,)
+        assert row.tolist() == cold_rows[name].tolist()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--checkpoints", 0), ("--checkpoints", 1), ("--interval", 64)],
+    ids=["none", "one", "dense"],
+)
+def test_X2_X3_the_same_script_gives_the_same_replies(
+    played: Callable[..., Run], cached: Run, options: tuple[object, ...]
+) -> None:
+    other = played(*options)
+    assert other.code == 0
+    assert [line["reply_ids"] for line in other.answers] == [
+        line["reply_ids"] for line in cached.answers
+    ]
+    held = [len(line["checkpoints"]) for line in other.answers]
+    if options[0] == "--checkpoints":
+        assert max(held) == options[1]
+    else:
+        assert max(held) > max(len(line["checkpoints"]) for line in cached.answers)
+    if options == ("--checkpoints", 0):
+        assert other.lines[3]["miss"]["reason"] == "off"
+
+
+def test_the_data_folder_is_kept_and_locked(
+    cached: Run, logits: Path, played: Callable[..., Run]
+) -> None:
+    data = logits / "data"
+    assert cached.code == 0 and len(list((data / "images").glob("*/*"))) == 2
+    assert (data / "worker.log").exists() and not list(data.glob("*.logits"))
+    lock = DataFolderLock(data)
+    try:
+        busy = played("--data", data)
+    finally:
+        lock.release()
+    assert busy.code == 1 and busy.lines == [] and "already open" in busy.errors
+
+
+def test_a_step_that_fails_is_a_line_and_the_next_steps_go_on(
+    tmp_path: Path, folder_of: Callable[[str], Path]
+) -> None:
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    sampling = {"temperature": 0, "max_tokens": 2}
+    steps = [
+        {"op": "send", "chat": "a", "content": "Hi"},
+        {"op": "send", "chat": "a", "content": [{"image": "nowhere.png"}, {"text": "?"}]},
+        {"op": "send", "chat": "a", "content": [{"image": "broken.png"}, {"text": "?"}]},
+        {"op": "send", "chat": "a", "content": "x" * 400},
+        {"op": "send", "chat": "a", "content": "Still there?"},
+    ]
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps({"sampling": sampling, "steps": steps}))
+    model = ("--model", folder_of("hybrid"), "--dtype", "float32", "--grid", 64)
+    done = run(path, *model, "--device", "cpu", "--context", 128)
+    assert done.code == 1 and len(done.lines) == 5
+    names = [line["error"] and line["error"]["name"] for line in done.lines]
+    assert names == [
+        None,
+        "ImageUnreadableError",
+        "ImageUnreadableError",
+        "PromptTooLongError",
+        None,
+    ]
+    assert "nowhere.png" in done.lines[1]["error"]["message"]
+    assert done.lines[1]["reply"] is None and list(done.lines[1]) == list(EMPTY_LINE)
+    assert done.lines[4]["reused_tokens"] == last_end(done.lines[0]["prompt_ids"])
+
+
+def test_a_model_that_cannot_be_loaded_is_exit_code_1(script: Path, tmp_path: Path) -> None:
+    done = run(script, "--model", tmp_path, "--device", "cpu")
+    assert done.code == 1 and done.lines == [] and "missing" in done.errors
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--checkpoints", -1), "count"),
+        (("--checkpoints", 257), "count"),
+        (("--interval", 0), "interval"),
+        (("--grid", 63), "grid"),
+        (("--context", 1), "context_length"),
+    ],
+)
+def test_options_that_do_not_fit_are_exit_code_2(
+    script: Path, options: tuple[object, ...], words: str
+) -> None:
+    done = run(script, "--model", "x", *options)
+    assert done.code == 2 and done.lines == [] and words in done.errors
+
+
+def test_a_script_that_does_not_fit_is_exit_code_2(tmp_path: Path) -> None:
+    path = tmp_path / "script.json"
+    path.write_text(json.dumps({"steps": [{"op": "regenerate", "chat": "a"}]}))
+    done = run(path, "--model", "x")
+    assert done.code == 2 and "steps.0" in done.errors
+    with pytest.raises(SystemExit) as caught:
+        run(path)
+    assert caught.value.code == 2
