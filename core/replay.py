@@ -18,9 +18,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from core.api.chat import ContentPart, ImagePart, TextPart
+from core.api.chat import ContentPart, ImagePart, TextPart, UserMessage
 from core.api.errors import ErrorInfo, ImageUnreadableError, InvalidRequestError, WaymarkError
-from core.api.events import Finished
+from core.api.events import Finished, Prepared
 from core.api.params import CacheSettings, ModelSettings
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
@@ -29,10 +29,12 @@ from core.client.script import (
     AnsweringStep,
     Chat,
     Content,
+    DraftStep,
     Edit,
     Script,
     ScriptText,
     Send,
+    SettleStep,
     Step,
     move,
     read_script,
@@ -65,6 +67,8 @@ EMPTY_LINE: Line = dict.fromkeys(
         "decode_tokens_per_s",
         "bytes",
         "seed",
+        "settled_tokens",
+        "read_ahead_tokens",
         "error",
     )
 )
@@ -105,6 +109,8 @@ class Replay:
             move(chat, step, self._content(step))
             if isinstance(step, AnsweringStep):
                 line |= _answer_line(await self._answer(client, index, step, chat))
+            elif isinstance(step, SettleStep | DraftStep):
+                line |= await self._prepare(client, step, chat)
         except WaymarkError as error:
             # A step that failed leaves its chat as it was, so that the next steps still fit.
             chat.messages = before
@@ -133,9 +139,28 @@ class Replay:
             logits.unlink()
         return finished
 
+    async def _prepare(
+        self, client: EngineClient, step: SettleStep | DraftStep, chat: Chat
+    ) -> Line:
+        """Idle work, run to its end within the step."""
+        if isinstance(step, SettleStep):
+            request = client.settle(chat.answered(), step.thinking, self._cache)
+        else:
+            draft = UserMessage(content=self._content(step))
+            request = client.read_ahead(chat.with_draft(draft), step.thinking, self._cache)
+        prepared = await request.last()
+        assert isinstance(prepared, Prepared)
+        settled = isinstance(step, SettleStep)
+        return {
+            "settled_tokens": prepared.tokens if settled else None,
+            "read_ahead_tokens": None if settled else prepared.tokens,
+            "images_encoded": prepared.encoded,
+            "bytes": prepared.bytes.model_dump(mode="json"),
+        }
+
     def _content(self, step: Step) -> tuple[ContentPart, ...]:
         """A step's content with its pictures' bytes taken now."""
-        if not isinstance(step, Send | Edit):
+        if not isinstance(step, Send | Edit | DraftStep):
             return ()
         content: Content = step.content
         if isinstance(content, str):

@@ -18,6 +18,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from core.api.chat import AssistantMessage
@@ -30,6 +31,8 @@ from core.api.commands import (
     DescribeImage,
     Generate,
     LoadModel,
+    ReadAhead,
+    Settle,
     UnloadModel,
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, RequestCancelled, WaymarkError
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
 # How torch words it, in a RuntimeError: on a GPU, on Windows, on Linux.
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
-Work = LoadModel | UnloadModel | Generate | ClearCache
+Work = LoadModel | UnloadModel | Generate | Settle | ReadAhead | ClearCache
 
 
 class Outbox:
@@ -60,55 +63,97 @@ class Outbox:
             self._stream.flush()
 
 
+@dataclass(eq=False)
+class Entry:
+    """One piece of work with the cancel flag that belongs to it alone."""
+
+    work: Work
+    flag: CancelFlag = field(default_factory=CancelFlag)
+    interrupted: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether it is done only when nobody waits for anything."""
+        return isinstance(self.work, Settle | ReadAhead)
+
+
 class Inbox:
-    """Work waiting for the main thread, in order, each with the cancel flag of its request."""
+    """Work waiting for the main thread, in order; idle work waits behind all other.
+
+    Work that arrives interrupts idle work, which goes on from what it finished when it is quiet
+    again.
+    """
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
-        self._waiting: deque[tuple[Work, CancelFlag]] = deque()
-        self._running: tuple[Work, CancelFlag] | None = None
+        self._waiting: deque[Entry] = deque()
+        self._idle: deque[Entry] = deque()
+        self._running: Entry | None = None
         self._changed = threading.Condition()
 
     def put(self, work: Work) -> None:
+        entry = Entry(work)
         with self._changed:
-            self._waiting.append((work, CancelFlag()))
-            ahead = len(self._waiting) - 1 + (self._running is not None)
-            if ahead and isinstance(work, Generate):
-                self._emit(Queued(request=work.request, ahead=ahead))
+            if entry.idle:
+                self._idle.append(entry)
+            else:
+                self._waiting.append(entry)
+                self._interrupt_idle()
+                self._tell_last()
             self._changed.notify()
 
     def cancel(self, target: int) -> None:
         """Stop one request: a running one through its flag, a waiting one at once."""
         with self._changed:
-            if self._running is not None and self._running[0].request == target:
-                self._running[1].set()
+            if self._running is not None and self._running.work.request == target:
+                self._running.interrupted = False
+                self._running.flag.set()
                 return
-            for entry in self._waiting:
-                if entry[0].request == target:
-                    self._waiting.remove(entry)
-                    self._emit(cancelled(entry[0]))
-                    self._tell_places()
-                    return
+            for queue in (self._waiting, self._idle):
+                for entry in queue:
+                    if entry.work.request == target:
+                        queue.remove(entry)
+                        self._emit(cancelled(entry.work))
+                        self._tell_places()
+                        return
 
-    def take(self) -> tuple[Work, CancelFlag]:
+    def take(self) -> Entry:
         """Wait for the next piece of work and mark it as running."""
         with self._changed:
-            self._running = None
-            while not self._waiting:
+            while not (self._waiting or self._idle):
                 self._changed.wait()
-            self._running = self._waiting.popleft()
+            self._running = (self._waiting or self._idle).popleft()
             self._tell_places()
             return self._running
 
-    def done(self) -> None:
+    def done(self, last: Event) -> bool:
+        """The running work has ended with `last`; False when it was interrupted and waits again."""
         with self._changed:
-            self._running = None
+            entry, self._running = self._running, None
+            assert entry is not None
+            again = entry.interrupted and _was_cancelled(last)
+            if again:
+                self._idle.appendleft(Entry(entry.work))
+            return not again
+
+    def _interrupt_idle(self) -> None:
+        if self._running is not None and self._running.idle and not self._running.flag.is_set:
+            self._running.interrupted = True
+            self._running.flag.set()
+
+    def _tell_last(self) -> None:
+        busy = self._running is not None and not self._running.idle
+        ahead = len(self._waiting) - 1 + busy
+        work = self._waiting[-1].work
+        if ahead and isinstance(work, Generate):
+            self._emit(Queued(request=work.request, ahead=ahead))
 
     def _tell_places(self) -> None:
-        first = int(self._running is not None)
-        for ahead, (work, _) in enumerate(self._waiting, start=first):
-            if ahead and isinstance(work, Generate):
-                self._emit(Queued(request=work.request, ahead=ahead))
+        # Idle work makes way at once: nobody waits behind it.
+        first = int(self._running is not None and not self._running.idle)
+        for ahead, entry in enumerate(self._waiting, start=first):
+            if ahead and isinstance(entry.work, Generate):
+                self._emit(Queued(request=entry.work.request, ahead=ahead))
 
 
 def cancelled(work: Work) -> Event:
@@ -140,10 +185,10 @@ class Worker:
         """Work until the window goes away."""
         threading.Thread(target=self._read, name="reader", daemon=True).start()
         while True:
-            work, flag = self._inbox.take()
-            last = self._guarded(work.request, functools.partial(self._do, work, flag))
-            self._inbox.done()
-            self._outbox.emit(last)
+            entry = self._inbox.take()
+            last = self._guarded(entry.work.request, functools.partial(self._do, entry))
+            if self._inbox.done(last):
+                self._outbox.emit(last)
 
     def _read(self) -> None:
         """The reader thread: ends the process at the end of its input, or when it makes no
@@ -170,12 +215,15 @@ class Worker:
         describe = self._engine.describe
         self._outbox.emit(self._guarded(command.request, lambda: describe(command)))
 
-    def _do(self, work: Work, flag: CancelFlag) -> Event:
+    def _do(self, entry: Entry) -> Event:
+        work = entry.work
         match work:
             case LoadModel():
-                return self._engine.load(work, flag, self._outbox.emit)
+                return self._engine.load(work, entry.flag, self._outbox.emit)
             case Generate():
-                return self._engine.generate(work, flag, self._outbox.emit)
+                return self._engine.generate(work, entry.flag, self._outbox.emit)
+            case Settle() | ReadAhead():
+                return self._engine.prepare(work, entry.flag)
             case UnloadModel():
                 self._engine.unload()
             case ClearCache():
@@ -196,6 +244,10 @@ class Worker:
                 return Failed(request=request, error=_out_of_memory(str(error)).info())
             words = f"{type(error).__name__}: {error}"[:500]
             return Failed(request=request, error=InternalError(words).info())
+
+
+def _was_cancelled(event: Event) -> bool:
+    return isinstance(event, Failed) and event.error.name == RequestCancelled.__name__
 
 
 def _out_of_memory(words: str) -> NotEnoughMemoryError:

@@ -6,9 +6,11 @@ import threading
 
 from core.api.chat import Conversation
 from core.api.commands import ClearCache, Generate, LoadModel
-from core.api.events import Event, Failed, Finished, Queued
+from core.api.events import Done, Event, Failed, Finished, Queued
 from core.api.params import ModelSettings
 from core.worker import Inbox
+
+ENDED = Done(request=0)
 
 
 def ask(number: int) -> Generate:
@@ -32,7 +34,7 @@ def test_work_is_done_in_order() -> None:
     box = Box()
     for number in range(3):
         box.inbox.put(ask(number))
-    assert [box.inbox.take()[0].request for _ in range(3)] == [0, 1, 2]
+    assert [box.inbox.take().work.request for _ in range(3)] == [0, 1, 2]
 
 
 def test_who_waits_is_told_how_many_are_ahead() -> None:
@@ -43,8 +45,8 @@ def test_who_waits_is_told_how_many_are_ahead() -> None:
     for number in (2, 3, 4):
         box.inbox.put(ask(number))
     assert box.queued() == [(2, 1), (3, 2), (4, 3)]
-    box.inbox.done()
-    assert box.inbox.take()[0].request == 2
+    box.inbox.done(ENDED)
+    assert box.inbox.take().work.request == 2
     assert box.queued() == [(3, 1), (4, 2)]
 
 
@@ -61,21 +63,21 @@ def test_M9_a_waiting_request_is_cancelled_at_once_and_the_others_move_up() -> N
     assert box.queued() == [(3, 1), (4, 2)]
     box.inbox.cancel(2)
     assert box.events == []
-    box.inbox.done()
-    assert box.inbox.take()[0].request == 3
+    box.inbox.done(ENDED)
+    assert box.inbox.take().work.request == 3
 
 
 def test_M9_a_cancel_reaches_only_its_own_flag() -> None:
     box = Box()
     box.inbox.put(ask(1))
     box.inbox.put(ask(2))
-    _, first = box.inbox.take()
+    first = box.inbox.take().flag
     box.inbox.cancel(1)
     box.inbox.cancel(1)
     assert first.is_set
-    box.inbox.done()
+    box.inbox.done(ENDED)
     box.inbox.cancel(1)
-    _, second = box.inbox.take()
+    second = box.inbox.take().flag
     box.inbox.cancel(1)
     box.inbox.cancel(99)
     assert not second.is_set
@@ -85,8 +87,8 @@ def test_M9_a_cancel_reaches_only_its_own_flag() -> None:
 def test_M9_after_its_end_a_request_cannot_be_cancelled() -> None:
     box = Box()
     box.inbox.put(ask(1))
-    _, flag = box.inbox.take()
-    box.inbox.done()
+    flag = box.inbox.take().flag
+    box.inbox.done(ENDED)
     box.inbox.cancel(1)
     assert not flag.is_set and box.events == []
 
@@ -119,8 +121,8 @@ def test_M9_cancels_from_another_thread_hit_their_request_or_nothing() -> None:
     box.inbox.put(ask(1_000))
     taken: list[int] = []
     while 1_000 not in taken:
-        taken.append(box.inbox.take()[0].request)
-        box.inbox.done()
+        taken.append(box.inbox.take().work.request)
+        box.inbox.done(ENDED)
     thread.join()
     ended = [event.request for event in box.events if isinstance(event, Finished)]
     assert sorted([*ended, *taken]) == [*numbers, 1_000]

@@ -50,6 +50,29 @@ class Generate(_Command):
     logits_file: str | None = None
 
 
+class _Ahead(_Command):
+    """Prefill in idle time what the next request is sure to need. Answered by Prepared.
+
+    Any other work goes first: it interrupts this within one chunk, and what is finished is kept.
+    """
+
+    conversation: Conversation
+    thinking: bool | None = None
+    cache: CacheSettings = CacheSettings()
+
+
+class Settle(_Ahead):
+    """Read the reply that ends `conversation` as the template shows it in history."""
+
+    type: Literal["settle"] = "settle"
+
+
+class ReadAhead(_Ahead):
+    """Read the draft that ends `conversation` up to the last cut that more typing can't move."""
+
+    type: Literal["read_ahead"] = "read_ahead"
+
+
 class Cancel(_Command):
     """Stop request `target`, whatever its stage; one that has ended or never was is ignored."""
 
@@ -75,7 +98,7 @@ class ClearCache(_Command):
 
 
 Command = Annotated[
-    LoadModel | UnloadModel | Generate | Cancel | DescribeImage | ClearCache,
+    LoadModel | UnloadModel | Generate | Settle | ReadAhead | Cancel | DescribeImage | ClearCache,
     Field(discriminator="type"),
 ]
 

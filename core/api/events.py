@@ -189,6 +189,18 @@ class Finished(_Answer):
     stats: RequestStats
 
 
+class Prepared(_Answer):
+    """Idle work is done: `tokens` went through the model and `encoded` pictures through the tower.
+
+    `bytes` are the engine's totals afterwards.
+    """
+
+    type: Literal["prepared"] = "prepared"
+    tokens: int
+    encoded: int
+    bytes: CacheBytes
+
+
 class Failed(_Answer):
     """The request ended in an error; nothing of it is left in the engine."""
 
@@ -219,6 +231,7 @@ Event = Annotated[
     | Prefilling
     | Generated
     | Finished
+    | Prepared
     | Failed
     | ImageDescribed,
     Field(discriminator="type"),

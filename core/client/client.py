@@ -22,6 +22,8 @@ from core.api.commands import (
     DescribeImage,
     Generate,
     LoadModel,
+    ReadAhead,
+    Settle,
     UnloadModel,
 )
 from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
@@ -167,6 +169,34 @@ class EngineClient:
                 cache=cache or CacheSettings(),
                 stop_after_tokens=stop_after_tokens,
                 logits_file=logits_file,
+            )
+        )
+
+    def settle(
+        self,
+        conversation: Conversation,
+        thinking: bool | None = None,
+        cache: CacheSettings | None = None,
+    ) -> Request:
+        """Have the reply that ends a conversation read in idle time; ends with Prepared."""
+        settings = cache or CacheSettings()
+        return self._ask(
+            lambda number: Settle(
+                request=number, conversation=conversation, thinking=thinking, cache=settings
+            )
+        )
+
+    def read_ahead(
+        self,
+        conversation: Conversation,
+        thinking: bool | None = None,
+        cache: CacheSettings | None = None,
+    ) -> Request:
+        """Have the draft that ends a conversation read in idle time; ends with Prepared."""
+        settings = cache or CacheSettings()
+        return self._ask(
+            lambda number: ReadAhead(
+                request=number, conversation=conversation, thinking=thinking, cache=settings
             )
         )
 

@@ -20,13 +20,23 @@ from core.api.events import (
     Loaded,
     Loading,
     Prefilling,
+    Prepared,
     Queued,
 )
 
 Answer = (
-    Loading | Loaded | Done | Queued | Prefilling | Generated | Finished | Failed | ImageDescribed
+    Loading
+    | Loaded
+    | Done
+    | Queued
+    | Prefilling
+    | Generated
+    | Finished
+    | Prepared
+    | Failed
+    | ImageDescribed
 )
-LAST = (Loaded, Done, Finished, Failed, ImageDescribed)
+LAST = (Loaded, Done, Finished, Prepared, Failed, ImageDescribed)
 
 
 class EngineError(WaymarkError):

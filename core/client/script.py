@@ -97,7 +97,26 @@ class Swipe(_Step):
     reply: Annotated[int, Field(ge=0)]
 
 
-Step = Annotated[System | Send | Regenerate | Edit | Delete | Swipe, Field(discriminator="op")]
+class SettleStep(_Step):
+    """Have the chat's last reply read as the template shows it in history."""
+
+    op: Literal["settle"]
+    thinking: bool | None = None
+
+
+class DraftStep(_Step):
+    """Have a draft read ahead. With `discard` it is taken back, and the chat goes on without it."""
+
+    op: Literal["draft"]
+    content: Content
+    thinking: bool | None = None
+    discard: bool = False
+
+
+Step = Annotated[
+    System | Send | Regenerate | Edit | Delete | Swipe | SettleStep | DraftStep,
+    Field(discriminator="op"),
+]
 AnsweringStep = Send | Regenerate | Edit
 
 
@@ -170,10 +189,15 @@ class Chat:
         shown = self.messages[:-1] if isinstance(self.messages[-1], Reply) else self.messages
         return Conversation(messages=tuple(self._sent(shown)))
 
-    def drop_empty_reply(self) -> None:
-        """Take back a reply that never came."""
-        if isinstance(self.messages[-1], Reply) and not self.messages[-1].alternatives:
-            del self.messages[-1]
+    def answered(self) -> Conversation:
+        """The conversation with its last reply: what can be settled."""
+        if not self.messages or not isinstance(self.messages[-1], Reply):
+            raise InvalidRequestError("there is no reply to settle")
+        return Conversation(messages=tuple(self._sent(self.messages)))
+
+    def with_draft(self, draft: UserMessage) -> Conversation:
+        """The conversation as it would be if the draft were sent."""
+        return Conversation(messages=(*self._sent(self.messages), draft))
 
     def _sent(self, messages: list[UserMessage | Reply]) -> Iterator[Message]:
         if self.system is not None:
@@ -225,6 +249,8 @@ def move(chat: Chat, step: Step, content: tuple[ContentPart, ...]) -> None:
             chat.delete(step.from_)
         case Swipe():
             chat.swipe(step.reply)
+        case SettleStep():
+            chat.answered()
         case Regenerate():
             if not chat.messages:
                 raise InvalidRequestError("there is no message to answer")

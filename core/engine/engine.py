@@ -10,9 +10,10 @@ import gc
 from collections.abc import Callable
 from pathlib import Path
 
-from core.api.commands import DescribeImage, Generate, LoadModel
+from core.api.commands import DescribeImage, Generate, LoadModel, ReadAhead, Settle
 from core.api.errors import NoModelError, NotEnoughMemoryError
-from core.api.events import Event, Finished, ImageDescribed, Loaded, Loading
+from core.api.events import Event, Finished, ImageDescribed, Loaded, Loading, Prepared
+from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
 from core.engine.images import checked_bytes
 from core.engine.loaded import LoadedModel, load
@@ -58,6 +59,12 @@ class Engine:
         if self.loaded is None:
             raise NoModelError("Choose a model folder first; the message is kept.")
         return Session(self.loaded, command, flag, emit).run()
+
+    def prepare(self, command: Settle | ReadAhead, flag: CancelFlag) -> Prepared:
+        """Prefill what the next request is sure to need. Raises NoModelError without a model."""
+        if self.loaded is None:
+            raise NoModelError("There is no model to read with.")
+        return Ahead(self.loaded, command, flag).run()
 
     def clear_cache(self) -> None:
         """Forget every prefix; the next request is cold."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from core.api.events import CacheBytes, ContextPart, Miss, RequestStats
+from core.api.events import ContextPart, Miss, RequestStats
 from core.api.prompt import Prompt
 from core.cache.context import ContextCache, Restored
 from core.engine.images import Pictures
-from core.engine.stats import context_parts, held_checkpoints, place
+from core.engine.stats import cache_bytes, context_parts, held_checkpoints, place
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Report:
             ttft_s=self._first_token_at and self._first_token_at - self.started,
             prefill_s=self.prefill_s,
             decode_tokens_per_s=self._decode_speed(),
-            bytes=self._bytes(),
+            bytes=cache_bytes(self.cache),
             parts=self._parts(),
             context_length=self.context_length,
             seed=self.seed,
@@ -70,14 +70,6 @@ class Report:
         if self._first_token_at is None or steps < 1:
             return None
         return steps / max(1e-9, time.perf_counter() - self._first_token_at)
-
-    def _bytes(self) -> CacheBytes:
-        cache = self.cache
-        return CacheBytes(
-            kv=cache.kv_bytes(),
-            checkpoints=cache.state_bytes(),
-            embeddings=cache.embeddings.num_bytes,
-        )
 
     def _parts(self) -> tuple[ContextPart, ...]:
         parts = context_parts(self.prompt, self.restored.num_runs)

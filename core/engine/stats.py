@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.api.chat import Conversation
-from core.api.events import ContextPart, HeldCheckpoint, Miss, MissReason, Place
+from core.api.events import (
+    CacheBytes,
+    ContextPart,
+    HeldCheckpoint,
+    Miss,
+    MissReason,
+    Place,
+)
 from core.api.positions import TokenIndex
 from core.api.prompt import Image, Prompt, Run
 from core.cache.context import ContextCache, Restored
@@ -38,9 +45,17 @@ class MessageMap:
                 found = index
         return found
 
-    def first_reply_from(self, token: TokenIndex) -> int | None:
-        """The first reply that starts at or after a token."""
-        return next((index for index in sorted(self.replies) if self.starts[index] >= token), None)
+    def first_reply_after(self, token: TokenIndex) -> int | None:
+        """The first reply that ends after a token: the one that holds it, or a later one."""
+        ends = (*self.starts[1:], None)
+        return next(
+            (
+                index
+                for index in sorted(self.replies)
+                if (end := ends[index]) is None or end > token
+            ),
+            None,
+        )
 
 
 def explain(
@@ -73,12 +88,15 @@ def explain(
 
 def _first_reading(restored: Restored, messages: MessageMap) -> Miss | None:
     """No run is read again, but a reply that only decode has seen is read for the first time."""
-    reply = messages.first_reply_from(restored.cut.token)
+    start = restored.cut.token
+    reply = messages.first_reply_after(start)
     if reply is None:
         return None
     if restored.num_runs == 0:
-        return Miss(reason="cold", token=0, message=messages.at(TokenIndex(0)))
-    return Miss(reason="unsettled", token=messages.starts[reply].value, message=reply)
+        return Miss(reason="cold", token=0, message=messages.at(start))
+    # A reply that was settled in part is read from where settling was interrupted.
+    token = max(start, messages.starts[reply])
+    return Miss(reason="unsettled", token=token.value, message=reply)
 
 
 def _parting(prompt: Prompt, restored: Restored, cache: ContextCache) -> TokenIndex:
@@ -122,6 +140,15 @@ def held_checkpoints(cache: ContextCache, keys: Sequence[bytes]) -> tuple[HeldCh
     return tuple(
         HeldCheckpoint(token=cut.token.value, position=cut.position.value, bytes=num_bytes)
         for cut, num_bytes in cache.checkpoints_on(keys)
+    )
+
+
+def cache_bytes(cache: ContextCache) -> CacheBytes:
+    """The cache's totals by class."""
+    return CacheBytes(
+        kv=cache.kv_bytes(),
+        checkpoints=cache.state_bytes(),
+        embeddings=cache.embeddings.num_bytes,
     )
 
 

@@ -1,0 +1,122 @@
+"""Idle work: prefill what the next request is sure to need, before anyone waits for it.
+
+*Settling* reads a finished reply as the template shows it in history; *reading ahead* reads a draft
+while the user still types. Both are a prefill along the canonical cuts of a prompt's stable part,
+so the states they leave are those that the request itself would have made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import takewhile
+
+import torch
+
+from core.api.chat import Conversation, TextPart, UserMessage
+from core.api.commands import ReadAhead, Settle
+from core.api.events import Prepared
+from core.api.prompt import CutKind, Image, Prompt, Run
+from core.engine.cancel import CancelFlag
+from core.engine.images import Pictures, image_parts
+from core.engine.loaded import LoadedModel
+from core.engine.prefill import Prefill
+from core.engine.stats import cache_bytes
+
+# Typing on can change how the last words before the caret are split into tokens; a word of more
+# than 64 tokens is no word.
+DRAFT_MARGIN = 64
+# Two next messages that share no first token: what both prompts begin with stands whatever is said.
+DUMMIES = ("A", "1")
+
+
+class Ahead:
+    """Runs one Settle or ReadAhead command on a loaded model."""
+
+    def __init__(self, loaded: LoadedModel, command: Settle | ReadAhead, flag: CancelFlag) -> None:
+        self._loaded = loaded
+        self._command = command
+        self._flag = flag
+
+    @torch.inference_mode()
+    def run(self) -> Prepared:
+        """Prefill the stable part. Raises RequestCancelled; what was finished is kept."""
+        loaded, command = self._loaded, self._command
+        parts = image_parts(command.conversation)
+        pictures = Pictures(
+            loaded.model, loaded.catalog, parts, loaded.cache.embeddings, self._flag.check
+        )
+        try:
+            images = loaded.catalog.segments(parts)
+            stable = settled if isinstance(command, Settle) else read_ahead
+            runs = stable(self._render, command.conversation, images)
+            tokens = self._prefill(runs, pictures) if runs else 0
+        finally:
+            loaded.catalog.drop_patches()
+        return Prepared(
+            request=command.request,
+            tokens=tokens,
+            encoded=pictures.num_encoded,
+            bytes=cache_bytes(loaded.cache),
+        )
+
+    def _render(self, conversation: Conversation, images: list[Image]) -> Prompt:
+        loaded = self._loaded
+        return loaded.text.render(
+            conversation, images, self._command.thinking, loaded.settings.grid
+        ).prompt
+
+    def _prefill(self, runs: list[Run], pictures: Pictures) -> int:
+        """Bring the runs into the tree; returns the tokens that went through the model."""
+        cache, settings = self._loaded.cache, self._command.cache
+        cache.apply(settings)
+        fits = runs[-1].end.token.value <= self._loaded.info.context_length
+        if (cache.recurrent and settings.count == 0) or not fits:
+            return 0
+        ids = self._loaded.text.end_of_turn_ids
+        prompt = Prompt(tuple(run.content for run in runs), ids, self._loaded.settings.grid)
+        restored = cache.restore(prompt)
+        prefill = Prefill(self._loaded.model, cache, restored, pictures, self._flag.check)
+        start = restored.cut.token.value
+        return [start, *prefill.run(prompt, cache.planned(prompt, settings))][-1] - start
+
+
+Render = Callable[[Conversation, list[Image]], Prompt]
+
+
+def settled(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
+    """The runs up to the last reply's end of turn, as every next message will show them."""
+    one, other = (render(_with_next(conversation, dummy), images).runs for dummy in DUMMIES)
+    common = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+    return _until_last([run for run, _ in common], lambda run: _has(run, CutKind.MESSAGE_END))
+
+
+def read_ahead(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
+    """The runs of a draft up to the last picture's end, or a grid cut well before the caret."""
+    runs = list(render(conversation, images).runs)
+    ends = [run for run in runs if _has(run, CutKind.MESSAGE_END)]
+    caret = ends[-1].end.token.value if ends else runs[-1].end.token.value
+    return _until_last(
+        runs,
+        lambda run: (
+            run.end.token.value < caret
+            and (
+                _has(run, CutKind.IMAGE_END | CutKind.MESSAGE_END)
+                or (_has(run, CutKind.GRID) and caret - run.end.token.value >= DRAFT_MARGIN)
+            )
+        ),
+    )
+
+
+def _with_next(conversation: Conversation, text: str) -> Conversation:
+    dummy = UserMessage(content=(TextPart(text=text),))
+    return conversation.model_copy(update={"messages": (*conversation.messages, dummy)})
+
+
+def _has(run: Run, kind: CutKind) -> bool:
+    return run.kind is not None and bool(run.kind & kind)
+
+
+def _until_last(runs: list[Run], wanted: Callable[[Run], bool]) -> list[Run]:
+    """The runs up to the last one that fits; none when none does."""
+    last = max((index for index, run in enumerate(runs) if wanted(run)), default=-1)
+    return runs[: last + 1]
