@@ -29,6 +29,7 @@ from core.client.script import (
     AnsweringStep,
     Chat,
     Content,
+    ContinueStep,
     DraftStep,
     Edit,
     Script,
@@ -124,8 +125,9 @@ class Replay:
         if self._options.no_cache:
             await client.clear_cache()
         logits = self._data / f"step.{index}.logits" if self._options.logits else None
+        goes_on = isinstance(step, ContinueStep)
         finished = await client.generate(
-            chat.unanswered(),
+            chat.answered() if goes_on else chat.unanswered(),
             step.sampling if step.sampling is not None else self._script.sampling,
             step.thinking,
             self._cache,
@@ -133,7 +135,11 @@ class Replay:
             str(logits) if logits else None,
         ).last()
         assert isinstance(finished, Finished)
-        chat.open_reply().add(finished.reply)
+        reply = chat.open_reply()
+        if goes_on:
+            reply.replace(finished.reply)
+        else:
+            reply.add(finished.reply)
         if logits is not None and logits.exists():
             self._logits[f"step.{index}.logits"] = logits.read_bytes()
             logits.unlink()

@@ -34,7 +34,8 @@ class UnloadModel(_Command):
 
 
 class Generate(_Command):
-    """Answer a conversation. Answered by Queued, Prefilling, Generated, then Finished or Failed.
+    """Answer a conversation, or go on with the reply that ends it. Answered by Queued, Prefilling,
+    Generated, then Finished or Failed.
 
     `thinking` None passes nothing to the template. `stop_after_tokens` stops the reply as a user
     would, after exactly so many sampled ids. `logits_file` receives the float32 logits of the first

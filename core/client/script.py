@@ -75,6 +75,12 @@ class Regenerate(_Answering):
     op: Literal["regenerate"]
 
 
+class ContinueStep(_Answering):
+    """Go on with the chat's last reply, one that was stopped or cut off."""
+
+    op: Literal["continue"]
+
+
 class Edit(_Answering):
     """Replace a user message, drop what follows and answer again."""
 
@@ -114,10 +120,10 @@ class DraftStep(_Step):
 
 
 Step = Annotated[
-    System | Send | Regenerate | Edit | Delete | Swipe | SettleStep | DraftStep,
+    System | Send | Regenerate | ContinueStep | Edit | Delete | Swipe | SettleStep | DraftStep,
     Field(discriminator="op"),
 ]
-AnsweringStep = Send | Regenerate | Edit
+AnsweringStep = Send | Regenerate | ContinueStep | Edit
 
 
 class Script(_Part):
@@ -135,6 +141,10 @@ class Reply:
     def __init__(self) -> None:
         self.alternatives: list[AssistantMessage] = []
         self.selected = 0
+
+    def replace(self, message: AssistantMessage) -> None:
+        """The selected alternative has grown."""
+        self.alternatives[self.selected] = message
 
     def add(self, message: AssistantMessage) -> None:
         self.alternatives.append(message)
@@ -190,9 +200,9 @@ class Chat:
         return Conversation(messages=tuple(self._sent(shown)))
 
     def answered(self) -> Conversation:
-        """The conversation with its last reply: what can be settled."""
+        """The conversation with its last reply: what can be settled or gone on with."""
         if not self.messages or not isinstance(self.messages[-1], Reply):
-            raise InvalidRequestError("there is no reply to settle")
+            raise InvalidRequestError("the chat doesn't end in a reply")
         return Conversation(messages=tuple(self._sent(self.messages)))
 
     def with_draft(self, draft: UserMessage) -> Conversation:
@@ -230,7 +240,7 @@ def _rehearse(script: Script, path: Path) -> None:
         chat = chats.setdefault(step.chat, Chat())
         try:
             move(chat, step, ())
-            if isinstance(step, AnsweringStep):
+            if isinstance(step, AnsweringStep) and not isinstance(step, ContinueStep):
                 chat.open_reply().add(AssistantMessage(text=""))
         except InvalidRequestError as error:
             raise InvalidRequestError(f"{path}: steps.{index}: {error.message}") from error
@@ -249,7 +259,7 @@ def move(chat: Chat, step: Step, content: tuple[ContentPart, ...]) -> None:
             chat.delete(step.from_)
         case Swipe():
             chat.swipe(step.reply)
-        case SettleStep():
+        case SettleStep() | ContinueStep():
             chat.answered()
         case Regenerate():
             if not chat.messages:

@@ -14,7 +14,7 @@ from core.api.chat import AssistantMessage, Conversation, SystemMessage, TextPar
 from core.api.errors import EmptyConversationError, InvalidRequestError, NoVisionError
 from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
-from core.api.prompt import Image, Prompt
+from core.api.prompt import CutKind, Image, Prompt, Run, TextRun
 from core.text.added_tokens import AddedToken, AddedTokens
 from core.text.assembly import assemble
 from core.text.detokenizer import TokenText
@@ -23,7 +23,7 @@ from core.text.history import TextKit, Traits, plain_pieces, spliced_pieces
 from core.text.masking import num_images
 from core.text.plain_encoder import PlainEncoder, build_tokenizer
 from core.text.probes import splicing_obstacle
-from core.text.reply_parts import ThinkingTokens
+from core.text.reply_parts import ThinkingTokens, stored_ids
 from core.text.reply_reader import Delta, ReplyReader
 from core.text.sampling_defaults import sampling_defaults
 from core.text.splicing import Piece, message_places
@@ -38,12 +38,14 @@ class RenderedPrompt:
     """A prompt and what its parts are.
 
     `message_starts` holds, for each message but the system's, the first token of its part (the
-    template's header included). `opens_reasoning`: the prompt ends inside an open thought.
+    template's header included). `opens_reasoning`: the reply begins inside an open thought.
+    `begun` are the ids of a reply that the prompt goes on with, the prompt's last tokens.
     """
 
     prompt: Prompt
     message_starts: tuple[TokenIndex, ...]
     opens_reasoning: bool
+    begun: tuple[int, ...] = ()
 
 
 class ChatText:
@@ -86,9 +88,13 @@ class ChatText:
     ) -> RenderedPrompt:
         """The prompt that asks for the next reply; `grid` is the spacing of cuts in tokens.
 
-        `images` are those of the conversation's ImageParts, in order. Raises
-        EmptyConversationError, InvalidRequestError, NoVisionError, TemplateError.
+        A conversation that ends in a reply asks for the rest of that reply. `images` are those of
+        the conversation's ImageParts, in order. Raises EmptyConversationError, InvalidRequestError,
+        NoVisionError, TemplateError.
         """
+        last = conversation.messages[-1] if conversation.messages else None
+        if isinstance(last, AssistantMessage):
+            return self._continued(conversation, last, images, thinking, grid)
         self._check(conversation, images)
         pieces = self._pieces(conversation, thinking)
         starts = message_places(pieces, conversation.messages, self.end_of_turn_ids)
@@ -99,9 +105,44 @@ class ChatText:
         return RenderedPrompt(prompt, message_starts, self._opens_reasoning(pieces))
 
     def reply_reader(self, rendered: RenderedPrompt, stop: tuple[str, ...]) -> ReplyReader:
-        """A reader for the reply to `rendered`, with the user's stop strings."""
+        """A reader for the reply to `rendered`, with the user's stop strings.
+
+        Of a reply that is gone on with it has read what there is.
+        """
         opens = rendered.opens_reasoning
-        return ReplyReader(self._kit.tokens, self._kit.thinking, self.stop_ids, stop, opens)
+        reader = ReplyReader(self._kit.tokens, self._kit.thinking, self.stop_ids, stop, opens)
+        for token_id in rendered.begun:
+            reader.push(token_id)
+        return reader
+
+    def _continued(
+        self,
+        conversation: Conversation,
+        reply: AssistantMessage,
+        images: Sequence[Image],
+        thinking: bool | None,
+        grid: int,
+    ) -> RenderedPrompt:
+        """The prompt that was answered, with the reply's own ids behind it, no turn end between."""
+        asked_for = conversation.model_copy(update={"messages": conversation.messages[:-1]})
+        stored = stored_ids(reply, self.tokenizer_fingerprint, self.vocab_size)
+        opened = reply.ids is not None and reply.ids.starts_in_reasoning
+        asked = self.render(asked_for, images, thinking, grid)
+        if stored is not None and asked.opens_reasoning != opened:
+            # The thinking switch was turned since; the reply goes on as it was begun.
+            asked = self.render(asked_for, images, opened, grid)
+        if stored is None or asked.opens_reasoning != opened:
+            stored = self._kit.encoder.ids(reply.text)
+        if not stored:
+            return asked
+        segments = (*asked.prompt.segments, TextRun(tuple(stored)))
+        ends = [run.end.token for run in asked.prompt.runs if _ends_message(run)]
+        return RenderedPrompt(
+            Prompt(segments, self.end_of_turn_ids, grid),
+            (*asked.message_starts, ends[-1] if ends else asked.prompt.end.token),
+            asked.opens_reasoning,
+            tuple(stored),
+        )
 
     def _pieces(self, conversation: Conversation, thinking: bool | None) -> list[Piece]:
         """Spliced where this template allows it, and this conversation does not prove otherwise."""
@@ -120,7 +161,7 @@ class ChatText:
             raise InvalidRequestError("A system message can only come first.")
         last = messages[-1]
         if isinstance(last, AssistantMessage):
-            raise InvalidRequestError("The last message is already a reply.")
+            raise InvalidRequestError("Two replies stand behind one another.")
         if isinstance(last, UserMessage) and not _says_something(last):
             raise EmptyConversationError("The last message is empty.")
         expected = sum(map(num_images, messages))
@@ -140,6 +181,10 @@ class ChatText:
                 if piece.content.id == self._kit.thinking.open:
                     return self._kit.thinking.known
         return False
+
+
+def _ends_message(run: Run) -> bool:
+    return run.kind is not None and bool(run.kind & CutKind.MESSAGE_END)
 
 
 def _says_something(message: UserMessage) -> bool:
