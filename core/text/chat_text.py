@@ -125,6 +125,8 @@ class ChatText:
     ) -> RenderedPrompt:
         """The prompt that was answered, with the reply's own ids behind it, no turn end between."""
         asked_for = conversation.model_copy(update={"messages": conversation.messages[:-1]})
+        if asked_for.messages and isinstance(asked_for.messages[-1], AssistantMessage):
+            raise InvalidRequestError("Two replies stand behind one another.")
         stored = stored_ids(reply, self.tokenizer_fingerprint, self.vocab_size)
         opened = reply.ids is not None and reply.ids.starts_in_reasoning
         asked = self.render(asked_for, images, thinking, grid)
@@ -160,8 +162,6 @@ class ChatText:
         if any(isinstance(message, SystemMessage) for message in messages[1:]):
             raise InvalidRequestError("A system message can only come first.")
         last = messages[-1]
-        if isinstance(last, AssistantMessage):
-            raise InvalidRequestError("Two replies stand behind one another.")
         if isinstance(last, UserMessage) and not _says_something(last):
             raise EmptyConversationError("The last message is empty.")
         expected = sum(map(num_images, messages))

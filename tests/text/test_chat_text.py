@@ -314,9 +314,41 @@ def test_there_must_be_something_to_answer(chat_text: ChatText) -> None:
             render(chat_text, conversation)
 
 
-def test_a_finished_reply_needs_no_other(chat_text: ChatText) -> None:
+def test_T3_a_reply_goes_on_from_the_prompt_it_answered(chat_text: ChatText) -> None:
+    begun = plain_ids(chat_text, "b c")
+    asked = render(chat_text, chat("a"))
+    reply = sampled(chat_text, begun, in_thought=asked.opens_reasoning)
+    rendered = render(chat_text, chat("a", reply))
+    assert ids(rendered) == ids(asked) + begun
+    assert rendered.begun == tuple(begun)
+    assert len(rendered.message_starts) == 2
+    reader = chat_text.reply_reader(rendered, ())
+    reader.push(plain_ids(chat_text, " d")[0])
+    assert reader.reply_ids()[: len(begun)] == begun
+
+
+def test_T3_a_thought_goes_on_as_it_was_begun(thinking_text: ChatText) -> None:
+    begun = plain_ids(thinking_text, "so far")
+    packed = ReplyIds.pack(begun, thinking_text.tokenizer_fingerprint, starts_in_reasoning=True)
+    reply = AssistantMessage(text="", reasoning="so far", ids=packed)
+    rendered = render(thinking_text, chat("a", reply), thinking=False)
+    assert rendered.opens_reasoning
+    assert ids(rendered)[-len(begun) :] == begun
+    reader = thinking_text.reply_reader(rendered, ())
+    assert (reader.reasoning, reader.answer) == ("so far", "")
+
+
+def test_a_reply_of_another_tokenizer_goes_on_from_its_text(chat_text: ChatText) -> None:
+    rendered = render(chat_text, chat("a", AssistantMessage(text="b")))
+    assert rendered.begun == tuple(plain_ids(chat_text, "b"))
+    assert render(chat_text, chat("a", AssistantMessage(text=""))).begun == ()
+
+
+def test_a_reply_without_a_question_is_refused(chat_text: ChatText) -> None:
+    with pytest.raises(EmptyConversationError):
+        render(chat_text, chat(AssistantMessage(text="b")))
     with pytest.raises(InvalidRequestError):
-        render(chat_text, chat("a", AssistantMessage(text="b")))
+        render(chat_text, chat("a", AssistantMessage(text="b"), AssistantMessage(text="c")))
 
 
 def test_the_system_speaks_first_or_not_at_all(chat_text: ChatText) -> None:
