@@ -130,6 +130,7 @@ class PictureController(QObject):
 
     def _look_again(self) -> None:
         """Another model counts tokens differently: bring the captions of all drafts up to date."""
+        self._drafts = [draft for draft in self._drafts if draft.pictures]
         for draft in self._drafts:
             self._tasks.spawn(self._describe_draft(draft), "Looking at pictures again")
 

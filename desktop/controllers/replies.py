@@ -22,6 +22,7 @@ from desktop.store.records import Reply
 from desktop.store.settings import AppSettings
 
 SHOW_EVERY_MS = 33
+STOP_PATIENCE_S = 5.0
 
 
 class Replies(QObject):
@@ -79,8 +80,11 @@ class Replies(QObject):
             await run.store_at_closing()
 
     async def _until_ended(self, running: Iterable[int]) -> None:
-        tasks = [self._runs[message].task for message in running if message in self._runs]
-        await asyncio.gather(*(task for task in tasks if task), return_exceptions=True)
+        runs = [self._runs[message] for message in running if message in self._runs]
+        tasks = [run.task for run in runs if run.task]
+        # An engine that does not listen must not hold up what was asked; its reply ends later.
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_PATIENCE_S)
 
     # What a run tells.
 

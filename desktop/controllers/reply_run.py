@@ -7,11 +7,12 @@ business.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from typing import Protocol
 
 from core.api.chat import Conversation
-from core.api.errors import ErrorInfo, NoVisionError
+from core.api.errors import ErrorInfo, NoVisionError, WaymarkError
 from core.api.events import Failed, Finished, FinishReason, Generated, Prefilling, Queued
 from core.client.requests import Answer, Request
 from desktop.controllers.engine import EngineController
@@ -70,7 +71,12 @@ class ReplyRun:
         finally:
             saver.cancel()
         self._end = text, reply = self._ending(last)
-        await self._store(text, reply)
+        try:
+            await self._store(text, reply)
+        except WaymarkError:
+            # That it could not be stored is said elsewhere; on screen it has ended all the same.
+            self._listener.finished(self._live, text, reply)
+            raise
         self._listener.finished(self._live, text, reply)
 
     def stop(self) -> None:
@@ -91,9 +97,11 @@ class ReplyRun:
         while True:
             await asyncio.sleep(SAVE_EVERY_S)
             if not self._live.saved:
-                self._live.saved = True
                 so_far = self._live.so_far(self._tokenizer, ReplyState.RUNNING)
-                await self._store(self._live.text, so_far)
+                # A full disk may have room again in a second; at the end it is said.
+                with contextlib.suppress(WaymarkError):
+                    self._live.saved = True
+                    await self._store(self._live.text, so_far)
 
     async def _last_event(self) -> Finished | ErrorInfo | None:
         """How it ended; None when it was stopped before the engine had it."""

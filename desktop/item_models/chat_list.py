@@ -60,7 +60,8 @@ class ChatList(QAbstractListModel):
         busy = self._busy.get(chat.id, "")
         match role:
             case Qt.ItemDataRole.DisplayRole:
-                return f"{chat.title}  \N{MIDDLE DOT}  {busy}" if busy else chat.title
+                # A mark in front is seen in the narrowest list; the words are in the tip.
+                return f"\N{BLACK CIRCLE} {chat.title}" if busy else chat.title
             case Qt.ItemDataRole.EditRole:
                 return chat.title
             case Qt.ItemDataRole.ToolTipRole | Qt.ItemDataRole.AccessibleTextRole:
@@ -76,4 +77,5 @@ class ChatList(QAbstractListModel):
         return True
 
     def flags(self, index: Index) -> Qt.ItemFlag:
-        return super().flags(index) | Qt.ItemFlag.ItemIsEditable
+        editable = Qt.ItemFlag.ItemIsEditable if index.isValid() else Qt.ItemFlag.NoItemFlags
+        return super().flags(index) | editable

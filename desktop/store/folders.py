@@ -54,7 +54,9 @@ class Folders:
         return self.settings / "window.ini"
 
     def create(self) -> None:
-        """Make the folders, and close them to others. Raises OSError when the system refuses."""
+        """Make the folders, closed to others. Raises OSError when the system refuses.
+
+        A folder that was there before, and may hold other things, keeps its permissions.
+        """
         for folder in (self.data, self.settings, self.pictures, self.engine_log.parent):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder.chmod(0o700)

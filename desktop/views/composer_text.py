@@ -24,7 +24,7 @@ class ComposerText(QPlainTextEdit):
         super().__init__()
         self.setObjectName("composerText")
         self.setAccessibleName("Message")
-        self.setPlaceholderText("Ask something, or drop a picture here")
+        self.setPlaceholderText("Ask, or drop a picture")
         self.setTabChangesFocus(True)
         # What is dropped belongs to the whole column, which takes it in one way.
         self.setAcceptDrops(False)

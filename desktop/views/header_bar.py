@@ -9,6 +9,7 @@ from desktop import theme
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.engine import EngineController
 from desktop.item_models.engine_status import EngineStatus, Phase
+from desktop.views.elided_label import ElidedLabel
 from desktop.views.widgets.icon_button import IconButton
 
 
@@ -26,7 +27,9 @@ class HeaderBar(QFrame):
         super().__init__()
         self.setObjectName("headerBar")
         self._chats = chats
-        self._title = self._label("chatTitle", "heading")
+        self._title = ElidedLabel()
+        self._title.setObjectName("chatTitle")
+        self._title.setProperty("class", "heading")
         self._model = self._label("modelName", "chip")
         self._state = self._label("engineState", "muted small")
         self._progress = QProgressBar()
@@ -69,7 +72,7 @@ class HeaderBar(QFrame):
     def _show_title(self) -> None:
         place = self._chats.chat_list.place_of(self._chats.shown)
         title = "New chat" if place is None else self._chats.chat_list.chats[place].title
-        self._title.setText(title)
+        self._title.set_words(title)
 
     def _show_status(self, status: EngineStatus) -> None:
         model = status.model

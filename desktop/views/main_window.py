@@ -28,7 +28,7 @@ from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.picture_viewer import PictureViewer
 
 FIRST_SIZE = QSize(1280, 820)
-FIRST_WIDTHS = (230, 720, 330)
+FIRST_WIDTHS = (220, 730, 330)
 
 
 class MainWindow(QMainWindow):
@@ -52,7 +52,7 @@ class MainWindow(QMainWindow):
         self.context = ContextPanel()
         self.settings = SettingsPanel(parts.settings)
         self.side_panel = SidePanel(self.context, self.settings)
-        self.toast = Toast(self)
+        self.toast = Toast(self.page, self.page.composer)
         self._splitter = self._make_splitter()
         self.actions_by_name = add_menus(self, self._commands())
         self._connect()
@@ -92,9 +92,9 @@ class MainWindow(QMainWindow):
             splitter.addWidget(widget)
             splitter.setStretchFactor(place, 1 if widget is self.page else 0)
             splitter.setCollapsible(place, False)
-        self.side_bar.setMinimumWidth(170)
-        self.page.setMinimumWidth(380)
-        self.side_panel.setMinimumWidth(270)
+        self.side_bar.setMinimumWidth(160)
+        self.page.setMinimumWidth(370)
+        self.side_panel.setMinimumWidth(312)
         self.setCentralWidget(splitter)
         return splitter
 
@@ -178,8 +178,7 @@ class MainWindow(QMainWindow):
 
     def _open_picture(self, digest: str) -> None:
         viewer = PictureViewer(str(self._parts.chat.picture_path(digest)), self)
-        viewer.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        viewer.open()
+        viewer.show()
 
     def _open_link(self, address: str) -> None:
         self._parts.tasks.spawn(dialogs.open_link(self, address), "Opening a link")

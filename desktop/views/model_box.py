@@ -33,7 +33,7 @@ class ModelBox(QWidget):
         self._folders.setAccessibleName("Model folder")
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self._folders.setSizeAdjustPolicy(policy)
-        self._folders.setMinimumContentsLength(12)
+        self._folders.setMinimumContentsLength(8)
         self._folders.activated.connect(self._on_folder)
         browse = IconButton("folder", "Choose a model folder")
         browse.setObjectName("browseModel")

@@ -36,6 +36,7 @@ class PictureStrip(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._content = QWidget()
+        self._drafts: dict[int, tuple[Picture | None, PictureThumbnail]] = {}
         self._row = QHBoxLayout(self._content)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(8)
@@ -52,19 +53,25 @@ class PictureStrip(QScrollArea):
 
     def show_draft(self, pictures: Sequence[DraftPicture]) -> None:
         """The pictures of a draft, those still being looked at among them."""
-        self._fill([self._drafted(picture) for picture in pictures])
+        known, self._drafts = self._drafts, {}
+        for each in pictures:
+            # Of fifty dropped pictures, only the one that was just looked at is made anew.
+            kept = known.get(each.number)
+            fresh = kept is None or kept[0] is not each.picture
+            thumbnail = self._drafted(each) if kept is None or fresh else kept[1]
+            self._drafts[each.number] = (each.picture, thumbnail)
+        self._fill([thumbnail for _, thumbnail in self._drafts.values()])
 
     def thumbnails(self) -> list[PictureThumbnail]:
         return self._content.findChildren(PictureThumbnail)
 
     def _fill(self, thumbnails: Sequence[PictureThumbnail]) -> None:
-        while self._row.count() > 1:
-            item = self._row.takeAt(0)
-            widget = item.widget() if item else None
-            if widget is not None:
-                widget.hide()
-                widget.setParent(None)
-                widget.deleteLater()
+        for old in self.thumbnails():
+            self._row.removeWidget(old)
+            if old not in thumbnails:
+                old.hide()
+                old.setParent(None)
+                old.deleteLater()
         for place, thumbnail in enumerate(thumbnails):
             self._row.insertWidget(place, thumbnail)
         self.setVisible(bool(thumbnails))

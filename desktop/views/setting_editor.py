@@ -75,7 +75,7 @@ class SettingEditor(QWidget):
         for title, value in self._row.choices:
             box.addItem(title, value)
         box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        box.setMinimumContentsLength(12)
+        box.setMinimumContentsLength(8)
         box.currentIndexChanged.connect(lambda at: self._put(self._row.choices[at][1]))
         return box
 

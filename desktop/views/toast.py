@@ -1,27 +1,28 @@
-"""A short message over the window's lower edge, with one thing to do about it; goes by itself."""
+"""A short message over the conversation, with one thing to do about it; goes by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
 
 from desktop import theme
 from desktop.views.widgets.icon_button import IconButton
 
 SHOWN_FOR_MS = 8_000
-MARGIN = 24
+MARGIN = 10
 MOST_CHARACTERS = 400
 
 
 class Toast(QFrame):
-    """Shows one message at a time over `owner`; the next one takes its place."""
+    """Shows one message at a time over `owner`, on top of `below`; the next one takes its place."""
 
-    def __init__(self, owner: QWidget) -> None:
+    def __init__(self, owner: QWidget, below: QWidget) -> None:
         super().__init__(owner)
         self._owner = owner
+        self._below = below
         self.setObjectName("toast")
         self.setAccessibleName("Message")
         self._action: Callable[[], None] | None = None
@@ -37,12 +38,14 @@ class Toast(QFrame):
         self._close.clicked.connect(self.hide)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 8, 8, 8)
-        for widget in (self._words, self._button, self._close):
-            layout.addWidget(widget)
+        layout.setSpacing(12)
+        layout.addWidget(self._words, 1)
+        layout.addWidget(self._button)
+        layout.addWidget(self._close)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.hide)
-        owner.installEventFilter(self)
+        below.installEventFilter(self)
         self.hide()
 
     def say(
@@ -60,7 +63,10 @@ class Toast(QFrame):
             self._button.setText(action[0])
             self._button.setAccessibleName(action[0])
         self.setProperty("kind", kind)
-        theme.restyle(self)
+        # The style sheet looks at this property for the parts too.
+        for widget in (self, self._words, self._button):
+            theme.restyle(widget)
+        self._close.setIcon(theme.icon("close", "window" if kind == "info" else "text"))
         self._place()
         self.show()
         self.raise_()
@@ -73,14 +79,16 @@ class Toast(QFrame):
             action()
 
     def _place(self) -> None:
-        owner = self._owner
-        width = min(560, owner.width() - 2 * MARGIN)
-        natural = self._words.fontMetrics().horizontalAdvance(self._words.text()) + 150
-        self.setFixedWidth(max(240, min(width, natural)))
-        self.adjustSize()
-        self.move((owner.width() - self.width()) // 2, owner.height() - self.height() - MARGIN)
+        place = QRect(self._below.mapTo(self._owner, QPoint(0, 0)), self._below.size())
+        words = self._words.fontMetrics().horizontalAdvance(self._words.text())
+        action = self._button.sizeHint().width() + 12 if self._action else 0
+        self.setFixedWidth(min(place.width(), words + action + 80))
+        self.setFixedHeight(self.heightForWidth(self.width()))
+        left = place.center().x() - self.width() // 2
+        self.move(left, place.top() - self.height() - MARGIN)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Resize and self.isVisible():
+        moved = event.type() in (QEvent.Type.Resize, QEvent.Type.Move)
+        if moved and self.isVisible():
             self._place()
         return super().eventFilter(watched, event)

@@ -7,6 +7,7 @@ import sqlite3
 import pytest
 
 from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
+from core.api.errors import ErrorInfo
 from core.api.events import RequestStats
 from core.client.client import EngineState
 from desktop.controllers import reply_run
@@ -388,6 +389,21 @@ async def test_a_store_that_fails_gives_the_text_back(
     assert "was not sent" in refused[0]
     assert parts.chat.draft.text == "Precious"
     assert engine.asked == []
+
+
+async def test_a_reply_that_cannot_be_stored_ends_on_screen_all_the_same(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    failed: list[ErrorInfo] = []
+    parts.failed.connect(failed.append)
+    asked = await ask(parts, engine, "Hello")
+    await parts.database.run(lambda connection: connection.execute("DROP TABLE replies"))
+    asked.finish("Hi")
+    await ended(parts)
+    assert shown(parts) == ["Hello", "Hi"]
+    await until(lambda: failed)
+    assert failed[0].title == "The chats can't be stored"
 
 
 async def test_drafts_belong_to_their_chats(open_parts: OpenParts, engine: FakeEngine) -> None:

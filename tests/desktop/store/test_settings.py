@@ -62,6 +62,14 @@ def test_a_chosen_folder_holds_everything_and_is_private(
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_folder_that_was_there_keeps_its_permissions(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    folders = Folders.choose(str(tmp_path))
+    folders.create()
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+    assert folders.pictures.stat().st_mode & 0o777 == 0o700
+
+
 def test_the_platforms_folders_are_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     folders = Folders.choose()

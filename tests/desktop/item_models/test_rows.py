@@ -1,0 +1,158 @@
+"""Rows of the transcript and of the list: what a change of the path does to those on screen."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QAbstractItemModel, Qt
+from PySide6.QtTest import QAbstractItemModelTester
+
+from core.api.errors import EngineDiedError
+from core.api.events import RequestStats
+from desktop.item_models.chat_list import CHAT_ROLE, ChatList
+from desktop.item_models.engine_status import EngineStatus, Phase
+from desktop.item_models.messages import LEFT_RUNNING, LiveReply, Row, ending_words
+from desktop.item_models.transcript import Transcript
+from desktop.store.records import Chat, Message, Reply, ReplyState
+from tests.desktop.conftest import Loop
+from tests.desktop.fake_engine import model_info
+
+
+def user(number: int, text: str = "words", siblings: tuple[int, ...] = ()) -> Row:
+    return Row(Message(number, 1, None, text, 0.0, siblings=siblings or (number,)))
+
+
+def reply(number: int, stats: RequestStats | None = None, live: LiveReply | None = None) -> Row:
+    done = Reply(ReplyState.COMPLETE, finish_reason="stop", stats=stats)
+    return Row(Message(number, 1, number - 1, "answer", 0.0, reply=done), live)
+
+
+@pytest.fixture
+def transcript(qloop: Loop) -> tuple[Transcript, list[object]]:
+    made = Transcript()
+    told: list[object] = []
+    made.chat_changed.connect(lambda: told.append("chat"))
+    made.rows_replaced.connect(lambda at: told.append(("from", at)))
+    made.row_changed.connect(lambda at: told.append(("row", at)))
+    made.grown.connect(lambda at: told.append(("grown", at)))
+    return made, told
+
+
+def test_only_what_changed_is_told(transcript: tuple[Transcript, list[object]]) -> None:
+    made, told = transcript
+    rows = [user(1), reply(2), user(3), reply(4)]
+    made.show(1, rows)
+    made.show(1, list(rows))
+    assert told == ["chat"]
+    made.show(1, [*rows[:2], user(5), reply(6)])
+    assert told[1:] == [("from", 2)]
+    made.show(1, [*rows[:2], user(5, siblings=(3, 5)), reply(6)])
+    assert told[2:] == [("row", 2)]
+    made.show(1, rows[:1])
+    assert told[3:] == [("from", 1)]
+    made.show(2, rows[:1])
+    assert told[4:] == ["chat"]
+
+
+def test_growing_is_told_only_of_shown_replies(
+    transcript: tuple[Transcript, list[object]],
+) -> None:
+    made, told = transcript
+    made.show(1, [user(1), reply(2, live=LiveReply(2, 1))])
+    made.grow(99)
+    made.grow(2)
+    assert told[1:] == [("grown", 1)]
+
+
+def test_the_last_numbers_are_those_of_the_newest_reply_that_has_any(
+    transcript: tuple[Transcript, list[object]],
+) -> None:
+    made, _ = transcript
+    first, second = RequestStats(prompt_tokens=1), RequestStats(prompt_tokens=2)
+    live = LiveReply(6, 1)
+    made.show(
+        1, [user(1), reply(2, first), user(3), reply(4, second), user(5), reply(6, live=live)]
+    )
+    assert made.last_stats() == second
+    live.stats = first
+    assert made.last_stats() == first
+    made.show(2, [])
+    assert made.last_stats() is None
+
+
+def test_siblings() -> None:
+    row = user(5, siblings=(3, 5, 9))
+    assert (row.place, row.sibling(-1), row.sibling(1)) == (1, 3, 9)
+    assert (user(3, siblings=(3, 5)).sibling(-1), user(5, siblings=(3, 5)).sibling(1)) == (
+        None,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        (Reply(ReplyState.COMPLETE, finish_reason="stop"), ""),
+        (Reply(ReplyState.STOPPED, finish_reason="cancelled"), "Stopped."),
+        (Reply(ReplyState.STOPPED), LEFT_RUNNING),
+        (Reply(ReplyState.RUNNING), ""),
+        (Reply(ReplyState.COMPLETE, finish_reason="context"), "The context is full"),
+        (Reply(ReplyState.COMPLETE, finish_reason="length"), "cut off"),
+        (
+            Reply(ReplyState.STOPPED, finish_reason="error", error=EngineDiedError("Bang.").info()),
+            "The engine stopped. Bang.",
+        ),
+    ],
+)
+def test_how_a_reply_ended_is_said(ended: Reply, words: str) -> None:
+    assert ending_words(ended).startswith(words) if words else ending_words(ended) == ""
+    assert words in ending_words(ended)
+
+
+def test_ids_of_a_reply_without_a_thought_are_kept() -> None:
+    live = LiveReply(1, 1, text="Half", ids=[1, 2])
+    kept = live.so_far("tok", ReplyState.STOPPED).ids
+    assert kept is not None
+    assert (kept.unpack(), kept.tokenizer, kept.starts_in_reasoning) == ([1, 2], "tok", False)
+    live.reasoning = "Hm."
+    assert live.so_far("tok", ReplyState.STOPPED).ids is None
+    assert LiveReply(1, 1, ids=[1]).so_far("", ReplyState.STOPPED).ids is None
+
+
+def test_the_list_of_chats_is_a_proper_model(qloop: Loop) -> None:
+    chats = ChatList()
+    strict = QAbstractItemModelTester.FailureReportingMode.Warning
+    QAbstractItemModelTester(as_model(chats), strict, chats)
+    chats.show([Chat(7, "Old", 0, 0), Chat(9, "New", 1, 1)])
+    assert [chats.index(at).data() for at in range(2)] == ["Old", "New"]
+    assert chats.index(1).data(CHAT_ROLE) == 9
+    chats.set_busy(9, "Reading")
+    assert chats.index(1).data().endswith("New")
+    assert chats.index(1).data(Qt.ItemDataRole.AccessibleTextRole) == "New, Reading"
+    assert chats.index(1).data(Qt.ItemDataRole.EditRole) == "New"
+    chats.set_busy(9, "")
+    assert chats.index(1).data() == "New"
+    chats.show([])
+    assert chats.rowCount() == 0
+
+
+def as_model(model: QAbstractItemModel) -> QAbstractItemModel:
+    return model
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (EngineStatus(), "Starting the engine"),
+        (EngineStatus(Phase.LOADING), "Loading the model"),
+        (EngineStatus(Phase.LOADING, done=512, total=1024), "Loading the model: 50% of 1.0 KiB"),
+        (EngineStatus(Phase.READY, model_info()), "cpu, float32"),
+        (EngineStatus(Phase.READY), "No model is loaded"),
+        (EngineStatus(Phase.EMPTY), "No model is loaded"),
+        (EngineStatus(Phase.RESTARTING), "The engine stopped; starting it again"),
+        (EngineStatus(Phase.FAILED), "The engine does not start"),
+        (EngineStatus(Phase.CLOSED), "Closing"),
+    ],
+)
+def test_every_state_has_words(status: EngineStatus, words: str) -> None:
+    assert status.words() == words
+    assert "Waiting for" in status.waiting_words()
