@@ -107,6 +107,7 @@ class WorkerTransport:
         finally:
             discard.cancel()
         await self._finish_errors()
+        self._close_pipes()
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -144,6 +145,13 @@ class WorkerTransport:
         except OSError:
             self._log.close()
             self._log = None
+
+    def _close_pipes(self) -> None:
+        # asyncio closes them by itself only once it has read each to its end, which a stop that is
+        # cancelled, or a loop that ends first, never sees. It offers no public way to.
+        transport: asyncio.SubprocessTransport | None = getattr(self._process, "_transport", None)
+        if transport is not None:
+            transport.close()
 
     async def _finish_errors(self) -> None:
         # A grandchild may hold the pipe open, so the wait has a bound.
