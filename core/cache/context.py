@@ -17,11 +17,12 @@ from core.api.params import CacheSettings
 from core.api.prompt import ORIGIN, Cut, Prompt, Run
 from core.cache.embeddings import EmbeddingCache
 from core.cache.live import LivePath, RestoreFailedError
+from core.cache.node import Node
 from core.cache.policy import plan
 from core.cache.slab import KVSlab
 from core.cache.specs import LayerSpec, RecurrentSpec
 from core.cache.state import Checkpoint, RecurrentState
-from core.cache.tree import Node, PrefixTree
+from core.cache.tree import PrefixTree
 
 # The embeddings of about 60 pictures of 1,024 tokens at a hidden size of 2,048 in bfloat16.
 EMBEDDING_BYTES = 256 * 2**20
@@ -78,7 +79,8 @@ class ContextCache:
         self.embeddings.clear()
 
     def apply(self, settings: CacheSettings) -> None:
-        """Bound the states by the count from now on; the interval acts through `planned`."""
+        """Begin a request: its count bounds the states; the interval acts through `planned`."""
+        self.tree.begin_request()
         self.tree.set_count(settings.count, self._live.newest_message_end)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from core.cache.node import Node
 from core.cache.slab import KVSlab
-from core.cache.tree import Node, PrefixTree
+from core.cache.tree import PrefixTree
 
 
 class RestoreFailedError(Exception):

@@ -10,67 +10,17 @@ so that "read again" can be told from "read". Where a run's KV lies is kept here
 
 from __future__ import annotations
 
-import array
-import hashlib
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
-from core.api.prompt import ORIGIN, Cut, CutKind, Prompt, Run, TextRun
+from core.api.prompt import Prompt, Run, TextRun
+from core.cache.node import Node, chained_key
 from core.cache.policy import victim
-from core.cache.slab import KVRows
 from core.cache.state import Checkpoint
 
 # 65,536 runs of 512 tokens are far more conversation than anyone reads in a sitting; about 10 MB.
 REMEMBERED_KEYS = 65_536
-
-
-class Node:
-    """One run in the tree. `rows` holds its KV outside the slab; `in_slab` says the slab has it."""
-
-    __slots__ = (
-        "checkpoint",
-        "children",
-        "end",
-        "in_slab",
-        "key",
-        "last_used",
-        "num_checkpoints",
-        "parent",
-        "rows",
-        "run",
-    )
-
-    def __init__(self, key: bytes, parent: Node | None, run: Run | None) -> None:
-        self.key = key
-        self.parent = parent
-        self.run = run
-        self.end: Cut = run.end if run is not None else ORIGIN
-        self.children: dict[bytes, Node] = {}
-        self.checkpoint: Checkpoint | None = None
-        self.num_checkpoints = 0  # at this node and below
-        self.rows: KVRows | None = None
-        self.in_slab = False
-        self.last_used = 0
-
-    @property
-    def is_stop(self) -> bool:
-        """Whether the run ends at a prompt's end that is no cut; such a node has no children."""
-        return self.run is not None and self.run.kind is None
-
-    @property
-    def ends_message(self) -> bool:
-        kind = self.run.kind if self.run is not None else None
-        return kind is not None and bool(kind & CutKind.MESSAGE_END)
-
-    def path(self) -> list[Node]:
-        """The nodes from the first run down to this one, the root left out."""
-        nodes: list[Node] = []
-        node: Node | None = self
-        while node is not None and node.parent is not None:
-            nodes.append(node)
-            node = node.parent
-        return nodes[::-1]
 
 
 class PrefixTree:
@@ -159,9 +109,13 @@ class PrefixTree:
         self.touch(node)
         return node
 
+    def begin_request(self) -> None:
+        """Let time pass. It is counted in requests: a long one ages the others no more than a
+        short one."""
+        self._clock += 1
+
     def touch(self, node: Node) -> None:
         """Mark one node as used now; its ancestors stay as they were."""
-        self._clock += 1
         node.last_used = self._clock
 
     def checkpoints(self) -> list[Node]:
@@ -218,13 +172,13 @@ class PrefixTree:
     def prune_free(self) -> None:
         """For a model without states: drop the least recently used runs past the free limit."""
         outside = [node for node in self._nodes.values() if not node.in_slab]
-        free = sum(map(_num_tokens, outside))
+        free = sum(node.num_tokens for node in outside)
         leaves = [(node.last_used, node.key, node) for node in outside if not node.children]
         heapq.heapify(leaves)
         while free > self._max_free_tokens:
             *_, leaf = heapq.heappop(leaves)
             parent = leaf.parent
-            free -= _num_tokens(leaf)
+            free -= leaf.num_tokens
             self.drop_checkpoint(leaf)
             self._remove(leaf)
             # A run is a leaf once nothing is left below it.
@@ -262,7 +216,7 @@ class PrefixTree:
         return True
 
     def _evict(self, newest_end: Node | None) -> None:
-        node = victim(self.checkpoints(), newest_end)
+        node = victim(self.checkpoints(), newest_end, self._clock)
         assert node is not None
         self.drop_checkpoint(node)
 
@@ -291,24 +245,6 @@ class PrefixTree:
         node.parent.children.pop(node.key, None)
         self._nodes.pop(node.key, None)
         node.rows, node.in_slab = None, False
-
-
-def chained_key(parent: bytes, run: Run) -> bytes:
-    """Key of a run below `parent`: a 256-bit digest of the parent's key and the run's content."""
-    digest = hashlib.blake2b(parent, digest_size=32)
-    content = run.content
-    if isinstance(content, TextRun):
-        # A prompt's tail that is no cut must not be found as the run it may once become.
-        digest.update(b"stop" if run.kind is None else b"text")
-        digest.update(array.array("I", content.ids).tobytes())
-    else:
-        digest.update(b"image" + content.rows.to_bytes(4) + content.columns.to_bytes(4))
-        digest.update(content.num_positions.to_bytes(4) + content.key)
-    return digest.digest()
-
-
-def _num_tokens(node: Node) -> int:
-    return node.run.num_tokens if node.run is not None else 0
 
 
 def _num_common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -11,9 +11,9 @@ from torch import Tensor
 from core.api.params import CacheSettings
 from core.api.prompt import Prompt, Run
 from core.cache.context import ContextCache, Restored
+from core.cache.node import Node
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.cache.state import RecurrentState
-from core.cache.tree import Node
 
 CPU = torch.device("cpu")
 HYBRID: tuple[LayerSpec, ...] = (

@@ -28,7 +28,7 @@ from core.api.events import Event, Finished
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.prompt import Prompt
 from core.cache.context import ContextCache
-from core.cache.tree import Node
+from core.cache.node import Node
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts

@@ -1,0 +1,87 @@
+"""One run in the prefix tree, and the key that names it: what it holds and what hangs on it.
+
+Which nodes there are, and what goes when, is the business of `core.cache.tree`.
+"""
+
+from __future__ import annotations
+
+import array
+import hashlib
+
+from core.api.prompt import ORIGIN, Cut, CutKind, Run, TextRun
+from core.cache.slab import KVRows
+from core.cache.state import Checkpoint
+
+
+class Node:
+    """One run in the tree. `rows` holds its KV outside the slab; `in_slab` says the slab has it."""
+
+    __slots__ = (
+        "checkpoint",
+        "children",
+        "end",
+        "in_slab",
+        "key",
+        "last_used",
+        "num_checkpoints",
+        "parent",
+        "rows",
+        "run",
+    )
+
+    def __init__(self, key: bytes, parent: Node | None, run: Run | None) -> None:
+        self.key = key
+        self.parent = parent
+        self.run = run
+        self.end: Cut = run.end if run is not None else ORIGIN
+        self.children: dict[bytes, Node] = {}
+        self.checkpoint: Checkpoint | None = None
+        self.num_checkpoints = 0  # at this node and below
+        self.rows: KVRows | None = None
+        self.in_slab = False
+        self.last_used = 0
+
+    @property
+    def is_stop(self) -> bool:
+        """Whether the run ends at a prompt's end that is no cut; such a node has no children."""
+        return self.run is not None and self.run.kind is None
+
+    @property
+    def num_tokens(self) -> int:
+        return self.run.num_tokens if self.run is not None else 0
+
+    @property
+    def tokens_at_stake(self) -> int:
+        """What losing the checkpoint here would cost: the tokens from the one above to here."""
+        above = self.parent
+        while above is not None and above.parent is not None and above.checkpoint is None:
+            above = above.parent
+        return self.end.token - (above.end if above is not None else ORIGIN).token
+
+    @property
+    def ends_message(self) -> bool:
+        kind = self.run.kind if self.run is not None else None
+        return kind is not None and bool(kind & CutKind.MESSAGE_END)
+
+    def path(self) -> list[Node]:
+        """The nodes from the first run down to this one, the root left out."""
+        nodes: list[Node] = []
+        node: Node | None = self
+        while node is not None and node.parent is not None:
+            nodes.append(node)
+            node = node.parent
+        return nodes[::-1]
+
+
+def chained_key(parent: bytes, run: Run) -> bytes:
+    """Key of a run below `parent`: a 256-bit digest of the parent's key and the run's content."""
+    digest = hashlib.blake2b(parent, digest_size=32)
+    content = run.content
+    if isinstance(content, TextRun):
+        # A prompt's tail that is no cut must not be found as the run it may once become.
+        digest.update(b"stop" if run.kind is None else b"text")
+        digest.update(array.array("I", content.ids).tobytes())
+    else:
+        digest.update(b"image" + content.rows.to_bytes(4) + content.columns.to_bytes(4))
+        digest.update(content.num_positions.to_bytes(4) + content.key)
+    return digest.digest()
