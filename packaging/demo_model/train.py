@@ -22,13 +22,16 @@ from batches import Bank, Batch, batches, fill_bank
 from conversations import Plan
 from encoding import Encoder
 from language import run_language
-from published_model import DEMO_FOLDER, REPOSITORY, read_config
+from published_model import DEMO_FOLDER, REPOSITORY
+from start import build_model
 from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional as F
-from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
+from transformers import Qwen3_5ForConditionalGeneration
 
 SAVE_EVERY = 100
+# Words must stay near what the pictures were aligned to: at the common rate they left in 50 steps.
+EMBEDDING_RATE = 0.2
 SAY_EVERY = 20
 
 
@@ -64,9 +67,9 @@ def read_options() -> Options:
 
 # The share of the steps after which a stage begins, and its conversations.
 STAGES = {
-    "short": (0.0, Plan(most_turns=2, most_pictures=1, share_without_pictures=0.05)),
-    "middle": (0.2, Plan(most_turns=4, most_pictures=1, share_without_pictures=0.1)),
-    "long": (0.4, Plan()),
+    "look": (0.0, Plan(most_turns=1, most_pictures=1, share_without_pictures=0.0)),
+    "middle": (0.1, Plan(most_turns=4, most_pictures=1, share_without_pictures=0.1)),
+    "long": (0.2, Plan()),
 }
 
 
@@ -76,27 +79,6 @@ def stage_at(step: int, options: Options) -> str:
         return options.stage
     begun = [name for name, (share, _) in STAGES.items() if step >= share * options.steps]
     return begun[-1]
-
-
-def build_model(tokenizer: Tokenizer, work: Path, seed: int) -> Qwen3_5ForConditionalGeneration:
-    """A fresh model in float32 with the trained tower in it."""
-    torch.manual_seed(seed)
-    model = Qwen3_5ForConditionalGeneration(Qwen3_5Config(**read_config(tokenizer))).float()
-    model.model.visual.load_state_dict(torch.load(work / "tower.pt"))
-    model.model.visual.requires_grad_(False)
-    with torch.no_grad():
-        model.model.language_model.embed_tokens.weight.normal_(std=0.1)
-        for layer in model.model.language_model.layers:
-            if hasattr(layer, "linear_attn"):
-                remember_long(layer.linear_attn)
-    return model
-
-
-def remember_long(layer: nn.Module) -> None:
-    """Start with half-lives of 5 to 1,000 tokens: the published start forgets within a word."""
-    layer.A_log.copy_(torch.empty_like(layer.A_log).uniform_(1, 4).log())
-    rate = torch.empty_like(layer.dt_bias).uniform_(-6.5, -3.5).exp()
-    layer.dt_bias.copy_(rate + torch.log(-torch.expm1(-rate)))
 
 
 def loss_of(model: Qwen3_5ForConditionalGeneration, batch: Batch, bank: Bank) -> torch.Tensor:
@@ -117,13 +99,15 @@ class Optimiser:
     def __init__(self, model: nn.Module, options: Options) -> None:
         named = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
         inner = [p for n, p in named if p.ndim == 2 and "embed" not in n]
-        rest = [p for n, p in named if p.ndim != 2 or "embed" in n]
+        rest = [p for n, p in named if p.ndim != 2]
+        words = [p for n, p in named if "embed" in n]
         self.options = options
         self.muon = torch.optim.Muon(
             inner, lr=options.rate, weight_decay=0.02, adjust_lr_fn="match_rms_adamw"
         )
-        self.adam = torch.optim.AdamW(rest, lr=options.rate, betas=(0.9, 0.98), weight_decay=0.0)
-        self.parameters = [*inner, *rest]
+        groups = [{"params": rest, "share": 1.0}, {"params": words, "share": EMBEDDING_RATE}]
+        self.adam = torch.optim.AdamW(groups, lr=options.rate, betas=(0.9, 0.98), weight_decay=0.0)
+        self.parameters = [*inner, *rest, *words]
 
     def rate_at(self, step: int) -> float:
         """The learning rate of a step."""
@@ -136,7 +120,7 @@ class Optimiser:
         nn.utils.clip_grad_norm_(self.parameters, 1.0)
         for optimiser in (self.muon, self.adam):
             for group in optimiser.param_groups:
-                group["lr"] = self.rate_at(number)
+                group["lr"] = self.rate_at(number) * group.get("share", 1.0)
             optimiser.step()
             optimiser.zero_grad()
 

@@ -19,7 +19,7 @@ from published_model import DEMO_FOLDER, REPOSITORY
 from questions import KINDS, SEEDS
 from tokenizers import Tokenizer
 from torch.nn import functional as F
-from train import build_model
+from start import build_model
 from transformers import Qwen3_5ForConditionalGeneration
 
 BATCH = 24
