@@ -10,10 +10,12 @@ import argparse
 import asyncio
 import contextlib
 import faulthandler
+import logging
 import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
+from logging.handlers import RotatingFileHandler
 
 # qasync takes the binding it finds first; this says which, before it is imported.
 os.environ.setdefault("QT_API", "pyside6")
@@ -34,6 +36,7 @@ from desktop.views import dialogs
 from desktop.views.main_window import MainWindow
 
 EXIT_REFUSED = 3
+LOG_BYTES = 1_000_000
 
 
 class App:
@@ -75,11 +78,27 @@ async def stay_open(folders: Folders, engine: Engine) -> None:
     await app.gone.wait()
 
 
+@contextlib.contextmanager
+def kept_log(folders: Folders) -> Iterator[None]:
+    """What goes wrong in the window's process, in a file; never what anyone wrote."""
+    handler = RotatingFileHandler(
+        folders.window_log, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8", delay=True
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setLevel(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
 async def open_or_refuse(chosen: str | None) -> int:
     """The whole life of the app; returns the exit code."""
     try:
         folders = Folders.choose(chosen)
-        with claimed(folders):
+        with claimed(folders), kept_log(folders):
             await stay_open(folders, EngineClient(folders.engine_log))
     except WaymarkError as error:
         print(f"{error.title}. {error.message}", file=sys.stderr, flush=True)

@@ -148,7 +148,9 @@ class EngineController(QObject):
             self.model_loaded.emit(model)
 
     def _on_progress(self, done: int, total: int) -> None:
-        if self.client.state is EngineState.READY:
+        # Each tensor is reported; what a person can see are percents.
+        news = 100 * done // max(1, total) != 100 * self.status.done // max(1, total)
+        if news and self.client.state is EngineState.READY:
             self._set(EngineStatus(Phase.LOADING, done=done, total=total))
 
     def _on_state(self, state: EngineState, words: str) -> None:

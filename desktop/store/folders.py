@@ -46,6 +46,10 @@ class Folders:
         return self.data / "logs" / "engine.log"
 
     @property
+    def window_log(self) -> Path:
+        return self.data / "logs" / "window.log"
+
+    @property
     def settings_file(self) -> Path:
         return self.settings / "settings.json"
 

@@ -23,7 +23,7 @@ class SettingEditor(QWidget):
         self, row: SettingRow, settings: SettingsController, own: Callable[[], str] | None = None
     ) -> None:
         super().__init__()
-        self._row = row
+        self.row = row
         self._settings = settings
         self._own = own
         self.control = self._make_control()
@@ -42,7 +42,7 @@ class SettingEditor(QWidget):
 
     def refresh(self) -> None:
         """Show the value in force."""
-        value = self._row.value_in(self._settings.settings)
+        value = self.row.value_in(self._settings.settings)
         self.control.blockSignals(True)
         match self.control:
             case QComboBox():
@@ -57,34 +57,34 @@ class SettingEditor(QWidget):
         self.control.blockSignals(False)
 
     def _make_control(self) -> Control:
-        if self._row.choices:
+        if self.row.choices:
             control = self._choices()
         else:
-            control = self._line() if self._row.optional else self._integer()
-        name = "".join(part.capitalize() for part in self._row.key.replace(".", "_").split("_"))
+            control = self._line() if self.row.optional else self._integer()
+        name = "".join(part.capitalize() for part in self.row.key.replace(".", "_").split("_"))
         control.setMinimumHeight(CONTROL_HEIGHT)
         control.setObjectName(f"setting{name}")
-        control.setAccessibleName(self._row.title)
-        control.setAccessibleDescription(self._row.description)
+        control.setAccessibleName(self.row.title)
+        control.setAccessibleDescription(self.row.description)
         control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         control.installEventFilter(self)
         return control
 
     def _choices(self) -> Control:
         box = QComboBox()
-        for title, value in self._row.choices:
+        for title, value in self.row.choices:
             box.addItem(title, value)
         box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         box.setMinimumContentsLength(8)
-        box.currentIndexChanged.connect(lambda at: self._put(self._row.choices[at][1]))
+        box.currentIndexChanged.connect(lambda at: self._put(self.row.choices[at][1]))
         return box
 
     def _integer(self) -> Control:
         box = QSpinBox()
-        box.setRange(int(self._row.minimum), int(self._row.maximum))
+        box.setRange(int(self.row.minimum), int(self.row.maximum))
         box.setGroupSeparatorShown(True)
         # A checkpoint can only lie on the grid, so steps smaller than that change nothing.
-        box.setSingleStep(512 if self._row.maximum > 10_000 else 1)
+        box.setSingleStep(512 if self.row.maximum > 10_000 else 1)
         box.valueChanged.connect(self._put)
         return box
 
@@ -97,22 +97,22 @@ class SettingEditor(QWidget):
         text = line.text().strip().replace(",", "")
         line.setModified(False)
         try:
-            value = None if not text else int(text) if self._row.kind == "integer" else float(text)
+            value = None if not text else int(text) if self.row.kind == "integer" else float(text)
         except ValueError:
-            self._say(f"{self._row.title} takes {self._row.bounds_in_words()}.")
+            self._say(f"{self.row.title} takes {self.row.bounds_in_words()}.")
             return
         self._put(value)
 
     def _put(self, value: object) -> None:
-        self._say(self._settings.set_value(self._row, value))
+        self._say(self._settings.set_value(self.row, value))
 
     def _say(self, trouble: str) -> None:
-        self._words.setText(trouble or self._row.description)
+        self._words.setText(trouble or self.row.description)
         self._words.setProperty("class", "error small" if trouble else "muted small")
         theme.restyle(self._words)
 
     def _choice_of(self, value: object) -> int:
-        values = [choice for _, choice in self._row.choices]
+        values = [choice for _, choice in self.row.choices]
         return values.index(value) if value in values else 0
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:

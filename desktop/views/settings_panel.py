@@ -89,8 +89,11 @@ class SettingsPanel(QScrollArea):
         return "" if own is None else f"The model's own: {own:g}"
 
     def _on_engine(self) -> None:
+        model = self._settings.engine.model
         for editor in self._editors:
             editor.refresh()
+            if editor.row is THINKING_ROW:
+                editor.setEnabled(model is None or model.thinking_switch)
         self._show_cost()
 
     def _show_cost(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from PySide6.QtCore import QAbstractItemModel, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
 from core.api.errors import EngineDiedError
@@ -104,8 +104,8 @@ def test_siblings() -> None:
     ],
 )
 def test_how_a_reply_ended_is_said(ended: Reply, words: str) -> None:
-    assert ending_words(ended).startswith(words) if words else ending_words(ended) == ""
     assert words in ending_words(ended)
+    assert bool(words) == bool(ending_words(ended))
 
 
 def test_ids_of_a_reply_without_a_thought_are_kept() -> None:
@@ -120,8 +120,9 @@ def test_ids_of_a_reply_without_a_thought_are_kept() -> None:
 
 def test_the_list_of_chats_is_a_proper_model(qloop: Loop) -> None:
     chats = ChatList()
-    strict = QAbstractItemModelTester.FailureReportingMode.Warning
-    QAbstractItemModelTester(as_model(chats), strict, chats)
+    # Its warnings fail the test, as every Qt warning does.
+    mode = QAbstractItemModelTester.FailureReportingMode.Warning
+    QAbstractItemModelTester(chats, mode, chats)
     chats.show([Chat(7, "Old", 0, 0), Chat(9, "New", 1, 1)])
     assert [chats.index(at).data() for at in range(2)] == ["Old", "New"]
     assert chats.index(1).data(CHAT_ROLE) == 9
@@ -133,10 +134,6 @@ def test_the_list_of_chats_is_a_proper_model(qloop: Loop) -> None:
     assert chats.index(1).data() == "New"
     chats.show([])
     assert chats.rowCount() == 0
-
-
-def as_model(model: QAbstractItemModel) -> QAbstractItemModel:
-    return model
 
 
 @pytest.mark.parametrize(

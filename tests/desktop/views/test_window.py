@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QImage
-from PySide6.QtWidgets import QLineEdit, QMessageBox, QPushButton, QSpinBox
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFileDialog,
+    QLineEdit,
+    QMessageBox,
+    QPushButton,
+    QSpinBox,
+)
 
 from core.api.events import HeldCheckpoint, RequestStats
 from desktop import theme
@@ -243,6 +250,55 @@ async def test_what_is_no_picture_is_refused_beside_the_field(
     drop(app, data)
     await until(lambda: words(app, "composerNotice").startswith("Not taken"))
     assert thumbnails(app) == []
+
+
+async def test_pictures_come_by_the_button_too(open_app: OpenApp, tmp_path: Path) -> None:
+    app = await open_app()
+    (tmp_path / "a.png").write_bytes(png())
+    press(app, "addPictures")
+    await until(lambda: app.window.findChild(QFileDialog, "pictureDialog"))
+    field = find(app, QLineEdit, "fileNameEdit")
+    field.setText(str(tmp_path / "a.png"))
+    find(app, QFileDialog, "pictureDialog").accept()
+    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+
+
+async def test_a_model_folder_is_chosen_loaded_and_remembered(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    (tmp_path / "my model").mkdir()
+    press(app, "browseModel")
+    await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
+    dialog = find(app, QFileDialog, "folderDialog")
+    dialog.setDirectory(str(tmp_path / "my model"))
+    dialog.done(QFileDialog.DialogCode.Accepted)
+    folders = find(app, QComboBox, "modelFolder")
+    await until(lambda: folders.currentText() == "my model")
+    assert len(engine.loads) == 1
+    press(app, "loadModel")
+    await until(lambda: len(engine.loads) == 2)
+    assert engine.loads[1].path == str(tmp_path / "my model")
+    folders.setCurrentIndex(0)
+    folders.activated.emit(0)
+    assert app.parts.settings.settings.model.path == ""
+    assert [folders.itemText(at) for at in range(folders.count())] == ["The demo model", "my model"]
+
+
+def is_gone(app: App, name: str) -> bool:
+    return app.window.findChild(QFileDialog, name) is None
+
+
+async def test_a_dialog_that_is_left_changes_nothing(open_app: OpenApp) -> None:
+    app = await open_app()
+    for button, name in (("addPictures", "pictureDialog"), ("browseModel", "folderDialog")):
+        press(app, button)
+        await until(partial(app.window.findChild, QFileDialog, name))
+        find(app, QFileDialog, name).reject()
+        await until(partial(is_gone, app, name))
+    assert thumbnails(app) == []
+    assert app.parts.settings.settings.model.path == ""
 
 
 async def test_a_pasted_picture_and_a_pasted_address(open_app: OpenApp) -> None:
