@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
@@ -45,8 +46,8 @@ pytestmark = pytest.mark.xdist_group("worker")
 Result = TypeVar("Result")
 LIMIT_S = 120
 SHORT = SamplingParams(temperature=0, max_tokens=3)
-# About ten seconds of work: every stop in here comes long before its end.
-ENDLESS = SamplingParams(temperature=0, max_tokens=4_000, presence_penalty=1)
+# The first token is drawn again and again: seconds of work, stopped in here long before its end.
+ENDLESS = SamplingParams(temperature=0, max_tokens=4_000, frequency_penalty=-100)
 
 
 def talk(*messages: UserMessage) -> Conversation:
@@ -242,38 +243,36 @@ class TestNoisyWorker:
 
     async def _stopped_load(self, client: EngineClient, folder: Path) -> None:
         await client.load(settings(folder))
-        slow = asyncio.ensure_future(client.load(settings(Path("/nowhere/slow"))))
-        await asyncio.sleep(0.1)
-        client.cancel_load()
+        slow = settings(Path("/nowhere/slow"))
         with pytest.raises(EngineError, match="stopped"):
-            await slow
+            await client.load(slow, lambda done, total: client.cancel_load())
         await client.clear_cache()
         assert (await finished(client.generate(talk(user("Hi")), SHORT))).reason == "length"
 
     async def _killed_in_a_reply(self, client: EngineClient) -> None:
-        pid = kill_soon(client)
         running = client.generate(talk(user("Hello")), ENDLESS)
-        events = [event async for event in running]
-        assert isinstance(events[-1], Failed)
-        assert events[-1].error.name == EngineDiedError.__name__
-        assert "SIGKILL" in events[-1].error.message
+        await first_token(running)
+        pid = client.worker_pid
+        kill(client)
+        last = [event async for event in running][-1]
+        assert isinstance(last, Failed) and last.error.name == EngineDiedError.__name__
+        assert "SIGKILL" in last.error.message
         await until(lambda: client.model is not None)
         assert client.worker_pid != pid
         assert (await finished(client.generate(talk(user("Hi")), SHORT))).reason == "length"
 
     async def _killed_in_a_load(self, client: EngineClient) -> None:
-        kill_soon(client)
+        slow = settings(Path("/nowhere/slow"))
         with pytest.raises(EngineError, match="SIGKILL"):
-            await client.load(settings(Path("/nowhere/slow")))
+            await client.load(slow, lambda *_: kill(client))
         await until(lambda: client.model is not None)
         assert client.model is not None and client.model.name == "hybrid"
 
 
-def kill_soon(client: EngineClient) -> int:
-    pid = client.worker_pid
-    assert pid is not None
-    asyncio.get_running_loop().call_later(0.3, os.kill, pid, signal.SIGKILL)
-    return pid
+def kill(client: EngineClient) -> None:
+    assert client.worker_pid is not None
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(client.worker_pid, signal.SIGKILL)
 
 
 async def until(condition: Callable[[], bool]) -> None:

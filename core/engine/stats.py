@@ -45,17 +45,12 @@ class MessageMap:
                 found = index
         return found
 
-    def first_reply_after(self, token: TokenIndex) -> int | None:
-        """The first reply that ends after a token: the one that holds it, or a later one."""
+    def replies_after(self, token: TokenIndex) -> list[int]:
+        """The replies that end after a token: the one that holds it, and the later ones."""
         ends = (*self.starts[1:], None)
-        return next(
-            (
-                index
-                for index in sorted(self.replies)
-                if (end := ends[index]) is None or end > token
-            ),
-            None,
-        )
+        return [
+            index for index in sorted(self.replies) if (end := ends[index]) is None or end > token
+        ]
 
 
 def explain(
@@ -87,13 +82,18 @@ def explain(
 
 
 def _first_reading(restored: Restored, messages: MessageMap) -> Miss | None:
-    """No run is read again, but a reply that only decode has seen is read for the first time."""
+    """No run is read again, but replies that only decode has seen are read for the first time.
+
+    Only the last can be waiting for that. Several were written before this engine knew the chat,
+    whatever beginning it shares with others.
+    """
     start = restored.cut.token
-    reply = messages.first_reply_after(start)
-    if reply is None:
+    replies = messages.replies_after(start)
+    if not replies:
         return None
-    if restored.num_runs == 0:
-        return Miss(reason="cold", token=0, message=messages.at(start))
+    if restored.num_runs == 0 or len(replies) > 1:
+        return Miss(reason="cold", token=start.value, message=messages.at(start))
+    reply = replies[0]
     # A reply that was settled in part is read from where settling was interrupted.
     token = max(start, messages.starts[reply])
     return Miss(reason="unsettled", token=token.value, message=reply)

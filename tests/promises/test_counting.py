@@ -65,6 +65,18 @@ def test_W1_every_token_read_again_has_a_reason(machine: Machine) -> None:
     assert (cold.miss.reason, cold.miss.token, cold.miss.message) == ("cold", 0, 0)
 
 
+def test_W1_an_old_chat_that_shares_its_beginning_with_a_new_one_is_cold(machine: Machine) -> None:
+    rules = system("Be brief.")
+    chat: list[Message] = [rules, user("One")]
+    for said in ("Two", "Three"):
+        chat += [machine.ask(chat).reply, user(said)]
+    machine.cache.clear()
+    machine.ask([rules, user("Another chat")])
+    answer = machine.ask(chat)
+    assert answer.stats.miss.reason == "cold" and answer.stats.miss.message == 0
+    assert answer.stats.miss.token == answer.reused > 0
+
+
 def test_W2_progress_counts_up_to_the_prompt(machine: Machine, picture: Draw) -> None:
     chat: list[Message] = [user(words(100), picture(1), words(50))]
     machine.ask([user(words(100))])
