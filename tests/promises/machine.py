@@ -23,8 +23,8 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.api.commands import Generate, LoadModel
-from core.api.events import Event, Finished
+from core.api.commands import Generate, LoadModel, ReadAhead, Settle
+from core.api.events import Event, Finished, Prepared
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.prompt import Prompt
 from core.cache.context import ContextCache
@@ -185,6 +185,33 @@ class Machine:
         answer = Answer(finished, tuple(self.model.rows), tuple(self.model.fed), tuple(events))
         self._check(answer, cache)
         return answer
+
+    def settle(self, messages: Sequence[Message], **options: Any) -> Prepared:
+        """Read the reply that ends a chat as history shows it."""
+        return self._prepare(Settle, messages, **options)
+
+    def read_ahead(self, messages: Sequence[Message], **options: Any) -> Prepared:
+        """Read the draft that ends a chat."""
+        return self._prepare(ReadAhead, messages, **options)
+
+    def _prepare(
+        self,
+        kind: type[Settle] | type[ReadAhead],
+        messages: Sequence[Message],
+        cache: CacheSettings = DEFAULT,
+        flag: CancelFlag | None = None,
+    ) -> Prepared:
+        conversation = Conversation(messages=tuple(messages))
+        self.model.forget()
+        try:
+            command = kind(request=8, conversation=conversation, cache=cache)
+            prepared = self.engine.prepare(command, flag or CancelFlag())
+        finally:
+            self.cache.check_integrity()
+        assert prepared.tokens == sum(self.model.fed)
+        assert prepared.encoded == self.model.num_encoded
+        assert self.cache.num_states() <= cache.count
+        return prepared
 
     def cold(self, messages: Sequence[Message], **options: Any) -> Answer:
         """The answer of another machine with the same weights that has read nothing."""

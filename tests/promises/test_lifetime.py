@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from core.api.chat import ImagePart, Message
+from core.api.errors import RequestCancelled
 from core.api.params import CacheSettings
 from core.engine.cancel import CancelFlag
 from tests.promises.machine import CountdownFlag, Machine, user, words
@@ -42,6 +43,25 @@ def test_M6_a_stop_before_the_first_cut_leaves_nothing(machine: Machine) -> None
     stopped = machine.ask(chat, flag=CountdownFlag(0))
     assert stopped.finished.reason == "cancelled" and stopped.evaluated == 0
     assert machine.same_as_cold(chat).reused == 0
+
+
+@pytest.mark.parametrize("looks", [0, 3, 7, 12, 17])
+def test_M6_interrupted_idle_work_goes_on_where_it_stopped(
+    machine: Machine, picture: Draw, looks: int
+) -> None:
+    chat: list[Message] = [user("Hi")]
+    first = machine.ask(chat)
+    chat += [first.reply, user(words(60), picture(1, "wide"), words(90))]
+    with pytest.raises(RequestCancelled):
+        machine.read_ahead(chat, flag=CountdownFlag(looks))
+    done = sum(machine.model.fed)
+    rest = machine.read_ahead(chat)
+    again = Machine(machine.base)
+    again.ask(chat[:1])
+    assert done + rest.tokens == again.read_ahead(chat).tokens > 150
+    assert machine.read_ahead(chat).tokens == 0
+    answer = machine.same_as_cold(chat)
+    assert answer.stats.images_encoded == 0 and answer.evaluated < 150
 
 
 def test_M9_a_stop_belongs_to_its_request_alone(machine: Machine, picture: Draw) -> None:

@@ -7,6 +7,7 @@ computed, and the tree's own invariants.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -21,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from core.api.chat import AssistantMessage, ImagePart, Message
+from core.api.errors import RequestCancelled
 from core.api.params import CacheSettings, SamplingParams
 from core.engine.loaded import LoadedModel
 from tests.promises.machine import CountdownFlag, Machine, same, system, user, words
@@ -93,6 +95,27 @@ class RandomTrees(RuleBasedStateMachine):
         assert answer.reused + sum(answer.fed) in cuts
         self._answer(0)
 
+    @rule(looks=st.integers(0, 60))
+    @precondition(lambda self: self.alternatives)
+    def settle(self, looks: int) -> None:
+        with contextlib.suppress(RequestCancelled):
+            self.machine.settle(
+                [*self.chat, self.alternatives[-1]],
+                cache=self.settings,
+                flag=CountdownFlag(looks),
+            )
+
+    @rule(said=parts, looks=st.integers(0, 60))
+    @precondition(lambda self: self.alternatives)
+    def draft(self, said: list[str | int], looks: int) -> None:
+        shown = (part if isinstance(part, str) else self.draw(part) for part in said)
+        with contextlib.suppress(RequestCancelled):
+            self.machine.read_ahead(
+                [*self.chat, self.alternatives[-1], user(*shown)],
+                cache=self.settings,
+                flag=CountdownFlag(looks),
+            )
+
     @rule()
     def other_chat(self) -> None:
         self.at = 1 - self.at
@@ -152,6 +175,6 @@ def test_X1_I8_S4_S12_W2_random_trees_answer_like_cold_engines(
         draw = staticmethod(picture)
 
     few = hypothesis_settings(
-        max_examples=hypothesis_settings().max_examples // 12, stateful_step_count=10
+        max_examples=hypothesis_settings().max_examples // 8, stateful_step_count=12
     )
     run_state_machine_as_test(Trees, settings=few)

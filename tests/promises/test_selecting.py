@@ -49,6 +49,21 @@ def test_S1_the_next_turn_evaluates_only_what_follows_the_last_message(machine: 
         assert after.stats.miss.token == after.reused
 
 
+def test_S1_after_settling_the_next_turn_evaluates_only_the_new_message(machine: Machine) -> None:
+    chat: list[Message] = [user(words(40))]
+    for said in ("And then?", words(50), "Why?"):
+        before = machine.ask(chat)
+        chat.append(before.reply)
+        reread = len(before.ids)
+        assert 0 < machine.settle(chat).tokens <= reread + 15
+        chat.append(user(said))
+        after = machine.same_as_cold(chat)
+        ids = after.finished.prompt_ids
+        # What stands before the new message is its predecessor's end of turn.
+        assert after.reused == last_end(ids[: last_end(ids) - 1]) and after.stats.miss is None
+        assert machine.settle([*chat[:-1]]).tokens == 0
+
+
 def test_S2_a_short_first_turn_is_resumable(machine: Machine) -> None:
     _, (first, second) = talk(machine, "Hi", "More")
     assert first.stats.prompt_tokens < 20
