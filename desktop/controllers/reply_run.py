@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from core.api.chat import Conversation
-from core.api.errors import ErrorInfo, NoVisionError, WaymarkError
+from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkError
 from core.api.events import Failed, Finished, FinishReason, Generated, Prefilling, Queued
 from core.client.requests import Answer, Request
 from desktop.controllers.engine import EngineController
@@ -24,6 +24,8 @@ from desktop.store.records import Reply, ReplyState
 from desktop.store.settings import AppSettings
 
 SAVE_EVERY_S = 1.0
+# A step of a large model may take seconds; one that takes longer is waited for by nobody.
+STOP_PATIENCE_S = 10.0
 STATES: dict[FinishReason, ReplyState] = {
     "cancelled": ReplyState.STOPPED,
     "error": ReplyState.FAILED,
@@ -80,10 +82,17 @@ class ReplyRun:
         self._listener.finished(self._live, text, reply)
 
     def stop(self) -> None:
+        """End it where it is; an engine that does not answer is not waited for."""
         self._stopped.set()
         if self._request is not None:
             self._say("Stopping")
             self._request.cancel()
+            asyncio.get_running_loop().call_later(STOP_PATIENCE_S, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._request is not None and self._end is None:
+            late = RequestCancelled("The engine did not stop in time.").info()
+            self._request.put(Failed(request=self._request.id, error=late))
 
     async def store_at_closing(self) -> None:
         """Store what has arrived, or the end that was not stored yet; the task is over by now."""

@@ -80,6 +80,7 @@ class Asked:
         self.sampling = SamplingParams()
         self.thinking: bool | None = None
         self.cancelled = False
+        self.deaf = False
         self.request = Request(len(engine.asked) + 1, self._cancel)
         self.text = ""
 
@@ -120,7 +121,8 @@ class Asked:
 
     def _cancel(self, _number: int) -> None:
         self.cancelled = True
-        self.finish(reason="cancelled")
+        if not self.deaf:
+            self.finish(reason="cancelled")
 
 
 class FakeEngine:

@@ -159,6 +159,24 @@ async def test_stop_keeps_what_has_arrived(open_parts: OpenParts, engine: FakeEn
     assert (reply.state, shown(parts)[-1]) == (ReplyState.STOPPED, "Half a")
 
 
+async def test_an_engine_that_does_not_stop_is_not_waited_for(
+    open_parts: OpenParts, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_run, "STOP_PATIENCE_S", 0.02)
+    parts = await open_parts()
+    asked = await ask(parts, engine, "Tell me")
+    asked.deaf = True
+    asked.say("Half a", ids=(1, 2))
+    await until(lambda: shown(parts)[-1] == "Half a")
+    parts.chat.stop()
+    reply = await ended(parts)
+    assert (reply.state, shown(parts)[-1]) == (ReplyState.STOPPED, "Half a")
+    asked.finish("Late words")
+    (await ask(parts, engine, "Go on")).finish("Yes.")
+    await ended(parts)
+    assert shown(parts) == ["Tell me", "Half a", "Go on", "Yes."]
+
+
 async def test_a_growing_reply_is_stored_while_it_grows(
     open_parts: OpenParts, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
