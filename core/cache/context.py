@@ -79,8 +79,7 @@ class ContextCache:
         self.embeddings.clear()
 
     def apply(self, settings: CacheSettings) -> None:
-        """Begin a request: its count bounds the states; the interval acts through `planned`."""
-        self.tree.begin_request()
+        """Bound the states by the count from now on; the interval acts through `planned`."""
         self.tree.set_count(settings.count, self._live.newest_message_end)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:

@@ -51,14 +51,6 @@ class Node:
         return self.run.num_tokens if self.run is not None else 0
 
     @property
-    def tokens_at_stake(self) -> int:
-        """What losing the checkpoint here would cost: the tokens from the one above to here."""
-        above = self.parent
-        while above is not None and above.parent is not None and above.checkpoint is None:
-            above = above.parent
-        return self.end.token - (above.end if above is not None else ORIGIN).token
-
-    @property
     def ends_message(self) -> bool:
         kind = self.run.kind if self.run is not None else None
         return kind is not None and bool(kind & CutKind.MESSAGE_END)

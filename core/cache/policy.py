@@ -40,30 +40,19 @@ def _named(runs: Sequence[Run], interval: int) -> Iterable[Run]:
 
 
 class Held(Protocol):
-    """What eviction looks at: when a checkpoint was last used, and what its loss would cost."""
+    """What eviction looks at: when a checkpoint was last used."""
 
     last_used: int
-
-    @property
-    def tokens_at_stake(self) -> int: ...
 
 
 HeldCheckpoint = TypeVar("HeldCheckpoint", bound=Held)
 
 
-def victim(
-    held: Iterable[HeldCheckpoint], spared: HeldCheckpoint | None, now: int
-) -> HeldCheckpoint | None:
-    """The checkpoint with the fewest tokens at stake for the time since its last use.
+def victim(held: Iterable[HeldCheckpoint], spared: HeldCheckpoint | None) -> HeldCheckpoint | None:
+    """The least recently used checkpoint; `spared` (the live path's newest message end) goes last.
 
-    So short turns go before the one anchor of a long text, and an anchor that nobody comes back to
-    goes in the end. `spared` (the live path's newest message end) goes last; None when nothing is
-    held.
+    None when nothing is held.
     """
     candidates = list(held)
     others = [node for node in candidates if node is not spared]
-    return min(others or candidates, key=lambda node: _worth(node, now), default=None)
-
-
-def _worth(node: Held, now: int) -> tuple[float, int]:
-    return node.tokens_at_stake / (1 + now - node.last_used), node.last_used
+    return min(others or candidates, key=lambda node: node.last_used, default=None)

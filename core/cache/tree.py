@@ -109,13 +109,9 @@ class PrefixTree:
         self.touch(node)
         return node
 
-    def begin_request(self) -> None:
-        """Let time pass. It is counted in requests: a long one ages the others no more than a
-        short one."""
-        self._clock += 1
-
     def touch(self, node: Node) -> None:
         """Mark one node as used now; its ancestors stay as they were."""
+        self._clock += 1
         node.last_used = self._clock
 
     def checkpoints(self) -> list[Node]:
@@ -216,7 +212,7 @@ class PrefixTree:
         return True
 
     def _evict(self, newest_end: Node | None) -> None:
-        node = victim(self.checkpoints(), newest_end, self._clock)
+        node = victim(self.checkpoints(), newest_end)
         assert node is not None
         self.drop_checkpoint(node)
 
