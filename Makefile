@@ -35,7 +35,7 @@ run: $(STAMPS)/run $(STAMPS)/qt-run ## set up and open the window
 	$(BIN)/python -m desktop $(ARGS)
 
 test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
-	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: $(STAMPS)/check ## formatting, lint, types and import layers
 	$(BIN)/ruff format --check .

@@ -69,7 +69,8 @@ class Request:
         self._events.put_nowait(event)
 
     async def __aiter__(self) -> AsyncIterator[Answer]:
-        while True:
+        # Once all is told, a second listener hears nothing rather than waiting for ever.
+        while not (self._ended and self._events.empty()):
             event = await self._events.get()
             yield event
             if isinstance(event, LAST):

@@ -14,7 +14,7 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.chat import Message as ApiMessage
-from desktop.store.records import Message
+from desktop.store.records import Message, Picture
 
 PathOf = Callable[[str], Path]
 
@@ -30,10 +30,15 @@ def _message(message: Message, picture_path: PathOf) -> ApiMessage:
         return AssistantMessage(
             text=message.text, reasoning=message.reply.reasoning, ids=message.reply.ids
         )
+    return draft_message(message.text, message.pictures, picture_path)
+
+
+def draft_message(text: str, pictures: Sequence[Picture], picture_path: PathOf) -> UserMessage:
+    """A user's message, sent or not: its pictures come first."""
     content: list[ContentPart] = [
         ImagePart(digest=picture.digest, path=str(picture_path(picture.digest)))
-        for picture in message.pictures
+        for picture in pictures
     ]
-    if message.text or not content:
-        content.append(TextPart(text=message.text))
+    if text or not content:
+        content.append(TextPart(text=text))
     return UserMessage(content=tuple(content))

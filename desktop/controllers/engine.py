@@ -42,6 +42,18 @@ class Engine(Protocol):
         thinking: bool | None = None,
         cache: CacheSettings | None = None,
     ) -> Request: ...
+    def settle(
+        self,
+        conversation: Conversation,
+        thinking: bool | None = None,
+        cache: CacheSettings | None = None,
+    ) -> Request: ...
+    def read_ahead(
+        self,
+        conversation: Conversation,
+        thinking: bool | None = None,
+        cache: CacheSettings | None = None,
+    ) -> Request: ...
     async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed: ...
 
 

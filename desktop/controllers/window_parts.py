@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import ErrorInfo
 from core.client.blobs import BlobStore
+from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.engine import Engine, EngineController
@@ -55,6 +56,16 @@ class WindowParts(QObject):
             self.replies,
             self.pictures,
             self.settings,
+            self.database,
+            blobs,
+            self.tasks,
+        )
+        self.ahead = AheadController(
+            self.chat,
+            self.replies,
+            self.pictures,
+            self.settings,
+            self.engine,
             self.database,
             blobs,
             self.tasks,

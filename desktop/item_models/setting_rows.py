@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
-from desktop.store.settings import AppSettings
+from desktop.store.settings import AheadSettings, AppSettings
 
 Kind = Literal["choice", "integer", "number"]
 Choice = tuple[str, object]
@@ -20,6 +20,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "model": ModelSettings,
     "sampling": SamplingParams,
     "cache": CacheSettings,
+    "ahead": AheadSettings,
 }
 
 
@@ -181,5 +182,22 @@ CHECKPOINT_ROWS = (
         "cache.interval",
         "Interval",
         "Tokens from one checkpoint to the next. Shorter intervals leave less to read again.",
+    ),
+)
+
+ON_OR_OFF: tuple[Choice, ...] = (("On", True), ("Off", False))
+
+AHEAD_ROWS = (
+    SettingRow(
+        "ahead.settle",
+        "Settle replies",
+        "Read a finished reply in idle time, so that the next turn reads only your message.",
+        ON_OR_OFF,
+    ),
+    SettingRow(
+        "ahead.read_ahead",
+        "Read ahead",
+        "Read a dropped picture while you still type, so that Send finds it done.",
+        ON_OR_OFF,
     ),
 )

@@ -19,6 +19,13 @@ from desktop.store.folders import DEMO_MODEL
 RECENT_MODELS = 8
 
 
+class AheadSettings(Settings):
+    """What the engine may read in idle time, before it is asked to."""
+
+    settle: bool = True
+    read_ahead: bool = True
+
+
 class AppSettings(Settings):
     """Everything a user may set. An empty model path means the demo model that comes along."""
 
@@ -27,6 +34,7 @@ class AppSettings(Settings):
     sampling: SamplingParams = SamplingParams()
     thinking: bool | None = None
     cache: CacheSettings = CacheSettings()
+    ahead: AheadSettings = AheadSettings()
 
     def model_to_load(self) -> ModelSettings:
         """The model settings with a real path."""

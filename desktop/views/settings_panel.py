@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.checkpoint_cost import checkpoint_cost
 from desktop.item_models.setting_rows import (
+    AHEAD_ROWS,
     CHECKPOINT_ROWS,
     MODEL_ROWS,
     SAMPLING_ROWS,
@@ -55,6 +56,7 @@ class SettingsPanel(QScrollArea):
         self._add_group("Model", (), self.model_box)
         self._add_rows(MODEL_ROWS)
         self._add_group("Checkpoints", CHECKPOINT_ROWS, self._cost)
+        self._add_group("In idle time", AHEAD_ROWS)
         self._add_group("Thinking", (THINKING_ROW,))
         self._add_group("Sampling", SAMPLING_ROWS)
         self._layout.addStretch(1)

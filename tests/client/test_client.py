@@ -200,6 +200,15 @@ def test_what_the_worker_prints_is_in_the_log(tmp_path: Path) -> None:
     assert "out of luck" in log.read_text()
 
 
+def test_who_listens_after_the_end_hears_nothing() -> None:
+    async def scene(client: EngineClient, _: Watch) -> None:
+        request = client.generate(Conversation(messages=()))
+        assert [event async for event in request]
+        assert [event async for event in request] == []
+
+    play(scene)
+
+
 def test_a_stale_cancel_is_harmless() -> None:
     async def scene(client: EngineClient, _: Watch) -> None:
         await client.load(settings("fine"))

@@ -133,6 +133,10 @@ class FakeEngine:
         self.model: ModelInfo | None = None
         self.asked: list[Asked] = []
         self.loads: list[ModelSettings] = []
+        # Idle work that was asked for, and the numbers of those drafts that were taken back.
+        self.settled: list[Conversation] = []
+        self.read: list[Conversation] = []
+        self.unread: list[int] = []
         self.closed = False
         self.starts = True
         self.model_to_load: ModelInfo | None = model or model_info()
@@ -187,6 +191,25 @@ class FakeEngine:
         asked.sampling, asked.thinking = sampling or SamplingParams(), thinking
         self.asked.append(asked)
         return asked.request
+
+    def settle(
+        self,
+        conversation: Conversation,
+        thinking: bool | None = None,
+        cache: CacheSettings | None = None,
+    ) -> Request:
+        self.settled.append(conversation)
+        return Request(0, lambda _number: None)
+
+    def read_ahead(
+        self,
+        conversation: Conversation,
+        thinking: bool | None = None,
+        cache: CacheSettings | None = None,
+    ) -> Request:
+        number = len(self.read)
+        self.read.append(conversation)
+        return Request(number, self.unread.append)
 
     async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed:
         await self.may_describe.wait()

@@ -8,16 +8,17 @@ from pydantic import ValidationError
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from desktop.item_models.checkpoint_cost import checkpoint_cost
 from desktop.item_models.setting_rows import (
+    AHEAD_ROWS,
     CHECKPOINT_ROWS,
     MODEL_ROWS,
     SAMPLING_ROWS,
     THINKING_ROW,
     SettingRow,
 )
-from desktop.store.settings import AppSettings
+from desktop.store.settings import AheadSettings, AppSettings
 from tests.desktop.fake_engine import model_info
 
-ROWS = (*MODEL_ROWS, *SAMPLING_ROWS, *CHECKPOINT_ROWS, THINKING_ROW)
+ROWS = (*MODEL_ROWS, *SAMPLING_ROWS, *CHECKPOINT_ROWS, *AHEAD_ROWS, THINKING_ROW)
 BY_KEY = {row.key: row for row in ROWS}
 
 
@@ -29,6 +30,7 @@ def test_every_setting_of_the_engine_is_offered() -> None:
         "model.path",
         "model.grid",
     }
+    wanted |= {f"ahead.{name}" for name in AheadSettings.model_fields}
     assert set(BY_KEY) == wanted | {"thinking"}
 
 
