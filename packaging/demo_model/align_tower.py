@@ -94,7 +94,9 @@ def align(tower: Qwen3_5VisionModel, words: Words, steps: int, batch: int, bank:
         optimiser.step()
         schedule.step()
         if step % 50 == 0:
-            print(f"step {step} loss {loss.item():.4f} {time.monotonic() - started:.0f} s", flush=True)
+            print(
+                f"step {step} loss {loss.item():.4f} {time.monotonic() - started:.0f} s", flush=True
+            )
     scenes, pixels = draw_pictures(400, rng, held_out=True)
     wanted = targets(scenes, words)
     with torch.no_grad():

@@ -19,10 +19,10 @@ PICTURE_WEIGHTS = {
     "count": 2,
     "colour": 4,
     "shape": 4,
-    "where": 4,
+    "where": 6,
     "size": 1,
     "place": 2,
-    "yes_no": 6,
+    "yes_no": 8,
 }
 
 
