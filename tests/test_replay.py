@@ -25,7 +25,6 @@ from tests.promises.machine import last_end, words
 
 __all__ = ["folder_of", "picture"]
 
-pytestmark = pytest.mark.xdist_group("replay")
 
 SCRIPT: dict[str, Any] = {
     "sampling": {"temperature": 1.2, "top_p": 0.9, "seed": 5, "max_tokens": 6},

@@ -42,7 +42,6 @@ from tests.promises.machine import user, words
 
 __all__ = ["folder_of", "picture"]
 
-pytestmark = pytest.mark.xdist_group("worker")
 Result = TypeVar("Result")
 LIMIT_S = 120
 SHORT = SamplingParams(temperature=0, max_tokens=3)

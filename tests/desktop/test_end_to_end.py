@@ -35,8 +35,6 @@ from tests.desktop.views.hands import (
     words,
 )
 
-pytestmark = pytest.mark.xdist_group("real worker")
-
 
 async def with_model(open_app: OpenApp, folders: Folders) -> tuple[App, EngineClient]:
     engine = EngineClient(folders.engine_log)
