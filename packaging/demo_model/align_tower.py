@@ -37,7 +37,8 @@ def first_embedding(vocabulary: int, width: int, seed: int) -> torch.Tensor:
 
 
 def kind_marks(width: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two orthogonal directions of length one: what all words share, what all picture cells share."""
+    """Two orthogonal directions of length one: what all words share, what all picture cells
+    share."""
     generator = torch.Generator().manual_seed(seed + 1)
     basis, _ = torch.linalg.qr(torch.randn(width, 2, generator=generator))
     return basis[:, 0], basis[:, 1]

@@ -17,9 +17,9 @@ from encoding import Encoder
 from language import run_language
 from published_model import DEMO_FOLDER, REPOSITORY
 from questions import KINDS, SEEDS
+from start import build_model
 from tokenizers import Tokenizer
 from torch.nn import functional as F
-from start import build_model
 from transformers import Qwen3_5ForConditionalGeneration
 
 BATCH = 24
