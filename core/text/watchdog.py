@@ -24,7 +24,7 @@ class OutOfTime(BaseException):
     """Raised in the watched thread. Not an Exception, so that nothing catches it in passing."""
 
 
-def run_limited(work: Callable[[], _T], seconds: float, last_words: str, grace: float = 1.0) -> _T:
+def run_limited(work: Callable[[], _T], seconds: float, last_words: str, grace: float = 10.0) -> _T:
     """Return `work()`, or raise OutOfTime after `seconds`.
 
     If the work still runs `grace` seconds after that, `last_words` go to stderr and the process
