@@ -93,8 +93,8 @@ class Encoder:
     """Encodes conversations with one tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self.pad: int = tokenizer.token_to_id("<|endoftext|>")
-        self.picture: int = tokenizer.token_to_id("<|image_pad|>")
+        self.pad: int = tokenizer.encode("<|endoftext|>").ids[0]
+        self.picture: int = tokenizer.encode("<|image_pad|>").ids[0]
         # Pieces recur: a cache of them makes encoding free beside a training step.
         self.ids_of = lru_cache(200_000)(lambda text: tokenizer.encode(text).ids)
 

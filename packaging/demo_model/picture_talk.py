@@ -12,13 +12,16 @@ from wording import (
     Question,
     asked_place,
     at_place,
+    full_name,
     handle_of,
+    i_see,
     list_things,
-    there_are,
+    listing,
     with_article,
 )
 from world import COLOURS, PLACES, SHAPES, SIZES, Scene, Thing
 
+TIMES = {2: "twice", 3: "three times", 4: "four times"}
 Maker = Callable[[random.Random, Scene], Question | None]
 
 
@@ -43,9 +46,10 @@ def pick_handle(rng: random.Random, scene: Scene, ways: tuple[str, ...]) -> Hand
 def not_one(kind: str, asked: str, handle: Handle, thought: str) -> Question | None:
     """The answer where the words pick no thing, or several."""
     if not handle.things:
-        return Question(kind, asked, f"there is no {handle.words}", thought=thought)
+        return Question(kind, asked, f"the {handle.words} is not there", thought=thought)
     if len(handle.things) > 1:
-        clause = list_things(handle.things, handle.words, handle.plural)
+        named = listing([full_name(thing) for thing in handle.things])
+        clause = f"the {handle.words} is there {TIMES[len(handle.things)]}: {named}"
         return Question(kind, asked, clause, thought=thought)
     return None
 
@@ -74,7 +78,12 @@ def describe(rng: random.Random, scene: Scene) -> Question:
 
 def count(rng: random.Random, scene: Scene) -> Question:
     """How many shapes, or how many of a kind."""
-    ways = ({}, {}, {"shape": rng.choice(SHAPES)}, {"colour": rng.choice(list(COLOURS))})
+    ways: tuple[dict[str, str], ...] = (
+        {},
+        {},
+        {"shape": rng.choice(SHAPES)},
+        {"colour": rng.choice(list(COLOURS))},
+    )
     given = rng.choice(ways)
     if given and rng.random() < 0.75:
         thing = rng.choice(scene.things)
@@ -90,7 +99,7 @@ def count(rng: random.Random, scene: Scene) -> Question:
             f"Count the {handle.plural}",
         )
     )
-    clause = there_are(len(handle.things), handle.words, handle.plural)
+    clause = i_see(len(handle.things), handle.words, handle.plural)
     thought = f"I count the {handle.plural}."
     mark = "." if asked.startswith("Count") else "?"
     return Question("count", asked, clause, thought=thought, mark=mark)
@@ -222,9 +231,9 @@ def content_of(scene: Scene, cell: int) -> str:
     """What a cell holds, as a clause."""
     thing = thing_at(scene, cell)
     if thing is None:
-        return f"there is nothing {at_place(cell)}"
+        return f"{at_place(cell)} there is nothing"
     name = with_article(f"{thing.size} {thing.colour} {thing.shape}")
-    return f"there is {name} {at_place(cell)}"
+    return f"{at_place(cell)} there is {name}"
 
 
 def place(rng: random.Random, scene: Scene) -> Question:
@@ -269,8 +278,8 @@ def yes_there(rng: random.Random, scene: Scene) -> Question:
     )
     thought = f"I look for {name}."
     if handle.things:
-        return Question("yes_no", asked, f"there is {name}", "Yes", thought)
-    return Question("yes_no", asked, f"there is no {handle.words}", "No", thought)
+        return Question("yes_no", asked, f"{name} is there", "yes", thought)
+    return Question("yes_no", asked, f"{name} is not there", "no", thought)
 
 
 def unique_handle(rng: random.Random, scene: Scene, ways: tuple[str, ...]) -> Handle | None:
@@ -302,9 +311,9 @@ def yes_is(rng: random.Random, scene: Scene) -> Question | None:
         guess = near if rng.random() < 0.5 else rng.choice(values)
         spoken = truth if rng.random() < 0.45 else guess
         yes = spoken == truth
-    asked, lead = f"Is the {handle.words} {spoken}", "Yes" if yes else "No"
+    asked, verdict = f"Is the {handle.words} {spoken}", "yes" if yes else "no"
     thought = f"I look for the {handle.words}."
-    return Question("yes_no", asked, f"the {handle.words} is {truth}", lead, thought)
+    return Question("yes_no", asked, f"the {handle.words} is {truth}", verdict, thought)
 
 
 def yes_at(rng: random.Random, scene: Scene) -> Question:
@@ -314,11 +323,11 @@ def yes_at(rng: random.Random, scene: Scene) -> Question:
     spoken, thought = asked_place(rng, cell), f"I look {at_place(cell)}."
     if thing is None or rng.random() < 0.5:
         asked = f"Is there {rng.choice(('anything', 'something', 'a shape'))} {spoken}"
-        return Question("yes_no", asked, content_of(scene, cell), "Yes" if thing else "No", thought)
+        return Question("yes_no", asked, content_of(scene, cell), "yes" if thing else "no", thought)
     guess = rng.choice([thing.shape, rng.choice(scene.things).shape, rng.choice(SHAPES)])
     asked = f"Is the shape {spoken} {with_article(guess)}"
     clause = f"the shape {at_place(cell)} is {with_article(thing.shape)}"
-    return Question("yes_no", asked, clause, "Yes" if guess == thing.shape else "No", thought)
+    return Question("yes_no", asked, clause, "yes" if guess == thing.shape else "no", thought)
 
 
 def yes_count(rng: random.Random, scene: Scene) -> Question:
@@ -330,9 +339,9 @@ def yes_count(rng: random.Random, scene: Scene) -> Question:
     number = max(2, number)
     noun = PLURALS[shape_kind] if shape_kind else "shapes"
     asked = f"Are there {NUMBERS[number]} {noun}"
-    clause = there_are(true, handle.words, handle.plural)
-    lead = "Yes" if number == true else "No"
-    return Question("yes_no", asked, clause, lead, f"I count the {noun}.")
+    clause = i_see(true, handle.words, handle.plural)
+    verdict = "yes" if number == true else "no"
+    return Question("yes_no", asked, clause, verdict, f"I count the {noun}.")
 
 
 def yes_no(rng: random.Random, scene: Scene) -> Question | None:

@@ -56,7 +56,7 @@ def tell(rng: random.Random, fact: Fact) -> tuple[str, str]:
     """What the user says to tell a fact, and the answer."""
     value = fact.value
     if fact.name == "name":
-        forms = (
+        forms: tuple[str, ...] = (
             f"My name is {value}.",
             f"Hello, my name is {value}.",
             f"I am {value}.",

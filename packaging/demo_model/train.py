@@ -210,7 +210,8 @@ class Trainer:
 
     def run(self) -> None:
         """All steps up to the wanted one."""
-        stage, stream, mean = "", iter(()), 0.0
+        stage, mean = "", 0.0
+        stream: Iterator[Batch] = iter(())
         while self.step < self.options.steps:
             started = time.monotonic()
             if stage_at(self.step, self.options) != stage:

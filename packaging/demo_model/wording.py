@@ -18,12 +18,12 @@ PLURALS = {shape: "crosses" if shape == "cross" else f"{shape}s" for shape in SH
 
 @dataclass(frozen=True)
 class Question:
-    """One question and its answer; `lead` is "Yes" or "No" where the answer opens with it."""
+    """One question and its answer; `verdict` is "yes" or "no" where that was asked."""
 
     kind: str
     asked: str
     clause: str
-    lead: str = ""
+    verdict: str = ""
     thought: str = "I look at the picture."
     mark: str = "?"
 
@@ -70,14 +70,14 @@ def listing(parts: Sequence[str]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def there_are(count: int, one: str, many: str) -> str:
-    """ "there is one star", "there are no stars"."""
-    return f"there is one {one}" if count == 1 else f"there are {NUMBERS[count]} {many}"
+def i_see(count: int, one: str, many: str) -> str:
+    """ "I see one star", "I see no stars"."""
+    return f"I see {NUMBERS[count]} {one if count == 1 else many}"
 
 
 def list_things(things: Sequence[Thing], one: str, many: str) -> str:
-    """ "there are two stars: a small red star …"."""
-    return f"{there_are(len(things), one, many)}: {listing([full_name(t) for t in things])}"
+    """ "I see two stars: a small red star …"."""
+    return f"{i_see(len(things), one, many)}: {listing([full_name(t) for t in things])}"
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,14 @@ def handle_of(scene: Scene, shape: str = "", colour: str = "", size: str = "") -
 
 
 def sentence(question: Question, picture: str = "") -> str:
-    """The whole answer; `picture` names the picture it is about, where that was asked."""
+    """The whole answer; `picture` names the picture it is about, where that was asked.
+
+    Evidence comes before every verdict ("… is blue, so no"): a model this small looks things up
+    while it says their names; with "No, …" first it guessed, after 3,700 steps still 55 % right.
+    """
     inside = f"in the {picture} picture " if picture else ""
-    lead = f"{question.lead}, " if question.lead else ""
-    text = f"{lead}{inside}{question.clause}."
+    verdict = f", so {question.verdict}" if question.verdict else ""
+    text = f"{inside}{question.clause}{verdict}."
     return text[0].upper() + text[1:]
 
 
