@@ -29,7 +29,7 @@ from desktop.store.records import Message, Reply, ReplyState
 
 
 class AheadController(QObject):
-    """Watches replies end and drafts change; keeps at most one draft's request open."""
+    """Watches replies end and drafts change; `reading` and `settling` are what was asked last."""
 
     def __init__(
         self,
@@ -49,7 +49,8 @@ class AheadController(QObject):
         self._database = database
         self._blobs = blobs
         self._tasks = tasks
-        self._reading: Request | None = None
+        self.reading: Request | None = None
+        self.settling: Request | None = None
         replies.ended.connect(self._on_end)
         pictures.changed.connect(self._on_pictures)
         chat.draft_changed.connect(self._on_draft)
@@ -65,9 +66,9 @@ class AheadController(QObject):
 
     def _on_draft(self) -> None:
         """The draft on screen is another one: what was asked for the old one is void."""
-        if self._reading is not None:
-            self._reading.cancel()
-            self._reading = None
+        if self.reading is not None:
+            self.reading.cancel()
+            self.reading = None
         draft = self._chat.draft
         wanted = self._settings.settings.ahead.read_ahead and draft.pictures and draft.complete
         if wanted and self._chat.running is None:
@@ -79,7 +80,9 @@ class AheadController(QObject):
         if shown and self._engine.model is not None:
             conversation = await self._conversation(live.chat, path)
             settings = self._settings.settings
-            self._engine.client.settle(conversation, self._thinking(), settings.cache)
+            self.settling = self._engine.client.settle(
+                conversation, self._thinking(), settings.cache
+            )
 
     async def _read(self, draft: Draft) -> None:
         chat = self._chat.transcript.chat
@@ -91,9 +94,9 @@ class AheadController(QObject):
             return
         message = draft_message(draft.text.strip(), draft.ready_pictures(), self._blobs.path)
         conversation = before.model_copy(update={"messages": (*before.messages, message)})
-        if self._reading is not None:
-            self._reading.cancel()
-        self._reading = self._engine.client.read_ahead(
+        if self.reading is not None:
+            self.reading.cancel()
+        self.reading = self._engine.client.read_ahead(
             conversation, self._thinking(), self._settings.settings.cache
         )
 
