@@ -15,13 +15,13 @@ from wording import ORDINALS, sentence, typed
 from world import Scene
 
 PICTURE_WEIGHTS = {
-    "describe": 2,
-    "count": 2,
+    "describe": 3,
+    "count": 3,
     "colour": 4,
     "shape": 4,
-    "where": 6,
+    "where": 5,
     "size": 1,
-    "place": 2,
+    "place": 4,
     "yes_no": 8,
 }
 

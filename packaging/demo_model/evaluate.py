@@ -1,7 +1,7 @@
 """Prints the demo model's accuracy on held-out conversations by kind of question.
 
 An answer counts when it is the expected text, word for word. How a conversation is answered is an
-argument (`Answer`); `transformers_answer.py` is the one used while training.
+argument (`Answer`): here Waymark's own engine answers, in the precision that the app chooses.
 """
 
 from __future__ import annotations
@@ -56,11 +56,12 @@ def main() -> None:
     parser.add_argument("--thinking", action="store_true")
     parser.add_argument("--say-wrong", type=int, default=0)
     options = parser.parse_args()
-    from transformers_answer import answer_with
+    from engine_answer import engine_answer
 
     started = time.monotonic()
     chosen = cases(options.split, options.per_kind, options.thinking)
-    shares = accuracy(answer_with(options.model), chosen, options.say_wrong)
+    with engine_answer(options.model) as answer:
+        shares = accuracy(answer, chosen, options.say_wrong)
     print(table(shares, options.per_kind))
     print(f"{options.split}, {time.monotonic() - started:.0f} s")
 

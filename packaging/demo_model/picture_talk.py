@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from wording import (
     NUMBERS,
-    PLURALS,
     Handle,
     Question,
     asked_place,
@@ -97,6 +96,7 @@ def count(rng: random.Random, scene: Scene) -> Question:
             f"How many {handle.plural} can you see",
             f"How many {handle.plural} does the picture have",
             f"Count the {handle.plural}",
+            f"Are there {rng.choice(NUMBERS[2:])} {handle.plural}",
         )
     )
     clause = i_see(len(handle.things), handle.words, handle.plural)
@@ -231,9 +231,9 @@ def content_of(scene: Scene, cell: int) -> str:
     """What a cell holds, as a clause."""
     thing = thing_at(scene, cell)
     if thing is None:
-        return f"{at_place(cell)} there is nothing"
+        return f"the {PLACES[cell]} holds nothing"
     name = with_article(f"{thing.size} {thing.colour} {thing.shape}")
-    return f"{at_place(cell)} there is {name}"
+    return f"the {PLACES[cell]} holds {name}"
 
 
 def place(rng: random.Random, scene: Scene) -> Question:
@@ -277,9 +277,7 @@ def yes_there(rng: random.Random, scene: Scene) -> Question:
         )
     )
     thought = f"I look for {name}."
-    if handle.things:
-        return Question("yes_no", asked, f"{name} is there", "yes", thought)
-    return Question("yes_no", asked, f"{name} is not there", "no", thought)
+    return verdict_on(asked, name, bool(handle.things), thought)
 
 
 def unique_handle(rng: random.Random, scene: Scene, ways: tuple[str, ...]) -> Handle | None:
@@ -292,28 +290,41 @@ def unique_handle(rng: random.Random, scene: Scene, ways: tuple[str, ...]) -> Ha
     return None
 
 
-def yes_is(rng: random.Random, scene: Scene) -> Question | None:
-    """Is the star red, large, at the top left?"""
-    trait = rng.choice(("colour", "colour", "place", "place", "size"))
+def verdict_on(asked: str, claim: str, true: bool, thought: str) -> Question:
+    """The claim of the question said again and looked up: "… is there, so yes"."""
+    clause, verdict = (f"{claim} is there", "yes") if true else (f"{claim} is not there", "no")
+    return Question("yes_no", asked, clause, verdict, thought)
+
+
+def yes_trait(rng: random.Random, scene: Scene) -> Question | None:
+    """Is the star red? Is the red shape small?"""
+    trait = rng.choice(("colour", "colour", "size"))
     ways = ("shape", "size+shape") if trait == "colour" else ("shape", "colour", "colour+shape")
     handle = unique_handle(rng, scene, ways)
     if handle is None:
         return None
-    thing = handle.things[0]
-    if trait == "place":
-        other = rng.choice(scene.things).cell if rng.random() < 0.5 else rng.randrange(len(PLACES))
-        cell = thing.cell if rng.random() < 0.5 else other
-        spoken, truth, yes = asked_place(rng, cell), at_place(thing.cell), cell == thing.cell
-    else:
-        truth = getattr(thing, trait)
-        values = list(COLOURS) if trait == "colour" else list(SIZES)
-        near = getattr(rng.choice(scene.things), trait)
-        guess = near if rng.random() < 0.5 else rng.choice(values)
-        spoken = truth if rng.random() < 0.45 else guess
-        yes = spoken == truth
-    asked, verdict = f"Is the {handle.words} {spoken}", "yes" if yes else "no"
-    thought = f"I look for the {handle.words}."
-    return Question("yes_no", asked, f"the {handle.words} is {truth}", verdict, thought)
+    truth = getattr(handle.things[0], trait)
+    values = list(COLOURS) if trait == "colour" else list(SIZES)
+    near = getattr(rng.choice(scene.things), trait)
+    guess = near if rng.random() < 0.5 else rng.choice(values)
+    spoken = truth if rng.random() < 0.45 else guess
+    asked = f"Is the {handle.words} {spoken}"
+    size_word = next((f"{size} " for size in SIZES if handle.words.startswith(f"{size} ")), "")
+    claim = f"the {size_word}{spoken} {handle.words.removeprefix(size_word)}"
+    return verdict_on(asked, claim, spoken == truth, f"I look for the {handle.words}.")
+
+
+def yes_where(rng: random.Random, scene: Scene) -> Question | None:
+    """Is the star at the top left?"""
+    handle = unique_handle(rng, scene, ("shape", "colour", "colour+shape"))
+    if handle is None:
+        return None
+    true = handle.things[0].cell
+    other = rng.choice(scene.things).cell if rng.random() < 0.5 else rng.randrange(len(PLACES))
+    cell = true if rng.random() < 0.5 else other
+    asked = f"Is the {handle.words} {asked_place(rng, cell)}"
+    claim = f"the {handle.words} {at_place(cell)}"
+    return verdict_on(asked, claim, cell == true, f"I look for the {handle.words}.")
 
 
 def yes_at(rng: random.Random, scene: Scene) -> Question:
@@ -326,28 +337,13 @@ def yes_at(rng: random.Random, scene: Scene) -> Question:
         return Question("yes_no", asked, content_of(scene, cell), "yes" if thing else "no", thought)
     guess = rng.choice([thing.shape, rng.choice(scene.things).shape, rng.choice(SHAPES)])
     asked = f"Is the shape {spoken} {with_article(guess)}"
-    clause = f"the shape {at_place(cell)} is {with_article(thing.shape)}"
-    return Question("yes_no", asked, clause, "yes" if guess == thing.shape else "no", thought)
-
-
-def yes_count(rng: random.Random, scene: Scene) -> Question:
-    """Are there three shapes?"""
-    shape_kind = rng.choice(("", "", rng.choice(scene.things).shape))
-    handle = handle_of(scene, shape=shape_kind)
-    true = len(handle.things)
-    number = true if rng.random() < 0.5 else rng.randint(2, 4)
-    number = max(2, number)
-    noun = PLURALS[shape_kind] if shape_kind else "shapes"
-    asked = f"Are there {NUMBERS[number]} {noun}"
-    clause = i_see(true, handle.words, handle.plural)
-    verdict = "yes" if number == true else "no"
-    return Question("yes_no", asked, clause, verdict, f"I count the {noun}.")
+    return verdict_on(asked, f"the {guess} {at_place(cell)}", guess == thing.shape, thought)
 
 
 def yes_no(rng: random.Random, scene: Scene) -> Question | None:
     """One of the four sorts of yes / no questions."""
-    makers: tuple[Maker, ...] = (yes_there, yes_is, yes_at, yes_count)
-    maker = rng.choices(makers, (4, 4, 2, 1))[0]
+    makers: tuple[Maker, ...] = (yes_there, yes_trait, yes_where, yes_at)
+    maker = rng.choices(makers, (4, 3, 2, 2))[0]
     return maker(rng, scene)
 
 
