@@ -99,7 +99,7 @@ MODEL_ROWS = (
     SettingRow(
         "model.precision",
         "Precision",
-        "How exactly the weights are kept. Automatic takes what the model was published in.",
+        "How exactly the model computes. Automatic is bfloat16; float32 is for a CPU only.",
         (("Automatic", "auto"), ("float32", "float32"), ("bfloat16", "bfloat16")),
     ),
     SettingRow(

@@ -81,6 +81,8 @@ class SettingEditor(QWidget):
 
     def _integer(self) -> Control:
         box = QSpinBox()
+        # Qt ignores the style sheet's left padding in a spin box.
+        box.lineEdit().setTextMargins(7, 0, 0, 0)
         box.setRange(int(self.row.minimum), int(self.row.maximum))
         box.setGroupSeparatorShown(True)
         # A checkpoint can only lie on the grid, so steps smaller than that change nothing.
