@@ -179,12 +179,7 @@ class EngineClient:
         cache: CacheSettings | None = None,
     ) -> Request:
         """Have the reply that ends a conversation read in idle time; ends with Prepared."""
-        settings = cache or CacheSettings()
-        return self._ask(
-            lambda number: Settle(
-                request=number, conversation=conversation, thinking=thinking, cache=settings
-            )
-        )
+        return self._ahead(Settle, conversation, thinking, cache)
 
     def read_ahead(
         self,
@@ -193,12 +188,7 @@ class EngineClient:
         cache: CacheSettings | None = None,
     ) -> Request:
         """Have the draft that ends a conversation read in idle time; ends with Prepared."""
-        settings = cache or CacheSettings()
-        return self._ask(
-            lambda number: ReadAhead(
-                request=number, conversation=conversation, thinking=thinking, cache=settings
-            )
-        )
+        return self._ahead(ReadAhead, conversation, thinking, cache)
 
     async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed:
         """Decode a picture in the worker. Raises EngineError when it can't be used."""
@@ -220,6 +210,20 @@ class EngineClient:
         request = self._requests.open(self.cancel)
         self._spawn_task(self._send(command(request.id)))
         return request
+
+    def _ahead(
+        self,
+        kind: type[Settle] | type[ReadAhead],
+        conversation: Conversation,
+        thinking: bool | None,
+        cache: CacheSettings | None,
+    ) -> Request:
+        settings = cache or CacheSettings()
+        return self._ask(
+            lambda number: kind(
+                request=number, conversation=conversation, thinking=thinking, cache=settings
+            )
+        )
 
     async def _send(self, command: Command) -> None:
         # The lock keeps commands in the order they were asked in, Cancel behind its Generate.
