@@ -47,16 +47,20 @@ def engine_answer(folder: Path) -> Iterator[Callable[[list[Message], bool], str]
 
             def answer(messages: list[Message], thinking: bool) -> str:
                 conversation = conversation_of(messages, blobs)
-                sampling = SamplingParams(temperature=0, max_tokens=MOST_TOKENS)
-                request = client.generate(conversation, sampling, thinking)
-                finished = loop.run_until_complete(request.last())
-                assert isinstance(finished, Finished)
-                return finished.reply.text
+                return loop.run_until_complete(ask(client, conversation, thinking))
 
             yield answer
         finally:
             loop.run_until_complete(client.close())
             loop.close()
+
+
+async def ask(client: EngineClient, conversation: Conversation, thinking: bool) -> str:
+    """The engine's greedy answer."""
+    sampling = SamplingParams(temperature=0, max_tokens=MOST_TOKENS)
+    finished = await client.generate(conversation, sampling, thinking).last()
+    assert isinstance(finished, Finished)
+    return finished.reply.text
 
 
 def conversation_of(messages: list[Message], blobs: BlobStore) -> Conversation:
