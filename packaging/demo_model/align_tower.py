@@ -109,9 +109,9 @@ def main() -> None:
     """Align the tower of a work folder and save it with the table it is aligned to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=REPOSITORY / "build" / "demo_model")
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=3300)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--bank", type=int, default=6000)
+    parser.add_argument("--bank", type=int, default=20000)
     parser.add_argument("--seed", type=int, default=4)
     options = parser.parse_args()
     torch.manual_seed(options.seed)

@@ -12,6 +12,7 @@ from encoding import IGNORED, Encoded, Encoder
 from pictures import to_patches
 from tower import run_tower
 from train_tower import draw_pictures
+from transformers import Qwen3_5ForConditionalGeneration
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5VisionModel
 from world import Scene
 
@@ -43,6 +44,13 @@ def fill_bank(tower: Qwen3_5VisionModel, count: int, seed: int, held_out: bool) 
     scenes, pixels = draw_pictures(count, random.Random(seed), held_out)
     parts = [run_tower(tower, to_patches(part)) for part in pixels.split(256)]
     return Bank(scenes, torch.cat(parts))
+
+
+def embed(model: Qwen3_5ForConditionalGeneration, batch: Batch, bank: Bank) -> torch.Tensor:
+    """[batch, length, width]: the embedded tokens with what the tower made of the pictures."""
+    embedded: torch.Tensor = model.model.language_model.embed_tokens(batch.ids)
+    places = (batch.ids == model.config.image_token_id).unsqueeze(-1)
+    return embedded.masked_scatter(places, bank.tokens[batch.pictures].flatten(0, 1))
 
 
 def pad_together(samples: Sequence[Encoded], pad: int) -> Batch:

@@ -22,7 +22,10 @@ Rotation = tuple[torch.Tensor, torch.Tensor]
 
 
 def inverse_of_one_plus(lower: torch.Tensor) -> torch.Tensor:
-    """(1 + L)^-1 for strictly lower L [..., CHUNK, CHUNK]: the product of 1 + (-L)^(2^k)."""
+    """(1 + L)^-1 for strictly lower L [..., CHUNK, CHUNK]: the product of 1 + (-L)^(2^k).
+
+    Where many keys of a chunk are equal the powers grow and digits are lost: training only.
+    """
     power = -lower
     inverse = torch.eye(CHUNK, dtype=lower.dtype) + power
     reached = 2

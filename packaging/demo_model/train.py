@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from batches import Bank, Batch, batches, fill_bank
+from batches import Bank, Batch, batches, embed, fill_bank
 from conversations import Plan
 from encoding import Encoder
 from language import run_language
@@ -83,10 +83,7 @@ def stage_at(step: int, options: Options) -> str:
 
 def loss_of(model: Qwen3_5ForConditionalGeneration, batch: Batch, bank: Bank) -> torch.Tensor:
     """The mean cross entropy of what the assistant writes."""
-    embedded = model.model.language_model.embed_tokens(batch.ids)
-    places = (batch.ids == model.config.image_token_id).unsqueeze(-1)
-    read = bank.tokens[batch.pictures].flatten(0, 1)
-    embedded = embedded.masked_scatter(places, read)
+    embedded = embed(model, batch, bank)
     hidden = run_language(model.model.language_model, embedded, batch.positions)
     learnt = batch.labels[:, 1:] >= 0
     logits = F.linear(hidden[:, :-1][learnt], model.lm_head.weight)

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 import torch
-from batches import Bank, fill_bank, pad_together
+from batches import Bank, embed, fill_bank, pad_together
 from conversations import Conversation, Plan, make_conversation
 from encoding import Encoder
 from language import run_language
@@ -43,9 +43,7 @@ def last_answers_right(
     """Whether each conversation's last answer would be given, token for token."""
     samples = [encoder.encode(talk) for talk in talks]
     batch = pad_together(samples, encoder.pad)
-    embedded = model.model.language_model.embed_tokens(batch.ids)
-    places = (batch.ids == encoder.picture).unsqueeze(-1)
-    embedded = embedded.masked_scatter(places, bank.tokens[batch.pictures].flatten(0, 1))
+    embedded = embed(model, batch, bank)
     hidden = run_language(model.model.language_model, embedded, batch.positions)
     verdicts = []
     for row, sample in enumerate(samples):
