@@ -16,7 +16,7 @@ from world import Scene
 
 PICTURE_WEIGHTS = {
     "describe": 3,
-    "count": 3,
+    "count": 4,
     "colour": 4,
     "shape": 4,
     "where": 5,
