@@ -29,6 +29,8 @@ from core.api.commands import (
     ClearCache,
     Command,
     DescribeImage,
+    Flush,
+    Forget,
     Generate,
     LoadModel,
     ReadAhead,
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 # How torch words it, in a RuntimeError: on a GPU, on Windows, on Linux.
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
-Work = LoadModel | UnloadModel | Generate | Settle | ReadAhead | ClearCache
+Work = LoadModel | UnloadModel | Generate | Settle | ReadAhead | ClearCache | Forget | Flush
 
 
 class Outbox:
@@ -228,6 +230,10 @@ class Worker:
                 self._engine.unload()
             case ClearCache():
                 self._engine.clear_cache()
+            case Forget():
+                self._engine.forget(work)
+            case Flush():
+                self._engine.flush(work, entry.flag)
         return Done(request=work.request)
 
     def _guarded(self, request: int, action: Callable[[], Event]) -> Event:

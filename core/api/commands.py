@@ -9,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from core.api.chat import Conversation, ImagePart
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
+
+# Names a chat to the cache, so that deleting the chat forgets what only it used.
+ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
 
 
 class _Command(BaseModel):
@@ -37,17 +40,22 @@ class Generate(_Command):
     """Answer a conversation, or go on with the reply that ends it. Answered by Queued, Prefilling,
     Generated, then Finished or Failed.
 
-    `thinking` None passes nothing to the template. `stop_after_tokens` stops the reply as a user
-    would, after exactly so many sampled ids. `logits_file` receives the float32 logits of the first
-    drawn token.
+    `chat` owns what is read ("" is nobody). A `side` request (a title, a summary) reads on a branch
+    of its own that is gone when it ends; it evicts nothing. `thinking` None passes nothing to the
+    template. `stop_after_tokens` stops the reply as a user would, after exactly so many sampled
+    ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after so many
+    evaluated tokens. `logits_file` receives the float32 logits of the first drawn token.
     """
 
     type: Literal["generate"] = "generate"
     conversation: Conversation
+    chat: ChatKey = ""
+    side: bool = False
     sampling: SamplingParams = SamplingParams()
     thinking: bool | None = None
     cache: CacheSettings = CacheSettings()
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
+    cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
     logits_file: str | None = None
 
 
@@ -58,6 +66,7 @@ class _Ahead(_Command):
     """
 
     conversation: Conversation
+    chat: ChatKey = ""
     thinking: bool | None = None
     cache: CacheSettings = CacheSettings()
 
@@ -93,13 +102,39 @@ class DescribeImage(_Command):
 
 
 class ClearCache(_Command):
-    """Forget every prefix: the next request is cold. Answered by Done."""
+    """Forget every prefix in memory and on disk: the next request is cold. Answered by Done."""
 
     type: Literal["clear_cache"] = "clear_cache"
 
 
+class Forget(_Command):
+    """Delete what only `chat` used, in memory and in every model's part of `cache_folder`; None
+    deletes everything. Works without a model. Answered by Done once it is gone.
+    """
+
+    type: Literal["forget"] = "forget"
+    chat: ChatKey | None
+    cache_folder: str | None = None
+
+
+class Flush(_Command):
+    """Write to disk what is computed and worth keeping, for `seconds` at most. Answered by Done."""
+
+    type: Literal["flush"] = "flush"
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5.0
+
+
 Command = Annotated[
-    LoadModel | UnloadModel | Generate | Settle | ReadAhead | Cancel | DescribeImage | ClearCache,
+    LoadModel
+    | UnloadModel
+    | Generate
+    | Settle
+    | ReadAhead
+    | Cancel
+    | DescribeImage
+    | ClearCache
+    | Forget
+    | Flush,
     Field(discriminator="type"),
 ]
 

@@ -118,6 +118,10 @@ class PromptTooLongError(WaymarkError):
     title = "The conversation is longer than the context"
 
 
+class BudgetTooSmallError(WaymarkError):
+    title = "The memory budget is too small"
+
+
 class EmptyConversationError(WaymarkError):
     title = "There is nothing to answer"
 

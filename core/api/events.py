@@ -47,21 +47,35 @@ class Miss(_Frozen):
 
 
 class ContextPart(_Frozen):
-    """A stretch of the context drawn to scale: what it is and where it came from."""
+    """A stretch of the context drawn to scale: what it is, where it came from and where it lives.
+
+    `tier` is the fastest tier that holds its keys and values; `on_disk` says that a restart keeps
+    it.
+    """
 
     start: int
     end: int
     kind: Literal["text", "image"]
     source: Literal["reused", "evaluated", "reply"]
+    tier: Tier = "slab"
+    on_disk: bool = False
 
 
 class CacheBytes(_Frozen):
-    """The engine's totals in bytes, by class."""
+    """The engine's totals in bytes, by class, and the budgets they stay under.
+
+    `kv` counts keys and values in the slab and outside it, of which the slab is `slab`.
+    """
 
     kv: int = 0
+    slab: int = 0
     checkpoints: int = 0
     embeddings: int = 0
+    in_flight: int = 0
     disk: int = 0
+    device_budget: int = 0
+    host_budget: int = 0
+    disk_budget: int = 0
 
 
 class RequestStats(_Frozen):
@@ -69,6 +83,7 @@ class RequestStats(_Frozen):
 
     Times are seconds; `ttft_s` runs from the request's start to its first token and `prefill_s` is
     the part of it spent in the model. `seed` is the one used, drawn fresh if none was given.
+    `message_starts` is the token index at which each message begins, the system message left out.
     """
 
     prompt_tokens: int = 0
@@ -89,6 +104,7 @@ class RequestStats(_Frozen):
     bytes: CacheBytes = CacheBytes()
     parts: tuple[ContextPart, ...] = ()
     context_length: int = 0
+    message_starts: tuple[int, ...] = ()
     seed: int | None = None
 
 
@@ -96,7 +112,8 @@ class ModelInfo(_Frozen):
     """What the window needs to know of the loaded model. Sizes in bytes, detail in tokens.
 
     `spliced_replies` is False where this model's template forces history to be tokenised again,
-    with `history_note` saying why.
+    with `history_note` saying why. The budgets are the defaults in bytes; a host budget below
+    `smallest_host_budget` (a device budget below `smallest_device_budget`) is refused.
     """
 
     name: str
@@ -113,6 +130,11 @@ class ModelInfo(_Frozen):
     grid: int
     checkpoint_bytes: int
     kv_bytes_per_token: int
+    device_budget: int = 0
+    host_budget: int = 0
+    disk_budget: int = 0
+    smallest_device_budget: int = 0
+    smallest_host_budget: int = 0
     sampling: SamplingParams
     tokenizer: str
     fingerprint: str
@@ -192,13 +214,18 @@ class Finished(_Answer):
 class Prepared(_Answer):
     """Idle work is done: `tokens` went through the model and `encoded` pictures through the tower.
 
-    `bytes` are the engine's totals afterwards.
+    `bytes` are the engine's totals afterwards; `parts` and `checkpoints` show the whole prompt that
+    was prepared for, as a request's stats would.
     """
 
     type: Literal["prepared"] = "prepared"
     tokens: int
     encoded: int
     bytes: CacheBytes
+    prompt_tokens: int = 0
+    parts: tuple[ContextPart, ...] = ()
+    checkpoints: tuple[HeldCheckpoint, ...] = ()
+    message_starts: tuple[int, ...] = ()
 
 
 class Failed(_Answer):

