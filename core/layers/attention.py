@@ -1,7 +1,8 @@
-"""Full attention whose output is gated by the query projection, with keys that grow by the run."""
+"""Full attention with keys that grow by the run: plain, with normalised heads, or gated."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from core.cache.specs import FullAttentionSpec, LayerMemory
 from core.layers.linear import Linear
-from core.layers.norm import ZeroCentredRMSNorm
+from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
 from kernels.attention.fused import causal_attention
@@ -26,39 +27,73 @@ class AttentionSizes:
     head_dim: int
 
 
-class GatedAttention:
-    """o_proj(attention(q, k, v) * sigmoid(gate)), q and k normalised per head before RoPE.
+HeadNorm = Callable[[Weights], RMSNorm | ZeroCentredRMSNorm]
+"""Makes the norm over the head_dim numbers of every head."""
 
-    The query projection holds head_dim query rows, then head_dim gate rows, for each head.
-    """
+
+class Attention:
+    """o_proj(attention(q, k, v)); q and k are rotated, and before that normalised by `norm`."""
+
+    # Numbers that the query projection gives for each of a head's dimensions.
+    query_parts = 1
 
     def __init__(
-        self, weights: Weights, sizes: AttentionSizes, epsilon: float, *, bias: bool
+        self, weights: Weights, sizes: AttentionSizes, norm: HeadNorm | None, *, bias: bool
     ) -> None:
         hidden_size, head_dim = sizes.hidden, sizes.head_dim
         width, kv_width = sizes.heads * head_dim, sizes.kv_heads * head_dim
         self.sizes = sizes
         self.spec = FullAttentionSpec(sizes.kv_heads, head_dim, weights.dtype)
-        self.queries = Linear(weights.scope("q_proj"), hidden_size, 2 * width, bias=bias)
+        rows = self.query_parts * width
+        self.queries = Linear(weights.scope("q_proj"), hidden_size, rows, bias=bias)
         self.keys = Linear(weights.scope("k_proj"), hidden_size, kv_width, bias=bias)
         self.values = Linear(weights.scope("v_proj"), hidden_size, kv_width, bias=bias)
         self.output = Linear(weights.scope("o_proj"), width, hidden_size, bias=bias)
-        self.query_norm = ZeroCentredRMSNorm(weights.scope("q_norm"), head_dim, epsilon)
-        self.key_norm = ZeroCentredRMSNorm(weights.scope("k_norm"), head_dim, epsilon)
+        self.query_norm = norm(weights.scope("q_norm")) if norm is not None else None
+        self.key_norm = norm(weights.scope("k_norm")) if norm is not None else None
 
     def __call__(
         self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
     ) -> Tensor:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
-        num_tokens, head_dim = hidden.shape[0], self.sizes.head_dim
-        doubled = self.queries(hidden).view(num_tokens, self.sizes.heads, 2 * head_dim)
-        queries, gate = doubled[..., :head_dim], doubled[..., head_dim:]
-        queries = rotate(self.query_norm(queries), *rotation)
-        keys = rotate(self.key_norm(self._heads(self.keys(hidden))), *rotation)
-        values = self._heads(self.values(hidden))
-        all_keys, all_values = memory.extend_kv(layer, keys, values)
-        attended = causal_attention(queries, all_keys, all_values, head_dim**-0.5)
-        return self.output(attended.flatten(1) * torch.sigmoid(gate.flatten(1)))
+        queries = self.queries(hidden).view(-1, self.sizes.heads, self.sizes.head_dim)
+        return self.output(self._attend(queries, hidden, rotation, memory, layer).flatten(1))
 
-    def _heads(self, rows: Tensor) -> Tensor:
-        return rows.view(-1, self.sizes.kv_heads, self.sizes.head_dim)
+    def _attend(
+        self, queries: Tensor, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
+    ) -> Tensor:
+        """`queries` [n, heads, head_dim] over all keys, those of `hidden` last; the same shape."""
+        keys = self.keys(hidden).view(-1, self.sizes.kv_heads, self.sizes.head_dim)
+        values = self.values(hidden).view(-1, self.sizes.kv_heads, self.sizes.head_dim)
+        if self.query_norm is not None and self.key_norm is not None:
+            queries, keys = self.query_norm(queries), self.key_norm(keys)
+        queries, keys = rotate(queries, *rotation), rotate(keys, *rotation)
+        all_keys, all_values = memory.extend_kv(layer, keys, values)
+        return causal_attention(queries, all_keys, all_values, self.sizes.head_dim**-0.5)
+
+
+class GatedAttention(Attention):
+    """o_proj(attention(q, k, v) * sigmoid(gate)), q and k normalised per head before RoPE.
+
+    The query projection holds head_dim query rows, then head_dim gate rows, for each head.
+    """
+
+    query_parts = 2
+
+    def __init__(
+        self, weights: Weights, sizes: AttentionSizes, epsilon: float, *, bias: bool
+    ) -> None:
+        def norm(scope: Weights) -> ZeroCentredRMSNorm:
+            return ZeroCentredRMSNorm(scope, sizes.head_dim, epsilon)
+
+        super().__init__(weights, sizes, norm, bias=bias)
+
+    def __call__(
+        self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
+    ) -> Tensor:
+        """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
+        head_dim = self.sizes.head_dim
+        doubled = self.queries(hidden).view(-1, self.sizes.heads, 2 * head_dim)
+        queries, gate = doubled[..., :head_dim], doubled[..., head_dim:]
+        attended = self._attend(queries, hidden, rotation, memory, layer)
+        return self.output(attended.flatten(1) * torch.sigmoid(gate.flatten(1)))

@@ -13,10 +13,12 @@ from core.weights.plan import Weights
 class SwiGLU:
     """down(silu(gate x) * up x) (Shazeer 2020, arXiv:2002.05202)."""
 
-    def __init__(self, weights: Weights, width: int, inner_width: int) -> None:
-        self.gate = Linear(weights.scope("gate_proj"), width, inner_width)
-        self.up = Linear(weights.scope("up_proj"), width, inner_width)
-        self.down = Linear(weights.scope("down_proj"), inner_width, width)
+    def __init__(
+        self, weights: Weights, width: int, inner_width: int, *, bias: bool = False
+    ) -> None:
+        self.gate = Linear(weights.scope("gate_proj"), width, inner_width, bias=bias)
+        self.up = Linear(weights.scope("up_proj"), width, inner_width, bias=bias)
+        self.down = Linear(weights.scope("down_proj"), inner_width, width, bias=bias)
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """[n, width] -> [n, width]."""

@@ -11,10 +11,21 @@ from kernels.rms_norm.reference import gated_rms_norm, rms_norm
 
 
 class ZeroCentredRMSNorm:
-    """RMS norm over the last axis that multiplies by 1 + w, as the Qwen3.5 family stores it."""
+    """RMS norm over the last axis that multiplies by 1 + w, as some families store it."""
 
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.scale = 1.0 + weights.tensor("weight", (width,), torch.float32)
+        self.epsilon = epsilon
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        return rms_norm(inputs, self.scale, self.epsilon)
+
+
+class RMSNorm:
+    """RMS norm over the last axis that multiplies by a plain w (Zhang and Sennrich 2019)."""
+
+    def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
+        self.scale = weights.tensor("weight", (width,), torch.float32)
         self.epsilon = epsilon
 
     def __call__(self, inputs: Tensor) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,38 @@ def inverse_frequencies(theta: float, dim: int, device: torch.device) -> Tensor:
     """theta^(-2 i / dim) for i = 0 .. dim / 2 - 1, float32 (Su et al. 2021)."""
     exponents = torch.arange(0, dim, 2, dtype=torch.float32, device=device) / dim
     return 1.0 / theta**exponents
+
+
+def stretched_frequencies(
+    frequencies: Tensor,
+    factor: float,
+    low_frequency_factor: float,
+    high_frequency_factor: float,
+    original_length: int,
+) -> Tensor:
+    """Frequencies for longer contexts, as Llama 3.1 stretches them (its `rope_scaling`).
+
+    Waves that turn more than `high_frequency_factor` times within `original_length` stay, those
+    that turn less than `low_frequency_factor` times become `factor` times longer, and between the
+    two the change is gradual.
+    """
+    turns = original_length * frequencies / (2 * math.pi)
+    kept = (turns - low_frequency_factor) / (high_frequency_factor - low_frequency_factor)
+    kept = kept.clamp(0, 1)
+    return (1 - kept) * frequencies / factor + kept * frequencies
+
+
+class RoPE:
+    """Ordinary RoPE: one position for a token, whatever it stands for (Su et al. 2021)."""
+
+    def __init__(self, frequencies: Tensor, dtype: torch.dtype) -> None:
+        self._frequencies = frequencies
+        self._dtype = dtype
+
+    def __call__(self, positions: Tensor) -> Rotation:
+        """`positions` [3, n], the same on all axes; the rotation is in the model's type."""
+        angles = positions[0, :, None].float() * self._frequencies
+        return angles.cos().to(self._dtype), angles.sin().to(self._dtype)
 
 
 class InterleavedMRoPE:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -173,7 +174,7 @@ def make_model(tiny: Tiny) -> PreTrainedModel:
             vision_end_token_id=token_id("<|vision_end|>"),
         )
         model = Qwen3_5ForConditionalGeneration(config)
-    _randomise(model, tiny.seed)
+    randomise(model, tiny.seed)
     model.train(False)
     return model
 
@@ -181,10 +182,7 @@ def make_model(tiny: Tiny) -> PreTrainedModel:
 def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:
     """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     model = make_model(tiny)
-    stored = model if tiny.dtype == torch.float32 else copy.deepcopy(model).bfloat16()
-    if stored is not model:
-        model.load_state_dict(stored.state_dict())  # the same rounded numbers, in float32
-    stored.save_pretrained(path, max_shard_size=tiny.max_shard_size)
+    save(model, path, tiny.dtype, tiny.max_shard_size)
     if not (tiny.vision or tiny.text_only):
         _drop_vision(path)
     for name, values in _settings(tiny).items():
@@ -195,22 +193,35 @@ def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:
     return model
 
 
-def _randomise(model: PreTrainedModel, seed: int) -> None:
+def save(model: PreTrainedModel, path: Path, dtype: torch.dtype, max_shard_size: str) -> None:
+    """Write config and weights as `dtype`; the model itself goes on in float32, rounded alike."""
+    stored = model if dtype == torch.float32 else copy.deepcopy(model).bfloat16()
+    if stored is not model:
+        model.load_state_dict(stored.state_dict())
+    stored.save_pretrained(path, max_shard_size=max_shard_size)
+
+
+def is_plain_norm(name: str) -> bool:
+    """Whether a norm multiplies by its weight, not by 1 plus it."""
+    return name.endswith("linear_attn.norm.weight") or (
+        "visual" in name and "norm" in name and name.endswith("weight")
+    )
+
+
+def randomise(
+    model: PreTrainedModel, seed: int, is_plain_norm: Callable[[str], bool] = is_plain_norm
+) -> None:
     """Overwrite every parameter: matrices keep the size of what passes, norms are not all alike."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             noise = torch.randn(parameter.shape, generator=generator)
-            parameter.copy_(_spread(name, noise))
+            parameter.copy_(1 + 0.1 * noise if is_plain_norm(name) else _spread(name, noise))
 
 
 def _spread(name: str, noise: Tensor) -> Tensor:
     if name.endswith("A_log"):
         return noise.clamp(-2, 2)
-    if name.endswith("linear_attn.norm.weight") or (
-        "visual" in name and "norm" in name and name.endswith("weight")
-    ):
-        return 1 + 0.1 * noise
     if noise.ndim == 1:
         return 0.1 * noise
     if name.endswith("embed_tokens.weight"):
@@ -234,7 +245,7 @@ def _settings(tiny: Tiny) -> dict[str, dict[str, Any]]:
     if tiny.template_inside_tokenizer_config:
         tokenizer_config["chat_template"] = tiny.template
     stops = [token_id("<|im_end|>"), token_id("<|endoftext|>")]
-    settings = {
+    settings: dict[str, dict[str, Any]] = {
         "tokenizer_config.json": tokenizer_config,
         "generation_config.json": {"do_sample": False, "eos_token_id": stops},
     }

@@ -1,0 +1,195 @@
+"""Llama 2 and 3 and Qwen3 (dense, text only): config, block, model, cache specs, weight names.
+
+Pure transformers: every layer is full attention under plain RoPE, so nothing but keys and values is
+remembered. Qwen3 differs in one thing: it normalises queries and keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal
+
+import torch
+from pydantic import model_validator
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.api.errors import NoVisionError
+from core.cache.specs import LayerMemory, LayerSpec
+from core.layers.attention import Attention, AttentionSizes
+from core.layers.mlp import SwiGLU
+from core.layers.norm import RMSNorm
+from core.layers.rope import RoPE, Rotation
+from core.models.rope_settings import RopeSettings, one_spelling
+from core.models.settings import Count, Depth, Positive, Settings, parse_settings
+from core.weights.plan import Weights
+
+# ------------------------------------------------------------------ config
+
+
+class LlamaConfig(Settings):
+    """config.json; what it leaves out has the value that transformers gives it."""
+
+    model_type: Literal["llama", "qwen3"]
+    vocab_size: Count
+    hidden_size: Count
+    intermediate_size: Count
+    num_hidden_layers: Depth
+    num_attention_heads: Count
+    num_key_value_heads: Count
+    head_dim: Count
+    max_position_embeddings: Count
+    rms_norm_eps: Positive = 1e-6
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    hidden_act: Literal["silu"] = "silu"
+    use_sliding_window: Literal[False] = False
+    layer_types: tuple[Literal["full_attention"], ...] = ()
+    rope_parameters: RopeSettings = RopeSettings()
+    tie_word_embeddings: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_spelling(cls, values: Any) -> Any:
+        """Gather RoPE's keys in one place, and fill in what each type leaves out."""
+        if not isinstance(values, dict):
+            return values
+        given = {key: value for key, value in values.items() if value is not None}
+        if isinstance(given.get("layer_types"), list):
+            given["layer_types"] = tuple(given["layer_types"])
+        return _left_out(given) | given | {"rope_parameters": one_spelling(given)}
+
+    @model_validator(mode="after")
+    def _fits(self) -> LlamaConfig:
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
+        if self.head_dim % 2:
+            raise ValueError('"head_dim" is not an even number')
+        return self
+
+    @property
+    def attention_sizes(self) -> AttentionSizes:
+        return AttentionSizes(
+            hidden=self.hidden_size,
+            heads=self.num_attention_heads,
+            kv_heads=self.num_key_value_heads,
+            head_dim=self.head_dim,
+        )
+
+
+def _left_out(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What transformers takes for keys that config.json may leave out."""
+    heads, hidden = given.get("num_attention_heads"), given.get("hidden_size")
+    if given.get("model_type") == "qwen3":
+        return {"num_key_value_heads": heads, "head_dim": 128, "max_position_embeddings": 32768}
+    left_out = {"num_key_value_heads": heads, "max_position_embeddings": 2048}
+    if isinstance(hidden, int) and isinstance(heads, int) and heads > 0:
+        left_out["head_dim"] = hidden // heads
+    return left_out
+
+
+def parse_config(values: Mapping[str, Any]) -> LlamaConfig:
+    """config.json as a LlamaConfig; raises BrokenConfigError naming the keys at fault."""
+    return parse_settings(LlamaConfig, values)
+
+
+# ------------------------------------------------------------------ block
+
+
+class Block:
+    """x + attention(norm x), then x + mlp(norm x)."""
+
+    def __init__(self, weights: Weights, config: LlamaConfig) -> None:
+        width, epsilon = config.hidden_size, config.rms_norm_eps
+
+        def head_norm(scope: Weights) -> RMSNorm:
+            return RMSNorm(scope, config.head_dim, epsilon)
+
+        self.attention_norm = RMSNorm(weights.scope("input_layernorm"), width, epsilon)
+        self.mlp_norm = RMSNorm(weights.scope("post_attention_layernorm"), width, epsilon)
+        self.attention = Attention(
+            weights.scope("self_attn"),
+            config.attention_sizes,
+            head_norm if config.model_type == "qwen3" else None,
+            bias=config.attention_bias,
+        )
+        inner = config.intermediate_size
+        self.mlp = SwiGLU(weights.scope("mlp"), width, inner, bias=config.mlp_bias)
+
+    def __call__(
+        self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
+    ) -> Tensor:
+        inputs = self.attention_norm(hidden)
+        hidden = hidden + self.attention(inputs, rotation, memory, layer)
+        return hidden + self.mlp(self.mlp_norm(hidden))
+
+
+# ------------------------------------------------------------------ model
+
+
+class LlamaModel:
+    """The text stack and its head. The same call on the same machine gives the same bits."""
+
+    has_vision = False
+
+    def __init__(self, config: LlamaConfig, weights: Weights, device: torch.device) -> None:
+        scope = weights.scope("model")
+        table = (config.vocab_size, config.hidden_size)
+        self.device, self.dtype = device, weights.dtype
+        self.hidden_size, self.vocab_size = config.hidden_size, config.vocab_size
+        self.max_positions = config.max_position_embeddings
+        self.embedding = scope.tensor("embed_tokens.weight", table)
+        self.blocks = [
+            Block(scope.scope(f"layers.{index}"), config)
+            for index in range(config.num_hidden_layers)
+        ]
+        self.norm = RMSNorm(scope.scope("norm"), config.hidden_size, config.rms_norm_eps)
+        tied = config.tie_word_embeddings
+        self.head = self.embedding if tied else weights.tensor("lm_head.weight", table)
+        frequencies = config.rope_parameters.frequencies(config.head_dim, device)
+        self.rope = RoPE(frequencies, weights.dtype)
+        self.num_parameters = weights.num_parameters
+
+    @torch.inference_mode()
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token ids [n] -> [n, hidden_size]."""
+        return F.embedding(ids, self.embedding)
+
+    def encode_image(
+        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
+    ) -> Tensor:
+        """Raises NoVisionError: there is no tower."""
+        raise NoVisionError("This model reads text only.")
+
+    @torch.inference_mode()
+    def forward(self, embeddings: Tensor, positions: Tensor, memory: LayerMemory) -> Tensor:
+        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
+
+        Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
+        """
+        rotation = self.rope(positions)
+        hidden = embeddings
+        for index, block in enumerate(self.blocks):
+            memory.check_cancelled()
+            hidden = block(hidden, rotation, memory, index)
+        return self.norm(hidden)
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
+        return F.linear(hidden, self.head).float()
+
+    # -------------------------------------------------------------- cache specs
+
+    @property
+    def layer_specs(self) -> tuple[LayerSpec, ...]:
+        """What every layer needs remembered, in layer order."""
+        return tuple(block.attention.spec for block in self.blocks)
+
+
+# ------------------------------------------------------------------ weight names
+
+
+def published_names(config: LlamaConfig, found: Collection[str]) -> Callable[[str], str]:
+    """The model asks for tensors by their published names."""
+    return lambda name: name
