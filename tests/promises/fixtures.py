@@ -12,6 +12,7 @@ import torch
 from core.api.chat import ImagePart
 from core.engine.loaded import LoadedModel
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
+from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
 
@@ -31,6 +32,11 @@ MODELS = {
     ),
 }
 assert MODELS["hybrid"].template == PLAIN_TEMPLATE
+# Pure transformers: no layer has a state.
+PURE: dict[str, Callable[[Path], object]] = {
+    "llama": lambda path: write_llama(path, TinyLlama(seed=9)),
+    "qwen3": lambda path: write_llama(path, TinyLlama("qwen3", layers=2, seed=10)),
+}
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -44,12 +50,15 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The model folder of one of MODELS."""
+    """The model folder of one of MODELS or PURE."""
 
     @cache
     def make(name: str) -> Path:
         folder = tmp_path_factory.mktemp("models") / name
-        write_folder(folder, MODELS[name])
+        if name in PURE:
+            PURE[name](folder)
+        else:
+            write_folder(folder, MODELS[name])
         return folder
 
     return make
@@ -57,7 +66,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
-    """One of MODELS, loaded."""
+    """One of MODELS or PURE, loaded."""
 
     @cache
     def make(name: str, precision: str = "float32") -> LoadedModel:
