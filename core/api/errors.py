@@ -146,5 +146,9 @@ class DataFolderBusyError(WaymarkError):
     title = "Waymark is already open"
 
 
+class NotDeletedError(WaymarkError):
+    title = "Not everything could be deleted"
+
+
 class InternalError(WaymarkError):
     title = "The engine met an error it doesn't know"

@@ -1,0 +1,359 @@
+"""A store of segments: the same bits come back, owners and caps are kept, odd disks too."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.cache.disk import SegmentDamagedError, SegmentStore, forget_everywhere
+from core.cache.disk_files import Space
+from tests.cache.disk_worlds import (
+    EMBEDDING,
+    FINGERPRINT,
+    KV,
+    PLENTY,
+    STATE,
+    RoomyFiles,
+    get,
+    key,
+    open_store,
+    put_chain,
+    same,
+    tensors,
+)
+
+ODD_TENSORS = {
+    "float32": torch.tensor([0.0, -0.0, float("nan"), float("-inf"), 1e-45]),
+    "bfloat16": torch.arange(7, dtype=torch.bfloat16) / 3,
+    "int64": torch.tensor([[-(2**63)], [2**63 - 1]]),
+    "uint8": torch.arange(3, dtype=torch.uint8),
+    "bool": torch.tensor([True, False, True]),
+    "float16": torch.tensor(0.1, dtype=torch.float16),
+    "empty": torch.empty(0, 4, dtype=torch.bfloat16),
+    "strided": torch.arange(24.0).view(2, 3, 4).permute(2, 0, 1)[1:, :, ::2],
+    "a slice": torch.arange(100.0)[40:43],
+}
+
+
+def test_X4_every_type_shape_and_stride_comes_back_to_the_bit(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    assert store.put(EMBEDDING, key(0), None, ODD_TENSORS, ["chat"])
+    for reopened in (store, open_store(tmp_path)):
+        assert same(reopened.get(EMBEDDING, key(0)), ODD_TENSORS)
+
+
+def test_what_is_read_owns_its_memory(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0], "chat")
+    found = store.get(KV, key(0))
+    assert found is not None
+    assert all(tensor.untyped_storage().nbytes() == tensor.nbytes for tensor in found.values())
+    for tensor in found.values():
+        tensor.zero_()
+    assert get(store, KV, 0)
+
+
+def test_a_segment_without_tensors_is_a_segment(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    nothing: dict[str, Tensor] = {}
+    assert store.put(EMBEDDING, key(0), None, nothing, ["chat"])
+    assert open_store(tmp_path).get(EMBEDDING, key(0)) == {}
+
+
+def test_D1_a_chain_is_held_after_a_restart(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    assert put_chain(store, [0, 1, 2], "chat")
+    held = store.num_bytes
+    store = open_store(tmp_path)
+    assert store.num_bytes == held == sum(path.stat().st_size for path in tmp_path.glob("*.*"))
+    assert all(get(store, KV, number) for number in range(3)) and get(store, STATE, 2)
+    assert not store.has(STATE, key(1)) and store.get(STATE, key(1)) is None
+    store.check_integrity()
+
+
+def test_what_lacks_its_parent_cannot_be_put(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for kind, number, parent in ((KV, 1, key(0)), (STATE, 0, None)):
+        with pytest.raises(AssertionError):
+            store.put(kind, key(number), parent, tensors(number), ["chat"])
+
+
+def test_D2_nothing_is_written_twice(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0, 1], "chat")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir() if path.is_file()}
+    logs = [path.stat().st_size for path in (tmp_path / "owners").iterdir()]
+    put_chain(store, [0, 1], "chat")
+    store.own("chat", STATE, key(1))
+    assert before == {path: path.stat().st_mtime_ns for path in before}
+    assert logs == [path.stat().st_size for path in (tmp_path / "owners").iterdir()]
+
+
+def test_D2_kv_without_a_state_is_gone_after_a_restart(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0, 1], "chat")
+    store.put(KV, key(2), key(1), tensors(2), ["chat"])
+    store = open_store(tmp_path)
+    assert not store.has(KV, key(2)) and store.has(KV, key(1))
+    store.check_integrity()
+
+
+# -- owners
+
+
+def test_M2_forgetting_a_chat_deletes_what_only_it_used(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0, 1], "first")
+    put_chain(store, [2], "second", parent=0)
+    store.put(EMBEDDING, key(9), None, tensors(9), ["first", "second"])
+    store.put(EMBEDDING, key(8), None, tensors(8), ["first"])
+    store.forget("first")
+    store.check_integrity()
+    for each in (store, open_store(tmp_path)):
+        held = [each.has(KV, key(0)), each.has(KV, key(2)), each.has(STATE, key(2))]
+        assert all(held) and get(each, EMBEDDING, 9)
+        assert not each.has(KV, key(1)) and not each.has(EMBEDDING, key(8))
+    store.forget("second")
+    assert store.num_bytes == 0 and not list((tmp_path / "owners").iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["owners"]
+
+
+def test_M2_who_owns_a_state_owns_all_that_it_needs(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0, 1, 2], "first")
+    store.own("second", STATE, key(2))
+    store = open_store(tmp_path)
+    store.forget("first")
+    assert all(get(store, KV, number) for number in range(3)) and get(store, STATE, 2)
+
+
+def test_M2_what_is_nobodys_goes_only_with_everything(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.put(KV, key(0), None, tensors(0), [])
+    store.put(STATE, key(0), None, tensors(500), [])
+    store.forget("")
+    store.forget("somebody")
+    assert get(store, STATE, 0) and open_store(tmp_path).has(STATE, key(0))
+    store.forget(None)
+    store.check_integrity()
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+    assert open_store(tmp_path).num_bytes == 0
+
+
+def test_M2_owners_that_differ_in_case_only_are_two(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number, owner in enumerate(("aB", "Ab", "-", "_", "con", "a" * 64, "A" * 64)):
+        store.put(EMBEDDING, key(number), None, tensors(number), [owner])
+    names = [path.name for path in (tmp_path / "owners").iterdir()]
+    assert len({name.lower() for name in names}) == 7 and max(map(len, names)) <= 140
+    store = open_store(tmp_path)
+    store.forget("aB")
+    assert [store.has(EMBEDDING, key(number)) for number in range(7)] == [False] + [True] * 6
+
+
+def test_M2_a_chat_is_forgotten_in_models_that_are_not_loaded(tmp_path: Path) -> None:
+    prints = [bytes([number]) * 32 for number in range(3)]
+    folders = [tmp_path / each.hex() for each in prints]
+    for folder, fingerprint in zip(folders, prints, strict=True):
+        store = SegmentStore(folder, fingerprint, PLENTY, 0, RoomyFiles())
+        put_chain(store, [0], "chat")
+        put_chain(store, [1], "other")
+    loaded = SegmentStore(folders[0], prints[0], PLENTY, 0, RoomyFiles())
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / ("0" * 63)).mkdir()
+    forget_everywhere(tmp_path, "chat", loaded)
+    loaded.check_integrity()
+    assert loaded.has(STATE, key(0))
+    for folder, fingerprint in zip(folders[1:], prints[1:], strict=True):
+        store = SegmentStore(folder, fingerprint, PLENTY, 0, RoomyFiles())
+        assert not store.has(STATE, key(0)) and get(store, STATE, 1)
+    forget_everywhere(tmp_path, None)
+    assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "0" * 63}
+    forget_everywhere(tmp_path / "never made", None)
+
+
+# -- room
+
+
+def size_of_one(tmp_path: Path) -> int:
+    store = open_store(tmp_path / "measured")
+    store.put(EMBEDDING, key(0), None, tensors(0), [""])
+    return store.num_bytes
+
+
+def test_D4_the_least_recently_used_goes_first_and_the_cap_holds(tmp_path: Path) -> None:
+    one = size_of_one(tmp_path)
+    folder = tmp_path / "store"
+    store = open_store(folder, cap=4 * one + one // 2)
+    for number in range(4):
+        assert store.put(EMBEDDING, key(number), None, tensors(number), [""])
+    assert get(store, EMBEDDING, 0)
+    assert store.put(EMBEDDING, key(4), None, tensors(4), [""])
+    assert [store.has(EMBEDDING, key(number)) for number in range(5)] == [
+        True, False, True, True, True,
+    ]  # fmt: skip
+    store.check_integrity()
+
+
+def test_D4_recency_survives_a_restart(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number in range(3):
+        store.put(EMBEDDING, key(number), None, tensors(number), [""])
+    for second, number in enumerate((2, 0, 1)):
+        path = tmp_path / f"embedding-{key(number).hex()}.safetensors"
+        os.utime(path, (second, second))
+    store = open_store(tmp_path)
+    get(store, EMBEDDING, 2)
+    store = open_store(tmp_path)
+    store.cap = store.num_bytes - 1
+    assert [store.has(EMBEDDING, key(number)) for number in range(3)] == [False, True, True]
+
+
+def test_D4_a_state_goes_with_the_kv_that_only_it_needs(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0, 1, 2], "chat")
+    put_chain(store, [3], "chat", parent=0)
+    store.cap = store.num_bytes - 1
+    store.check_integrity()
+    assert get(store, KV, 0) and get(store, STATE, 3)
+    assert not store.has(STATE, key(2)) and not store.has(KV, key(1)) and not store.has(KV, key(2))
+
+
+def test_D4_a_chain_is_never_evicted_by_its_own_writing(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0, 1, 2, 3], "old")
+    store = open_store(tmp_path, cap=store.num_bytes)
+    assert put_chain(store, [10, 11, 12, 13], "new")
+    store.check_integrity()
+    assert all(get(store, KV, number) for number in range(10, 14)) and get(store, STATE, 13)
+    assert not store.has(STATE, key(3))
+    assert not put_chain(store, [20, 21, 22, 23, 24], "too_long")
+    store.check_integrity()
+    assert store.has(KV, key(20)) and not store.has(STATE, key(13))
+    assert put_chain(store, [30, 31], "next")
+    assert not store.has(KV, key(20))
+    store.check_integrity()
+
+
+def test_D4_what_can_never_fit_evicts_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0], "chat")
+    store.cap = store.num_bytes + 1
+    assert not store.put(EMBEDDING, key(1), None, tensors(1, 10_000), ["chat"])
+    assert get(store, STATE, 0) and not store.has(EMBEDDING, key(1))
+    store.cap = 0
+    assert store.num_bytes == 0 and not put_chain(store, [0], "chat")
+    store.check_integrity()
+
+
+def test_D4_lowering_the_cap_takes_even_the_chain_being_written(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.put(KV, key(0), None, tensors(0), ["chat"])
+    store.put(KV, key(1), key(0), tensors(1), ["chat"])
+    store.cap = 1
+    assert store.num_bytes == 0
+    store.check_integrity()
+
+
+def test_D4_a_larger_store_is_cut_down_when_it_opens(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number in range(4):
+        put_chain(store, [2 * number, 2 * number + 1], "chat")
+    cap = store.num_bytes // 2
+    store = open_store(tmp_path, cap)
+    assert 0 < store.num_bytes <= cap
+    store.check_integrity()
+
+
+def test_D4_the_free_space_floor_evicts_and_then_refuses(tmp_path: Path) -> None:
+    class Shrinking(RoomyFiles):
+        def free(self, folder: Path) -> Space:
+            used = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+            return Space(self.space.free - used, self.space.total)
+
+    one = size_of_one(tmp_path)
+    floor = 100 * one
+    files = Shrinking()
+    files.space = Space(floor + 2 * one + 1, 1_000)
+    store = open_store(tmp_path / "store", files=files, floor=floor)
+    for number in range(5):
+        assert store.put(EMBEDDING, key(number), None, tensors(number), [""])
+        assert files.free(store.folder).free >= floor
+    assert [store.has(EMBEDDING, key(number)) for number in range(5)] == [False] * 3 + [True] * 2
+    files.space = Space(floor - 1, 1_000)
+    assert not store.put(EMBEDDING, key(9), None, tensors(9), [""])
+    assert "GiB left" in str(store.trouble)
+    assert get(store, EMBEDDING, 3) and get(store, EMBEDDING, 4)
+    files.space = Space(20 * floor, 400 * floor)
+    assert not store.put(EMBEDDING, key(9), None, tensors(9), [""])
+    files.space = Space(21 * floor, 400 * floor)
+    assert store.put(EMBEDDING, key(9), None, tensors(9), [""]) and store.trouble is None
+    store.check_integrity()
+
+
+# -- odd folders
+
+
+def test_D3_foreign_files_are_left_alone(tmp_path: Path) -> None:
+    foreign = ["notes.txt", "kv-12.safetensors", f"KV-{key(1).hex()}.safetensors", "owners/a.log"]
+    store = open_store(tmp_path)
+    put_chain(store, [0], "chat")
+    for name in foreign:
+        (tmp_path / name).write_bytes(b"mine")
+    (tmp_path / f"kv-{key(5).hex()}.safetensors").mkdir()
+    store = open_store(tmp_path)
+    store.forget(None)
+    assert all((tmp_path / name).read_bytes() == b"mine" for name in foreign)
+    assert not store.put(KV, key(5), None, tensors(5), [""]) and store.trouble is not None
+    assert put_chain(store, [6], "chat")
+    store.check_integrity()
+
+
+def test_D3_another_models_folder_is_of_no_use(tmp_path: Path) -> None:
+    put_chain(open_store(tmp_path), [0], "chat")
+    store = SegmentStore(tmp_path, FINGERPRINT[::-1], PLENTY, 0, RoomyFiles())
+    assert store.num_bytes == 0 and not store.closed
+    store.check_integrity()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
+def test_only_the_owner_may_look(tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "model"
+    before = os.umask(0)
+    try:
+        put_chain(open_store(folder), [0], "chat")
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "cache").rglob("*"):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+    assert (tmp_path / "cache").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_in_the_folders_place_closes_the_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"mine")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        store = open_store(folder)
+        assert store.closed and store.trouble is not None and str(folder) in store.trouble
+        assert not store.put(KV, key(0), None, tensors(0), ["chat"])
+        assert not store.has(KV, key(0)) and store.get(KV, key(0)) is None
+        store.own("chat", KV, key(0))
+        store.forget("chat")
+        store.forget(None)
+        store.cap = 5
+        store.check_integrity()
+    assert (tmp_path / "file").read_bytes() == b"mine"
+
+
+def test_D3_files_that_vanish_are_noticed(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0, 1], "chat")
+    (tmp_path / f"kv-{key(0).hex()}.safetensors").unlink()
+    with pytest.raises(SegmentDamagedError, match="can't be read"):
+        store.get(KV, key(0))
+    assert store.num_bytes == 0
+    store.check_integrity()
