@@ -38,19 +38,23 @@ class Image:
     """One picture: `rows` x `columns` tokens after merging, advancing RoPE by `num_positions`.
 
     `key` is a digest of the processed pixels, their grid and the processor's settings, so equal
-    keys mean equal model input.
+    keys mean equal model input. `in_line` says that its positions go on by one a token, row after
+    row, as those of text; otherwise they span a grid.
     """
 
     key: bytes
     rows: int
     columns: int
     num_positions: int
+    in_line: bool = False
 
     def __post_init__(self) -> None:
         if len(self.key) < 16:
             raise ValueError("an image key needs at least 128 bits")
         if min(self.rows, self.columns, self.num_positions) < 1:
             raise ValueError("an image has at least one token and one position")
+        if self.in_line and self.num_positions != self.num_tokens:
+            raise ValueError("an image in a line has one position a token")
 
     @property
     def num_tokens(self) -> int:
@@ -100,7 +104,7 @@ class Run:
     def position_ids(self) -> tuple[list[int], list[int], list[int]]:
         """RoPE positions of the run's tokens on the temporal, height and width axes."""
         first = self.start.position.value
-        if isinstance(self.content, TextRun):
+        if isinstance(self.content, TextRun) or self.content.in_line:
             line = list(range(first, first + self.num_tokens))
             return line, line, line
         rows, columns = self.content.rows, self.content.columns

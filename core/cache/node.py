@@ -74,6 +74,7 @@ def chained_key(parent: bytes, run: Run) -> bytes:
         digest.update(b"stop" if run.kind is None else b"text")
         digest.update(array.array("I", content.ids).tobytes())
     else:
-        digest.update(b"image" + content.rows.to_bytes(4) + content.columns.to_bytes(4))
+        kind = b"line" if content.in_line else b"image"
+        digest.update(kind + content.rows.to_bytes(4) + content.columns.to_bytes(4))
         digest.update(content.num_positions.to_bytes(4) + content.key)
     return digest.digest()

@@ -28,7 +28,7 @@ def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
     walked: list[tuple[int, int, int]] = []
     first = 0
     for segment in prompt.segments:
-        if isinstance(segment, Image):
+        if isinstance(segment, Image) and not segment.in_line:
             places = [
                 (first, first + row, first + column)
                 for row in range(segment.rows)

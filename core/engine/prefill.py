@@ -61,7 +61,8 @@ class Prefill:
     def _forward(self, run: Run) -> None:
         memory = RunMemory(self._cache.slab, self.state, run.start.token, self._check)
         positions = torch.tensor(run.position_ids(), device=self._model.device)
-        hidden = self._model.forward(self._embeddings(run), positions, memory)
+        image = isinstance(run.content, Image)
+        hidden = self._model.forward(self._embeddings(run), positions, memory, image=image)
         # Whatever may fail comes first: node, state and hidden row change together or not at all.
         state, last_hidden = memory.new_state(), own(hidden[-1])
         self._fed += run.num_tokens

@@ -1,4 +1,4 @@
-"""Full attention with keys that grow by the run: plain, with normalised heads, or gated."""
+"""Attention with keys that grow by the run: plain or windowed, with normalised heads, gated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.layers.linear import Linear
 from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
-from kernels.attention.fused import causal_attention
+from kernels.attention.fused import causal_attention, run_attention
 from kernels.rope.reference import rotate
 
 
@@ -32,17 +32,29 @@ HeadNorm = Callable[[Weights], RMSNorm | ZeroCentredRMSNorm]
 
 
 class Attention:
-    """o_proj(attention(q, k, v)); q and k are rotated, and before that normalised by `norm`."""
+    """o_proj(attention(q, k, v)); q and k are rotated, and before that normalised by `norm`.
+
+    `scale` multiplies the scores, head_dim^-1/2 unless it is given. With a `window` a token sees
+    only the last `window` tokens; all keys are kept all the same, so that any cut can be restored.
+    """
 
     # Numbers that the query projection gives for each of a head's dimensions.
     query_parts = 1
 
     def __init__(
-        self, weights: Weights, sizes: AttentionSizes, norm: HeadNorm | None, *, bias: bool
+        self,
+        weights: Weights,
+        sizes: AttentionSizes,
+        norm: HeadNorm | None,
+        *,
+        bias: bool,
+        scale: float | None = None,
+        window: int | None = None,
     ) -> None:
         hidden_size, head_dim = sizes.hidden, sizes.head_dim
         width, kv_width = sizes.heads * head_dim, sizes.kv_heads * head_dim
-        self.sizes = sizes
+        self.sizes, self.window = sizes, window
+        self.scale = head_dim**-0.5 if scale is None else scale
         self.spec = FullAttentionSpec(sizes.kv_heads, head_dim, weights.dtype)
         rows = self.query_parts * width
         self.queries = Linear(weights.scope("q_proj"), hidden_size, rows, bias=bias)
@@ -53,14 +65,30 @@ class Attention:
         self.key_norm = norm(weights.scope("k_norm")) if norm is not None else None
 
     def __call__(
-        self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
+        self,
+        hidden: Tensor,
+        rotation: Rotation,
+        memory: LayerMemory,
+        layer: int,
+        *,
+        both_ways: bool = False,
     ) -> Tensor:
-        """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
+        """`hidden` [n, hidden_size], normalised -> [n, hidden_size].
+
+        `both_ways`: its tokens also see those of them that follow.
+        """
         queries = self.queries(hidden).view(-1, self.sizes.heads, self.sizes.head_dim)
-        return self.output(self._attend(queries, hidden, rotation, memory, layer).flatten(1))
+        attended = self._attend(queries, hidden, rotation, memory, layer, both_ways)
+        return self.output(attended.flatten(1))
 
     def _attend(
-        self, queries: Tensor, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
+        self,
+        queries: Tensor,
+        hidden: Tensor,
+        rotation: Rotation,
+        memory: LayerMemory,
+        layer: int,
+        both_ways: bool,
     ) -> Tensor:
         """`queries` [n, heads, head_dim] over all keys, those of `hidden` last; the same shape."""
         keys = self.keys(hidden).view(-1, self.sizes.kv_heads, self.sizes.head_dim)
@@ -69,7 +97,8 @@ class Attention:
             queries, keys = self.query_norm(queries), self.key_norm(keys)
         queries, keys = rotate(queries, *rotation), rotate(keys, *rotation)
         all_keys, all_values = memory.extend_kv(layer, keys, values)
-        return causal_attention(queries, all_keys, all_values, self.sizes.head_dim**-0.5)
+        kernel = run_attention if both_ways else causal_attention
+        return kernel(queries, all_keys, all_values, self.scale, self.window)
 
 
 class GatedAttention(Attention):
@@ -89,11 +118,17 @@ class GatedAttention(Attention):
         super().__init__(weights, sizes, norm, bias=bias)
 
     def __call__(
-        self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
+        self,
+        hidden: Tensor,
+        rotation: Rotation,
+        memory: LayerMemory,
+        layer: int,
+        *,
+        both_ways: bool = False,
     ) -> Tensor:
-        """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
+        """As `Attention`."""
         head_dim = self.sizes.head_dim
         doubled = self.queries(hidden).view(-1, self.sizes.heads, 2 * head_dim)
         queries, gate = doubled[..., :head_dim], doubled[..., head_dim:]
-        attended = self._attend(queries, hidden, rotation, memory, layer)
+        attended = self._attend(queries, hidden, rotation, memory, layer, both_ways)
         return self.output(attended.flatten(1) * torch.sigmoid(gate.flatten(1)))

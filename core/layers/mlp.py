@@ -25,17 +25,37 @@ class SwiGLU:
         return in_row_blocks(self._block, hidden)
 
     def _block(self, hidden: Tensor) -> Tensor:
-        return self.down(F.silu(self.gate(hidden)).mul_(self.up(hidden)))
+        return self.down(self._opened(self.gate(hidden)).mul_(self.up(hidden)))
+
+    def _opened(self, gate: Tensor) -> Tensor:
+        return F.silu(gate)
+
+
+class GeGLU(SwiGLU):
+    """down(gelu(gate x) * up x), gelu in its tanh form (Shazeer 2020, arXiv:2002.05202)."""
+
+    def _opened(self, gate: Tensor) -> Tensor:
+        return F.gelu(gate, approximate="tanh")
 
 
 class GeluMLP:
-    """fc2(gelu(fc1 x)) with biases; `approximate` is torch's name for the form of gelu."""
+    """fc2(gelu(fc1 x)) with biases; `approximate` is torch's name for the form of gelu.
+
+    `names` are the published ones of the two matrices.
+    """
 
     def __init__(
-        self, weights: Weights, width: int, inner_width: int, out_width: int, approximate: str
+        self,
+        weights: Weights,
+        width: int,
+        inner_width: int,
+        out_width: int,
+        approximate: str,
+        names: tuple[str, str] = ("linear_fc1", "linear_fc2"),
     ) -> None:
-        self.first = Linear(weights.scope("linear_fc1"), width, inner_width, bias=True)
-        self.second = Linear(weights.scope("linear_fc2"), inner_width, out_width, bias=True)
+        first, second = (weights.scope(name) for name in names)
+        self.first = Linear(first, width, inner_width, bias=True)
+        self.second = Linear(second, inner_width, out_width, bias=True)
         self.approximate = approximate
 
     def __call__(self, hidden: Tensor) -> Tensor:

@@ -162,8 +162,10 @@ class LlamaModel:
         raise NoVisionError("This model reads text only.")
 
     @torch.inference_mode()
-    def forward(self, embeddings: Tensor, positions: Tensor, memory: LayerMemory) -> Tensor:
-        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
+    def forward(
+        self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
+    ) -> Tensor:
+        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds; never an `image`.
 
         Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
         """

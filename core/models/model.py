@@ -39,8 +39,14 @@ class Model(Protocol):
         """One picture's patches [rows * columns, patch width] -> [tokens, hidden_size]."""
         ...
 
-    def forward(self, embeddings: Tensor, positions: Tensor, memory: LayerMemory) -> Tensor:
-        """[n, hidden_size] at positions [3, n] -> [n, hidden_size] after the final norm."""
+    def forward(
+        self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
+    ) -> Tensor:
+        """[n, hidden_size] at positions [3, n] -> [n, hidden_size] after the final norm.
+
+        `image` says that the rows are one whole picture: some families let its tokens attend to one
+        another both ways.
+        """
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:

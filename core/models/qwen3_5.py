@@ -260,10 +260,13 @@ class Qwen3_5Model:  # noqa: N801
         return self.tower(pixels.to(self.device), rows, columns, check)
 
     @torch.inference_mode()
-    def forward(self, embeddings: Tensor, positions: Tensor, memory: LayerMemory) -> Tensor:
+    def forward(
+        self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
+    ) -> Tensor:
         """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
 
-        Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
+        A picture attends as text does, so `image` changes nothing here. Returns [n, hidden_size]
+        after the final norm. Raises RequestCancelled between layers.
         """
         rotation = self.rope(positions)
         hidden = embeddings

@@ -15,10 +15,17 @@ def texts(max_size: int = 40) -> st.SearchStrategy[TextRun]:
 def images() -> st.SearchStrategy[Image]:
     side = st.integers(1, 5)
     return st.builds(
-        lambda key, rows, columns: Image(bytes([key]) * 16, rows, columns, max(rows, columns)),
+        lambda key, rows, columns, in_line: Image(
+            bytes([key]) * 16,
+            rows,
+            columns,
+            rows * columns if in_line else max(rows, columns),
+            in_line,
+        ),
         st.integers(0, 3),
         side,
         side,
+        st.booleans(),
     )
 
 

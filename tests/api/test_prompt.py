@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from core.api.positions import PositionIndex, TokenIndex
 from core.api.prompt import Cut, CutKind, Image, Prompt, Segment, TextRun
+from core.cache.node import chained_key
+from core.engine.debug import check_positions
 from tests.api.prompts import END, segments
 
 ENDS = frozenset({END})
@@ -45,6 +47,25 @@ def test_I7_the_next_position_after_an_image_is_the_largest_plus_one() -> None:
     assert made.runs[2].start == Cut(TokenIndex(8), PositionIndex(5))
     assert max(temporal + height + width) + 1 == made.runs[2].start.position.value
     assert made.end == Cut(TokenIndex(10), PositionIndex(7))
+
+
+def test_I7_the_positions_of_an_image_in_a_line_are_those_of_text() -> None:
+    made = prompt(TextRun((1, 2)), Image(bytes(16), 2, 3, 6, in_line=True), TextRun((3,)))
+    assert made.runs[1].position_ids() == ([2, 3, 4, 5, 6, 7],) * 3
+    assert made.end == Cut(TokenIndex(9), PositionIndex(9))
+    with pytest.raises(ValueError, match="one position a token"):
+        Image(bytes(16), 2, 3, 3, in_line=True)
+
+
+@given(segments(), st.integers(1, 12))
+def test_positions_are_those_of_a_walk_over_single_tokens(parts: list[Segment], grid: int) -> None:
+    check_positions(Prompt(tuple(parts), ENDS, grid))
+
+
+def test_I3_an_image_in_a_line_is_not_the_one_on_a_grid() -> None:
+    row = (bytes(16), 1, 3, 3)
+    line, on_grid = (prompt(Image(*row, in_line)).runs[0] for in_line in (True, False))
+    assert chained_key(b"", line) != chained_key(b"", on_grid)
 
 
 def test_a_turn_end_on_the_grid_is_one_cut_with_two_reasons() -> None:

@@ -58,9 +58,11 @@ class CountingModel:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    def forward(self, embeddings: Tensor, positions: Tensor, memory: Any) -> Tensor:
+    def forward(
+        self, embeddings: Tensor, positions: Tensor, memory: Any, *, image: bool = False
+    ) -> Tensor:
         self.before_forward(len(self.fed))
-        hidden = self._model.forward(embeddings, positions, memory)
+        hidden = self._model.forward(embeddings, positions, memory, image=image)
         if not self.rows:
             self.fed.append(len(embeddings))
         return hidden

@@ -38,6 +38,25 @@ def test_causal_attention_is_the_plain_one(
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(("count", "before"), [(1, 0), (1, 40), (9, 3), (300, 31), (513, 0)])
+@pytest.mark.parametrize("window", [1, 2, 17, 512, None])
+@pytest.mark.parametrize("kind", ["causal_attention", "run_attention"])
+def test_windows_and_both_ways_are_the_plain_ones(
+    kind: str, window: int | None, count: int, before: int
+) -> None:
+    case = make_case(count, before, 4, 2, 16)
+    expected = getattr(reference, kind)(*case, 0.3, window)
+    with poisoned_memory():
+        found = getattr(fused, kind)(*case, 0.3, window)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_window_that_hides_nothing_changes_no_bit() -> None:
+    case = make_case(300, 31, 4, 2, 16)
+    plain = fused.causal_attention(*case, 0.3)
+    assert torch.equal(fused.causal_attention(*case, 0.3, 331), plain)
+
+
 def test_rows_after_the_last_key_are_never_read() -> None:
     """Keys are views into a slab whose unwritten rows may hold anything."""
     queries, keys, values = make_case(5, 6, 4, 2, 8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from kernels.attention.reference import causal_attention, full_attention
+from kernels.attention.reference import causal_attention, full_attention, run_attention
 
 
 def test_the_first_token_sees_only_itself() -> None:
@@ -21,3 +21,20 @@ def test_equal_keys_give_the_mean_of_what_is_seen() -> None:
     torch.testing.assert_close(
         full_attention(keys, keys, values, 1.0), values.mean(0).expand(5, 2, 4)
     )
+
+
+def test_a_window_hides_what_is_older() -> None:
+    queries, keys, values = torch.randn(2, 2, 4), torch.zeros(5, 2, 4), torch.randn(5, 2, 4)
+    attended = causal_attention(queries, keys, values, 1.0, window=2)
+    torch.testing.assert_close(attended[0], values[2:4].mean(0))
+    torch.testing.assert_close(attended[1], values[3:].mean(0))
+
+
+def test_a_run_that_attends_both_ways_sees_what_follows_in_it() -> None:
+    queries, keys, values = torch.randn(2, 2, 4), torch.zeros(5, 2, 4), torch.randn(5, 2, 4)
+    attended = run_attention(queries, keys, values, 1.0)
+    torch.testing.assert_close(attended, values.mean(0).expand(2, 2, 4))
+    # A window looks back only: what follows in the run is seen however far it is.
+    attended = run_attention(queries, keys, values, 1.0, window=2)
+    torch.testing.assert_close(attended[0], values[2:].mean(0))
+    torch.testing.assert_close(attended[1], values[3:].mean(0))
