@@ -122,6 +122,10 @@ class BudgetTooSmallError(WaymarkError):
     title = "The memory budget is too small"
 
 
+class NoRoomBesideError(WaymarkError):
+    title = "There is no room for this beside the chat"
+
+
 class EmptyConversationError(WaymarkError):
     title = "There is nothing to answer"
 

@@ -1,4 +1,4 @@
-"""The context cache of one loaded model: tree, slab, live path and embeddings behind one door.
+"""The context cache of one loaded model: tree, slab, pictures and disk behind one door.
 
 A request restores the deepest place it can go on from, adds run after run as they are prefilled,
 and ends in a stop. Nothing here runs the model.
@@ -6,28 +6,55 @@ and ends in a stop. Nothing here runs the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from core.api.errors import BudgetTooSmallError
 from core.api.params import CacheSettings
+from core.api.positions import TokenIndex
 from core.api.prompt import ORIGIN, Cut, Prompt, Run
 from core.cache.embeddings import EmbeddingCache
-from core.cache.live import LivePath, RestoreFailedError
-from core.cache.node import Node
+from core.cache.eviction import Evictor
+from core.cache.ledger import Held, Ledger, Limits
+from core.cache.live import FROM_DISK, FROM_SLAB, LivePath, RestoreFailedError
+from core.cache.node import Node, Role
+from core.cache.pace import Pace
 from core.cache.policy import plan
 from core.cache.slab import KVSlab
 from core.cache.specs import LayerSpec, RecurrentSpec
 from core.cache.state import Checkpoint, RecurrentState
+from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
 
-# The embeddings of about 60 pictures of 1,024 tokens at a hidden size of 2,048 in bfloat16.
-EMBEDDING_BYTES = 256 * 2**20
-# A model without states keeps this many contexts' worth of tokens beside the live path.
-FREE_CONTEXTS = 4
+# Embeddings may take this share of host memory: a picture's embedding saves one call of the tower,
+# a checkpoint everything before it.
+EMBEDDING_SHARE = 0.125
+MemoryTier = Literal["slab", "memory", "disk"]
+TIERS: tuple[MemoryTier, ...] = ("slab", "memory", "disk")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Who reads a prompt: the chat that owns it, whose message ends where, and whether this is a
+    turn of the chat rather than idle work."""
+
+    owner: str = ""
+    roles: Mapping[TokenIndex, Role] = field(default_factory=lambda: MappingProxyType({}))
+    turn: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What the cache may hold in bytes where the settings don't say."""
+
+    host: int = Limits().host
+    device: int = Limits().device
+    disk: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +62,18 @@ class Restored:
     """Where a request goes on from: everything needed to prefill the runs after `num_runs`.
 
     `last_hidden` is set when the place was reached by a checkpoint; a prompt that ends there needs
-    no forward at all. `failed` says that a better place was tried and could not be restored.
+    no forward at all. `failed` says that a better place was tried and could not be restored,
+    `faster` that one on disk was passed because reading again is quicker.
     """
 
     node: Node
     num_runs: int
     state: RecurrentState
     last_hidden: Tensor | None
-    tier: Literal["slab", "memory"] | None
+    tier: MemoryTier | None
     failed: bool
     keys: tuple[bytes, ...]
+    faster: bool = False
 
     @property
     def cut(self) -> Cut:
@@ -60,36 +89,72 @@ class ContextCache:
         device: torch.device,
         context_length: int,
         fingerprint: bytes,
+        budgets: Budgets | None = None,
+        disk: DiskTier | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._specs = tuple(specs)
         self._device = device
-        self._context_length = context_length
-        self._fingerprint = fingerprint
+        self.context_length = context_length
+        self.budgets = budgets or Budgets()
+        self.pace = pace or Pace()
         self.recurrent = any(isinstance(spec, RecurrentSpec) for spec in specs)
-        self.slab = KVSlab(specs, device, context_length)
-        self.embeddings = EmbeddingCache(EMBEDDING_BYTES)
-        self.clear()
+        limits = Limits(self.budgets.host, self.budgets.device)
+        self.ledger = Ledger(device.type != "cpu", limits)
+        self.slab = KVSlab(specs, device, context_length, self._grow)
+        self.tree = PrefixTree(fingerprint, self.recurrent, self.ledger)
+        self.disk = disk or DiskTier(None, specs)
+        self.embeddings = EmbeddingCache(int(limits.host * EMBEDDING_SHARE), self.ledger)
+        self._evictor = Evictor(
+            self.tree, self.embeddings, self.ledger, self.pace, self.disk.holds_state
+        )
+        self.disk.connect(self.ledger, self.pace, self._evictor.make_room)
+        self.embeddings.fetch = self.disk.embedding
+        self.embeddings.admit = self._evictor.admit_picture
+        self._live = LivePath(
+            specs, self.slab, self.tree, self.ledger, self._room_for_rows, self.disk.rows
+        )
+        self._settings = CacheSettings()
+        self._usage = Usage()
+        self._path: list[Node] = []
+
+    @property
+    def count(self) -> int:
+        return self._evictor.count
+
+    @property
+    def smallest(self) -> Limits:
+        """The smallest budgets: one slab at the context length, where the slab lies."""
+        slab = self.context_length * self.slab.bytes_per_token
+        return Limits(slab, 0) if self._device.type == "cpu" else Limits(0, slab)
 
     def clear(self) -> None:
         """Forget every prefix and every key; the slab keeps its room."""
-        self.tree = PrefixTree(
-            self._fingerprint, self.recurrent, FREE_CONTEXTS * self._context_length
-        )
-        self._live = LivePath(self.slab, self.tree)
+        self.tree.clear()
         self.embeddings.clear()
+        self.disk.forget(None)
+        self._leave_dropped()
 
-    def forget(self, chat: str | None) -> None:
-        """Drop what only `chat` used; None drops everything."""
-        if chat is None:
+    def forget(self, owner: str | None) -> None:
+        """Drop what only the chat `owner` used, in memory and on disk; None drops everything."""
+        if owner is None:
             self.clear()
-
-    def write_some(self) -> bool:
-        """Write one segment to disk; False when nothing is left to write."""
-        return False
+        elif owner:
+            self.tree.forget(owner)
+            self.embeddings.forget(owner)
+            self.disk.forget(owner)
+            self._leave_dropped()
 
     def apply(self, settings: CacheSettings) -> None:
-        """Bound the states by the count from now on; the interval acts through `planned`."""
-        self.tree.set_count(settings.count, self._live.newest_message_end)
+        """Bound everything from now on. Raises BudgetTooSmallError; the old bounds then stay."""
+        limits = self._limits(settings)
+        self._settings = settings
+        self._evictor.count = settings.count
+        self.ledger.limits = limits
+        self.embeddings.limit(int(limits.host * EMBEDDING_SHARE))
+        self._evictor.fit()
+        disk = self.budgets.disk if settings.disk_bytes is None else settings.disk_bytes
+        self.disk.limit(disk)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
         """The runs whose ends get a checkpoint: the plan's, and the prompt's own end."""
@@ -97,44 +162,61 @@ class ContextCache:
             return frozenset({prompt.runs[-1]})
         return frozenset(plan(prompt, settings.interval)) | {prompt.runs[-1]}
 
-    def restore(self, prompt: Prompt) -> Restored:
+    def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
         """Bring back the deepest place of `prompt`; one that fails is dropped and passed."""
+        self._usage = usage or Usage()
+        self.embeddings.owner = self._usage.owner
         keys = self.tree.keys(prompt)
         failed = False
+        passed: set[bytes] = set()
         while True:
             node = self.tree.restorable(self.tree.match(keys), len(keys))
+            depth = len(node.path()) if node is not None else 0
+            checkpoint = node.checkpoint if node is not None else None
+            deeper, faster = self._deeper(prompt, keys, depth, passed)
             try:
-                copied = self._live.leave_for(node)
+                if deeper:
+                    passed.add(keys[deeper - 1])
+                    node, checkpoint = self._from_disk(prompt, keys, deeper)
+                tier = max(self._go_to(node), FROM_DISK if deeper else FROM_SLAB)
             except RestoreFailedError:
                 failed = True
                 continue
             if node is None:
-                return self._origin(keys, failed)
-            state = node.checkpoint.state if node.checkpoint is not None else RecurrentState({})
+                return self.origin(keys, failed, faster)
+            state = checkpoint.state if checkpoint is not None else RecurrentState({})
             if not state.matches(self._specs):
                 self.tree.drop_checkpoint(node)
                 failed = True
                 continue
-            self.tree.touch(node)
-            return Restored(
-                node=node,
-                num_runs=len(node.path()),
-                state=state,
-                last_hidden=node.checkpoint.last_hidden if node.checkpoint is not None else None,
-                tier="memory" if copied else "slab",
-                failed=failed,
-                keys=tuple(keys),
-            )
+            self._use(node)
+            return self.restored(node, checkpoint, TIERS[tier], keys, failed, faster)
 
     def add(self, parent: Node, run: Run) -> Node:
         """A run was prefilled behind `parent`, the live path's end; its KV is in the slab."""
         node = self.tree.add(parent, run)
+        self._mark(node)
         self._live.append(node)
+        self._path.append(node)
         return node
 
     def keep(self, node: Node, state: RecurrentState, last_hidden: Tensor) -> bool:
-        """Hold a checkpoint at `node` if the count leaves room for it."""
-        return self.tree.keep(node, Checkpoint(state, last_hidden), self._live.newest_message_end)
+        """Hold a checkpoint at `node` if count and bytes leave room for it."""
+        checkpoint = Checkpoint(state, last_hidden)
+        if node.checkpoint is None and not self._evictor.admit(node, checkpoint):
+            return False
+        self.tree.hold(node, checkpoint.to(torch.device("cpu")))
+        if self._usage.turn and not node.is_stop:
+            self._drop_older_stops(node)
+        return True
+
+    def end_use(self) -> None:
+        """The request is over: name what of its path a restart should find."""
+        self.disk.want(self._path)
+
+    def write_some(self) -> bool:
+        """Write one segment to disk; False when nothing is left to write."""
+        return self.disk.write_some(self.tree, self.slab, self.embeddings)
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:
         """Place and bytes of each state held along a prompt."""
@@ -144,8 +226,15 @@ class ContextCache:
             if node.checkpoint is not None and self.recurrent
         ]
 
+    def tier_of(self, key: bytes) -> MemoryTier | None:
+        """The fastest tier that holds a run's KV."""
+        node = self.tree.get(key)
+        if node is not None:
+            return "slab" if node.in_slab else "memory"
+        return "disk" if self.disk.holds_rows(key) else None
+
     def num_states(self) -> int:
-        return len(self.tree.checkpoints()) if self.recurrent else 0
+        return self.tree.num_checkpoints if self.recurrent else 0
 
     def state_bytes(self) -> int:
         """Bytes of all recurrent states held."""
@@ -153,13 +242,16 @@ class ContextCache:
 
     def kv_bytes(self) -> int:
         """Bytes of the slab and of the runs kept outside it."""
-        return self.slab.num_bytes + sum(
-            node.rows.num_bytes for node in self.tree if node.rows is not None
-        )
+        return self.slab.num_bytes + self.ledger.used(Held.ROWS)
 
     def check_integrity(self) -> None:
-        """Assert that tree and live path agree; for tests."""
+        """Assert that tree, live path and ledger agree; for tests and debugging."""
+        assert not self.recurrent or self.num_states() <= self.count
+        assert self.ledger.room(Held.SLAB) >= 0 and self.ledger.room(Held.ROWS) >= 0
+        assert self.ledger.used(Held.SLAB) == self.slab.num_bytes
+        assert self.ledger.used(Held.IN_FLIGHT) == 0 == self.ledger.used(Held.SIDE)
         self.tree.check_integrity()
+        self.embeddings.check_integrity()
         at = ORIGIN
         for node in self._live.nodes:
             assert node.run is not None and node.run.start == at
@@ -167,6 +259,122 @@ class ContextCache:
         live = set(map(id, self._live.nodes))
         assert live >= {id(node) for node in self.tree if node.in_slab}
 
-    def _origin(self, keys: Sequence[bytes], failed: bool) -> Restored:
+    def _limits(self, settings: CacheSettings) -> Limits:
+        wished = Limits(
+            self.budgets.host if settings.host_bytes is None else settings.host_bytes,
+            self.budgets.device if settings.device_bytes is None else settings.device_bytes,
+        )
+        smallest = self.smallest
+        for kind, wish, least in (
+            ("host memory", wished.host, smallest.host),
+            ("device memory", wished.device, smallest.device),
+        ):
+            if wish < least:
+                raise BudgetTooSmallError(
+                    f"The budget for {kind} is {wish:,} bytes. A context of "
+                    f"{self.context_length:,} tokens alone takes {least:,} bytes: allow at least "
+                    "that, or load the model with a shorter context."
+                )
+        return wished
+
+    def _deeper(
+        self, prompt: Prompt, keys: Sequence[bytes], depth: int, passed: set[bytes]
+    ) -> tuple[int, bool]:
+        """How many runs the disk can bring back beyond `depth`, 0 for none; and whether it could,
+        but reading them again is quicker."""
+        if self.recurrent and self.count == 0:
+            return 0, False
+        held = len(self.tree.match(keys))
+        deeper = self.disk.reach(keys, held, depth, passed)
+        if deeper and self._settings.restore != "always":
+            fetched = max(0, deeper - held)
+            if self.disk.slower_than_reading(prompt.runs[depth:deeper], fetched):
+                return 0, True
+        return deeper, False
+
+    def _from_disk(
+        self, prompt: Prompt, keys: Sequence[bytes], depth: int
+    ) -> tuple[Node, Checkpoint]:
+        """The node after `depth` runs with its checkpoint, their rows still to be fetched."""
+        checkpoint = self.disk.checkpoint(keys[depth - 1])
+        if checkpoint is None or not checkpoint.state.matches(self._specs):
+            raise RestoreFailedError("the state on disk is gone or damaged")
+        node = self.tree.root
+        for run in prompt.runs[:depth]:
+            node = self.tree.place(node, run)
+            self._mark(node)
+        self._path = node.path()
+        self._evictor.path = self._path
+        self._evictor.pinned = node
+        if self._evictor.admit(node, checkpoint):
+            self.tree.hold(node, checkpoint)
+        return node, checkpoint
+
+    def _go_to(self, node: Node | None) -> int:
+        """Bring a node's runs into the slab; nothing that makes room meanwhile may drop it."""
+        self._path = node.path() if node is not None else []
+        self._evictor.path = self._path
+        self._evictor.pinned = node
+        try:
+            return self._live.leave_for(node)
+        finally:
+            self._evictor.pinned = None
+
+    def _use(self, node: Node) -> None:
+        """A request goes on from `node`: only it counts as used, all above it have a new owner."""
+        self.tree.touch(node)
+        for at in node.upwards():
+            self._mark(at)
+        self.disk.own(self._usage.owner, [at.key for at in node.upwards()])
+
+    def _mark(self, node: Node) -> None:
+        node.owners.add(self._usage.owner)
+        node.role = self._usage.roles.get(node.end.token, node.role)
+
+    def _drop_older_stops(self, node: Node) -> None:
+        """The chat has gone on: nobody will ask for the ends of its earlier prompts again."""
+        above = node.parent
+        for at in above.upwards() if above is not None else ():
+            for child in list(at.children.values()):
+                if child.is_stop:
+                    self.tree.drop_checkpoint(child)
+
+    def _grow(self, num_bytes: int) -> None:
+        if not self._evictor.make_room(Held.SLAB, num_bytes):
+            raise MemoryError("the budget has no room for a longer context")
+        self.ledger.take(Held.SLAB, num_bytes)
+
+    def _room_for_rows(self, num_bytes: int) -> bool:
+        return self._evictor.make_room(Held.ROWS, num_bytes)
+
+    def _leave_dropped(self) -> None:
+        self._live.leave_dropped()
+        self._path = []
+        self._evictor.path = self._path
+
+    def origin(self, keys: Sequence[bytes], failed: bool = False, faster: bool = False) -> Restored:
+        """The very start, for a prompt of which nothing can be brought back."""
         zeros = RecurrentState.zeros(self._specs, self._device)
-        return Restored(self.tree.root, 0, zeros, None, None, failed, tuple(keys))
+        return Restored(self.tree.root, 0, zeros, None, None, failed, tuple(keys), faster)
+
+    def restored(
+        self,
+        node: Node,
+        checkpoint: Checkpoint | None,
+        tier: MemoryTier,
+        keys: Sequence[bytes],
+        failed: bool = False,
+        faster: bool = False,
+    ) -> Restored:
+        """A node whose runs are in a slab, with the state to go on from on the device."""
+        here = checkpoint.to(self._device) if checkpoint is not None else None
+        return Restored(
+            node=node,
+            num_runs=len(node.path()),
+            state=here.state if here is not None else RecurrentState({}),
+            last_hidden=here.last_hidden if here is not None else None,
+            tier=tier,
+            failed=failed,
+            keys=tuple(keys),
+            faster=faster,
+        )

@@ -1,38 +1,109 @@
-"""Vision embeddings by image key, so that a picture is encoded once wherever it stands."""
+"""Vision embeddings by image key, so that a picture is encoded once wherever it stands.
+
+In memory up to a cap of their own within the host budget, least recently used first; what
+`fetch` finds on disk comes back by itself, and `admit` makes room in the budget.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from core.cache.ledger import Held, Ledger
 from core.cache.state import own
+
+Fetch = Callable[[bytes], Tensor | None]
+Admit = Callable[[int, int], bool]
+
+
+@dataclass
+class Picture:
+    """One embedding [tokens, hidden], the chats that used it, and when it was used last."""
+
+    embedding: Tensor
+    owners: set[str] = field(default_factory=set)
+    last_used: int = 0
 
 
 class EmbeddingCache:
-    """Least recently used embeddings [tokens, hidden] go first once `max_bytes` is reached."""
+    """Least recently used embeddings go first once `max_bytes` is reached."""
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._held: OrderedDict[bytes, Tensor] = OrderedDict()
-        self.num_bytes = 0
+    def __init__(self, max_bytes: int, ledger: Ledger) -> None:
+        self.max_bytes = max_bytes
+        self._ledger = ledger
+        self.fetch: Fetch = lambda key: None
+        self.admit: Admit = lambda num_tokens, num_bytes: True
+        self._held: OrderedDict[bytes, Picture] = OrderedDict()
+        self._clock = 0
+        self.owner = ""
+
+    @property
+    def num_bytes(self) -> int:
+        return self._ledger.used(Held.EMBEDDINGS)
 
     def get(self, key: bytes) -> Tensor | None:
-        embedding = self._held.get(key)
-        if embedding is not None:
-            self._held.move_to_end(key)
-        return embedding
+        """The embedding of an image from memory or disk; its use is the present owner's."""
+        picture = self._held.get(key)
+        if picture is None:
+            embedding = self.fetch(key)
+            if embedding is not None:
+                self.put(key, embedding)
+            return embedding
+        self._use(key, picture)
+        return picture.embedding
 
     def put(self, key: bytes, embedding: Tensor) -> None:
-        """Hold an embedding in a storage of its own; one larger than the cap is not held."""
-        if key in self._held or embedding.nbytes > self._max_bytes:
+        """Hold an embedding in a storage of its own where cap and budget leave room for it."""
+        if key in self._held or embedding.nbytes > self.max_bytes:
             return
-        self._held[key] = own(embedding)
-        self.num_bytes += embedding.nbytes
-        while self.num_bytes > self._max_bytes:
-            _, dropped = self._held.popitem(last=False)
-            self.num_bytes -= dropped.nbytes
+        while self.num_bytes + embedding.nbytes > self.max_bytes:
+            self.drop(next(iter(self._held)))
+        if not self.admit(embedding.shape[0], embedding.nbytes):
+            return
+        self._ledger.take(Held.EMBEDDINGS, embedding.nbytes)
+        self._held[key] = picture = Picture(own(embedding))
+        self._use(key, picture)
+
+    def limit(self, max_bytes: int) -> None:
+        """Hold no more than `max_bytes` from now on."""
+        self.max_bytes = max_bytes
+        while self.num_bytes > max_bytes:
+            self.drop(next(iter(self._held)))
+
+    def held(self) -> Iterator[tuple[bytes, int, int, int]]:
+        """Key, bytes, tokens and age in uses of each embedding in memory."""
+        for key, picture in self._held.items():
+            rows = picture.embedding
+            yield key, rows.nbytes, rows.shape[0], self._clock - picture.last_used
+
+    def peek(self, key: bytes) -> Picture | None:
+        """What memory holds for an image, without using it."""
+        return self._held.get(key)
+
+    def drop(self, key: bytes) -> None:
+        self._ledger.give(Held.EMBEDDINGS, self._held.pop(key).embedding.nbytes)
+
+    def forget(self, owner: str) -> None:
+        """Drop what only `owner` used."""
+        for key, picture in list(self._held.items()):
+            picture.owners.discard(owner)
+            if not picture.owners:
+                self.drop(key)
 
     def clear(self) -> None:
-        self._held.clear()
-        self.num_bytes = 0
+        for key in list(self._held):
+            self.drop(key)
+
+    def check_integrity(self) -> None:
+        """Assert that the bytes counted are those held."""
+        held = sum(picture.embedding.nbytes for picture in self._held.values())
+        assert held == self.num_bytes <= self.max_bytes
+
+    def _use(self, key: bytes, picture: Picture) -> None:
+        self._clock += 1
+        picture.last_used = self._clock
+        picture.owners.add(self.owner)
+        self._held.move_to_end(key)

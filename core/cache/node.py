@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import array
 import hashlib
+from collections.abc import Iterator
+from typing import Literal
 
 from core.api.prompt import ORIGIN, Cut, CutKind, Run, TextRun
 from core.cache.slab import KVRows
 from core.cache.state import Checkpoint
 
+Role = Literal["system", "user", "reply"]
+
 
 class Node:
-    """One run in the tree. `rows` holds its KV outside the slab; `in_slab` says the slab has it."""
+    """One run in the tree. `rows` holds its KV outside the slab; `in_slab` says the slab has it.
+
+    `role` says whose message ends with the run, where one does; `owners` are the chats that used
+    it.
+    """
 
     __slots__ = (
         "checkpoint",
@@ -24,7 +32,9 @@ class Node:
         "key",
         "last_used",
         "num_checkpoints",
+        "owners",
         "parent",
+        "role",
         "rows",
         "run",
     )
@@ -40,6 +50,8 @@ class Node:
         self.rows: KVRows | None = None
         self.in_slab = False
         self.last_used = 0
+        self.role: Role | None = None
+        self.owners: set[str] = set()
 
     @property
     def is_stop(self) -> bool:
@@ -50,19 +62,25 @@ class Node:
     def num_tokens(self) -> int:
         return self.run.num_tokens if self.run is not None else 0
 
+    def ends(self, kind: CutKind) -> bool:
+        """Whether the run ends for one of the reasons in `kind`."""
+        own = self.run.kind if self.run is not None else None
+        return own is not None and bool(own & kind)
+
     @property
     def ends_message(self) -> bool:
-        kind = self.run.kind if self.run is not None else None
-        return kind is not None and bool(kind & CutKind.MESSAGE_END)
+        return self.ends(CutKind.MESSAGE_END)
+
+    def upwards(self) -> Iterator[Node]:
+        """This node and those above it, the root left out."""
+        node: Node | None = self
+        while node is not None and node.parent is not None:
+            yield node
+            node = node.parent
 
     def path(self) -> list[Node]:
         """The nodes from the first run down to this one, the root left out."""
-        nodes: list[Node] = []
-        node: Node | None = self
-        while node is not None and node.parent is not None:
-            nodes.append(node)
-            node = node.parent
-        return nodes[::-1]
+        return list(self.upwards())[::-1]
 
 
 def chained_key(parent: bytes, run: Run) -> bytes:

@@ -1,4 +1,4 @@
-"""Which cuts get a checkpoint, and which checkpoint goes when there are too many.
+"""Which cuts get a checkpoint, and what goes first when there is no room for all.
 
 Both are pure functions. Placement looks only at the prompt and the interval and is prefix-stable:
 what follows a cut never changes whether it was named. Eviction acts on what is held, never on
@@ -8,7 +8,8 @@ placement, so a small count changes costs and not outputs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 from core.api.prompt import CutKind, Prompt, Run
 
@@ -39,20 +40,46 @@ def _named(runs: Sequence[Run], interval: int) -> Iterable[Run]:
             yield run
 
 
-class Held(Protocol):
-    """What eviction looks at: when a checkpoint was last used."""
+# What must stay longest, the most precious first. Under any budget the last named goes first.
+PRECIOUS = (
+    "the live path's newest message end",
+    "its last user-message end",
+    "the system prompt's end",
+    "the newest stop",
+    "the last image edge",
+    "the user-message end before",
+)
 
-    last_used: int
 
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What the loss of something would cost, and what it would free.
 
-HeldCheckpoint = TypeVar("HeldCheckpoint", bound=Held)
-
-
-def victim(held: Iterable[HeldCheckpoint], spared: HeldCheckpoint | None) -> HeldCheckpoint | None:
-    """The least recently used checkpoint; `spared` (the live path's newest message end) goes last.
-
-    None when nothing is held.
+    `rank` is its place in PRECIOUS, None for everything else; `age` counts uses of the cache since
+    its last own; `num_bytes` is what its loss frees.
     """
-    candidates = list(held)
-    others = [node for node in candidates if node is not spared]
-    return min(others or candidates, key=lambda node: node.last_used, default=None)
+
+    rank: int | None
+    rebuild_seconds: float
+    num_bytes: int
+    age: int
+
+
+Thing = TypeVar("Thing")
+
+
+def victim(candidates: Iterable[tuple[Thing, Worth]], by_bytes: bool) -> Thing | None:
+    """What goes first; None when there is nothing to choose from.
+
+    Of what isn't precious, the cheapest to rebuild (per byte freed, where bytes are short) and
+    least likely to be needed: a use so many uses ago is that many times less likely to come again.
+    Where only precious things are left, the least precious.
+    """
+    return min(candidates, key=lambda pair: _order(pair[1], by_bytes), default=(None, None))[0]
+
+
+def _order(worth: Worth, by_bytes: bool) -> tuple[int, float]:
+    if worth.rank is not None:
+        return len(PRECIOUS) - worth.rank, 0.0
+    value = worth.rebuild_seconds / (1 + worth.age)
+    return 0, value / max(1, worth.num_bytes) if by_bytes else value

@@ -6,7 +6,7 @@ length. Which tokens its rows belong to is the business of `core.cache.live`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from core.cache.specs import FullAttentionSpec, LayerSpec
 
-FIRST_CAPACITY = 1_024
+# Rows the slab grows by: small beside any context, and few enough calls.
+GROWTH = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +28,58 @@ class KVRows:
     def num_bytes(self) -> int:
         return sum(keys.nbytes + values.nbytes for keys, values in self.layers.values())
 
+    def matches(self, specs: Sequence[LayerSpec], num_tokens: int) -> bool:
+        """Whether there are exactly `num_tokens` rows of the declared shapes and types."""
+        declared = {
+            layer: ((num_tokens, spec.num_kv_heads, spec.head_dim), spec.dtype)
+            for layer, spec in enumerate(specs)
+            if isinstance(spec, FullAttentionSpec)
+        }
+        kinds = {
+            layer: {(tuple(rows.shape), rows.dtype) for rows in pair}
+            for layer, pair in self.layers.items()
+        }
+        return kinds == {layer: {kind} for layer, kind in declared.items()}
+
 
 class KVSlab:
-    """Rows 0..capacity of keys and values for each full-attention layer; grows, never shrinks."""
+    """Rows 0..capacity of keys and values for each full-attention layer; grows, never shrinks.
 
-    def __init__(self, specs: Sequence[LayerSpec], device: torch.device, limit: int) -> None:
+    All rows up to `limit` are one allocation, so growing copies nothing. On a CPU the system backs
+    only rows that were written, and `capacity` counts those in steps; a GPU has all of them at
+    once. `make_room(num_bytes)` is called before the slab takes more and raises when there is none.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[LayerSpec],
+        device: torch.device,
+        limit: int,
+        make_room: Callable[[int], None] = lambda num_bytes: None,
+    ) -> None:
         self._specs = {
             layer: spec for layer, spec in enumerate(specs) if isinstance(spec, FullAttentionSpec)
         }
         self._device = device
         self._limit = limit
+        self._step = GROWTH if device.type == "cpu" else limit
+        self._make_room = make_room
         self._layers: dict[int, tuple[Tensor, Tensor]] = {}
         self.capacity = 0
 
+    def beside(self, limit: int) -> KVSlab:
+        """Another, empty slab for the same layers, of `limit` rows, whose bytes nobody asks for."""
+        slab = KVSlab((), self._device, limit)
+        slab._specs = self._specs
+        return slab
+
+    @property
+    def bytes_per_token(self) -> int:
+        return sum(spec.bytes_per_token for spec in self._specs.values())
+
     @property
     def num_bytes(self) -> int:
-        return self.capacity * sum(spec.bytes_per_token for spec in self._specs.values())
+        return self.capacity * self.bytes_per_token
 
     def reserve(self, num_tokens: int) -> None:
         """Make room for so many rows. Raises ValueError past the limit; what is held stays."""
@@ -50,11 +87,11 @@ class KVSlab:
             raise ValueError(f"{num_tokens} rows do not fit a slab of {self._limit}")
         if num_tokens <= self.capacity:
             return
-        capacity = min(self._limit, max(num_tokens, 2 * self.capacity, FIRST_CAPACITY))
-        # All layers are built before any is replaced: a failed allocation leaves the slab as it
-        # was.
-        grown = {layer: self._grown(layer, capacity) for layer in self._specs}
-        self._layers, self.capacity = grown, capacity
+        capacity = min(self._limit, -(-num_tokens // self._step) * self._step)
+        if not self._layers:
+            self._layers = {layer: self._rows(spec) for layer, spec in self._specs.items()}
+        self._make_room((capacity - self.capacity) * self.bytes_per_token)
+        self.capacity = capacity
 
     def write(self, layer: int, start: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store rows from `start` on; returns views of rows 0..end of the layer."""
@@ -65,11 +102,20 @@ class KVSlab:
         all_values[start:end] = values
         return all_keys[:end], all_values[:end]
 
-    def copy_out(self, start: int, end: int) -> KVRows:
-        """A copy of rows start..end that no later write changes."""
+    def view(self, start: int, end: int) -> KVRows:
+        """Rows start..end where they lie; the next write there changes them."""
         return KVRows(
             {
-                layer: (keys[start:end].clone(), values[start:end].clone())
+                layer: (keys[start:end], values[start:end])
+                for layer, (keys, values) in self._layers.items()
+            }
+        )
+
+    def copy_out(self, start: int, end: int) -> KVRows:
+        """A copy of rows start..end in host memory that no later write changes."""
+        return KVRows(
+            {
+                layer: (_host_copy(keys[start:end]), _host_copy(values[start:end]))
                 for layer, (keys, values) in self._layers.items()
             }
         )
@@ -81,13 +127,11 @@ class KVSlab:
         for layer, (keys, values) in rows.layers.items():
             self.write(layer, start, keys, values)
 
-    def _grown(self, layer: int, capacity: int) -> tuple[Tensor, Tensor]:
-        spec = self._specs[layer]
-        shape = (capacity, spec.num_kv_heads, spec.head_dim)
+    def _rows(self, spec: FullAttentionSpec) -> tuple[Tensor, Tensor]:
+        shape = (self._limit, spec.num_kv_heads, spec.head_dim)
         keys = torch.empty(shape, dtype=spec.dtype, device=self._device)
-        values = torch.empty(shape, dtype=spec.dtype, device=self._device)
-        if layer in self._layers:
-            old_keys, old_values = self._layers[layer]
-            keys[: self.capacity] = old_keys
-            values[: self.capacity] = old_values
-        return keys, values
+        return keys, torch.empty(shape, dtype=spec.dtype, device=self._device)
+
+
+def _host_copy(tensor: Tensor) -> Tensor:
+    return tensor.clone() if tensor.device.type == "cpu" else tensor.cpu()

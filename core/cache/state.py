@@ -66,7 +66,21 @@ class Checkpoint:
 
     @property
     def num_bytes(self) -> int:
+        """Bytes of the recurrent states, which is what the user is shown."""
         return self.state.num_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of all of it, which is what the budget counts."""
+        return self.state.num_bytes + self.last_hidden.nbytes
+
+    def to(self, device: torch.device) -> Checkpoint:
+        """The same on another device; itself when it is there."""
+        layers = {
+            layer: tuple(tensor.to(device) for tensor in state)
+            for layer, state in self.state.layers.items()
+        }
+        return Checkpoint(RecurrentState(layers), self.last_hidden.to(device))
 
 
 def own(tensor: Tensor) -> Tensor:

@@ -5,18 +5,18 @@ fingerprint over run after run, so equal keys mean equal tokens, images and nume
 Runs are reused whole or not at all and are never split. A checkpoint can be dropped alone; a run
 stays exactly while a checkpoint at or below its end needs it. Keys of dropped runs are remembered,
 so that "read again" can be told from "read". Where a run's KV lies is kept here and changed by
-`core.cache.live`; which checkpoint goes first is decided in `core.cache.policy`.
+`core.cache.live`; what goes first when room is short is decided in `core.cache.eviction`.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from core.api.prompt import Prompt, Run, TextRun
+from core.cache.ledger import Held, Ledger
 from core.cache.node import Node, chained_key
-from core.cache.policy import victim
+from core.cache.slab import KVRows
 from core.cache.state import Checkpoint
 
 # 65,536 runs of 512 tokens are far more conversation than anyone reads in a sitting; about 10 MB.
@@ -24,17 +24,14 @@ REMEMBERED_KEYS = 65_536
 
 
 class PrefixTree:
-    """All held runs of one loaded model. `recurrent` says that going on from a run needs a state.
-
-    Without recurrent state every held run can be gone on from and `count` bounds nothing;
-    `max_free_tokens` then bounds the tokens kept outside the live path.
+    """All held runs of one loaded model. `recurrent` says that going on from a run needs a state;
+    without it every held run can be gone on from. What is held is counted in `ledger`.
     """
 
-    def __init__(self, fingerprint: bytes, recurrent: bool, max_free_tokens: int) -> None:
+    def __init__(self, fingerprint: bytes, recurrent: bool, ledger: Ledger) -> None:
         self.root = Node(fingerprint, None, None)
         self.recurrent = recurrent
-        self.count = 0
-        self._max_free_tokens = max_free_tokens
+        self._ledger = ledger
         self._nodes: dict[bytes, Node] = {}
         self._remembered: OrderedDict[bytes, bool] = OrderedDict()  # key -> had a checkpoint
         self._clock = 0
@@ -42,8 +39,20 @@ class PrefixTree:
     def __len__(self) -> int:
         return len(self._nodes)
 
+    def __contains__(self, node: Node) -> bool:
+        return self._nodes.get(node.key) is node
+
     def __iter__(self) -> Iterator[Node]:
         return iter(self._nodes.values())
+
+    def get(self, key: bytes) -> Node | None:
+        return self._nodes.get(key)
+
+    def clear(self) -> None:
+        """Drop every run and every key."""
+        for child in list(self.root.children.values()):
+            self.drop_subtree(child)
+        self._remembered.clear()
 
     def keys(self, prompt: Prompt) -> list[bytes]:
         """The chained key after each run of `prompt`."""
@@ -97,6 +106,15 @@ class PrefixTree:
 
     def add(self, parent: Node, run: Run) -> Node:
         """The node for `run` below `parent`, new or already held, its KV lying in the slab."""
+        node = self.place(parent, run)
+        self.release_rows(node)
+        node.in_slab = True
+        self._remember(node.key, self.had_checkpoint(node.key))
+        self.touch(node)
+        return node
+
+    def place(self, parent: Node, run: Run) -> Node:
+        """The node for `run` below `parent`, made if there is none. A new one holds nothing yet."""
         assert not parent.is_stop, "a stop has no children"
         key = chained_key(parent.key, run)
         node = self._nodes.get(key)
@@ -104,10 +122,22 @@ class PrefixTree:
             node = Node(key, parent, run)
             parent.children[key] = node
             self._nodes[key] = node
-        node.rows, node.in_slab = None, True
-        self._remember(key, self.had_checkpoint(key))
-        self.touch(node)
         return node
+
+    def hold_rows(self, node: Node, rows: KVRows) -> None:
+        """The run's KV lies outside the slab from now on; its bytes were taken by the caller."""
+        node.rows, node.in_slab = rows, False
+
+    def release_rows(self, node: Node) -> None:
+        """Let go of the KV outside the slab, if there is any."""
+        if node.rows is not None:
+            self._ledger.give(Held.ROWS, node.rows.num_bytes)
+            node.rows = None
+
+    @property
+    def clock(self) -> int:
+        """How many uses there were."""
+        return self._clock
 
     def touch(self, node: Node) -> None:
         """Mark one node as used now; its ancestors stay as they were."""
@@ -117,45 +147,40 @@ class PrefixTree:
     def checkpoints(self) -> list[Node]:
         return [node for node in self._nodes.values() if node.checkpoint is not None]
 
-    def keep(self, node: Node, checkpoint: Checkpoint, newest_end: Node | None) -> bool:
-        """Hold a checkpoint at `node`, making room by the count; False when there is none to make.
+    @property
+    def num_checkpoints(self) -> int:
+        return self.root.num_checkpoints
 
-        `newest_end` is the live path's newest message end, the last to go.
-        """
+    def hold(self, node: Node, checkpoint: Checkpoint) -> None:
+        """Hold a checkpoint at `node`, for which there is room."""
         if node.checkpoint is None:
-            if not self._make_room(node, newest_end):
-                return False
+            self._ledger.take(Held.STATES, checkpoint.held_bytes)
             self._count_checkpoints(node, 1)
-        node.checkpoint = checkpoint
+            node.checkpoint = checkpoint
         self._remember(node.key, True)
         self.touch(node)
-        return True
-
-    def set_count(self, count: int, newest_end: Node | None) -> None:
-        """Bound the states held from now on, dropping at once what is too many."""
-        self.count = count
-        while self.recurrent and self._num_held() > count:
-            self._evict(newest_end)
 
     def drop_checkpoint(self, node: Node) -> None:
         """Drop one state, and the runs that nothing needs any more."""
-        if node.checkpoint is None:
-            return
-        node.checkpoint = None
-        self._count_checkpoints(node, -1)
-        self.prune(node)
+        if node.checkpoint is not None:
+            self._release_checkpoint(node)
+            self.prune(node)
+
+    def drop_leaf(self, node: Node) -> None:
+        """Drop a run that has nothing below it."""
+        self._release_checkpoint(node)
+        self._remove(node)
 
     def drop_subtree(self, node: Node) -> None:
         """Drop a run and everything that can't be restored without it."""
-        for child in list(node.children.values()):
-            self.drop_subtree(child)
-        if node.checkpoint is not None:
-            node.checkpoint = None
-            self._count_checkpoints(node, -1)
-        parent = node.parent
-        self._remove(node)
-        if parent is not None:
-            self.prune(parent)
+        # A list rather than recursion: a long chat is a path of more runs than Python has frames.
+        below = [node]
+        for found in below:
+            below.extend(found.children.values())
+        for found in reversed(below):
+            self.drop_leaf(found)
+        if node.parent is not None:
+            self.prune(node.parent)
 
     def prune(self, node: Node) -> None:
         """Remove `node` and its ancestors as far as no checkpoint at or below needs them."""
@@ -165,25 +190,23 @@ class PrefixTree:
             self._remove(at)
             at = parent
 
-    def prune_free(self) -> None:
-        """For a model without states: drop the least recently used runs past the free limit."""
-        outside = [node for node in self._nodes.values() if not node.in_slab]
-        free = sum(node.num_tokens for node in outside)
-        leaves = [(node.last_used, node.key, node) for node in outside if not node.children]
-        heapq.heapify(leaves)
-        while free > self._max_free_tokens:
-            *_, leaf = heapq.heappop(leaves)
-            parent = leaf.parent
-            free -= leaf.num_tokens
-            self.drop_checkpoint(leaf)
-            self._remove(leaf)
-            # A run is a leaf once nothing is left below it.
-            if parent is not None and not (parent.children or parent.in_slab or parent.run is None):
-                heapq.heappush(leaves, (parent.last_used, parent.key, parent))
+    def forget(self, owner: str) -> bool:
+        """Drop what only `owner` used, and that it was ever read; whether anything went."""
+        for node in self._nodes.values():
+            node.owners.discard(owner)
+        orphans = [node for node in self._nodes.values() if not node.owners]
+        for node in orphans:
+            self._remembered.pop(node.key, None)
+            if node in self:
+                self.drop_subtree(node)
+        return bool(orphans)
 
     def check_integrity(self) -> None:
         """Assert every invariant of the tree; for tests."""
-        assert not self.recurrent or self._num_held() <= self.count
+        rows = [node.rows for node in self if node.rows is not None]
+        assert self._ledger.used(Held.ROWS) == sum(held.num_bytes for held in rows)
+        states = [node.checkpoint for node in self if node.checkpoint is not None]
+        assert self._ledger.used(Held.STATES) == sum(held.held_bytes for held in states)
         for key, node in self._nodes.items():
             assert key == node.key and node.parent is not None and node.run is not None
             assert key == chained_key(node.parent.key, node.run)
@@ -196,25 +219,11 @@ class PrefixTree:
             assert not (node.is_stop and node.children)
             assert key in self._remembered
 
-    def _num_held(self) -> int:
-        return self.root.num_checkpoints
-
-    def _make_room(self, node: Node, newest_end: Node | None) -> bool:
-        if not self.recurrent:
-            return True
-        if self.count == 0:
-            return False
-        while self._num_held() >= self.count:
-            spared = newest_end is not None and newest_end.checkpoint is not None
-            if self._num_held() == 1 and spared and not node.ends_message:
-                return False
-            self._evict(newest_end)
-        return True
-
-    def _evict(self, newest_end: Node | None) -> None:
-        node = victim(self.checkpoints(), newest_end)
-        assert node is not None
-        self.drop_checkpoint(node)
+    def _release_checkpoint(self, node: Node) -> None:
+        if node.checkpoint is not None:
+            self._ledger.give(Held.STATES, node.checkpoint.held_bytes)
+            node.checkpoint = None
+            self._count_checkpoints(node, -1)
 
     def _useless(self, node: Node) -> bool:
         # A run in the slab without a checkpoint may still get one below it in this very prefill;
@@ -238,9 +247,10 @@ class PrefixTree:
     def _remove(self, node: Node) -> None:
         assert node.parent is not None and not node.children and node.checkpoint is None
         # Removing twice is harmless: a run whose copy failed is dropped before the path leaves it.
-        node.parent.children.pop(node.key, None)
-        self._nodes.pop(node.key, None)
-        node.rows, node.in_slab = None, False
+        if node in self:
+            del node.parent.children[node.key], self._nodes[node.key]
+        self.release_rows(node)
+        node.in_slab = False
 
 
 def _num_common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -7,6 +7,7 @@ so the states they leave are those that the request itself would have made.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from itertools import takewhile
 
@@ -16,11 +17,14 @@ from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.commands import ReadAhead, Settle
 from core.api.events import Prepared
 from core.api.prompt import CutKind, Image, Prompt, Run
+from core.cache.context import Usage
 from core.engine.cancel import CancelFlag
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.prefill import Prefill
-from core.engine.stats import cache_bytes
+from core.engine.report import note_pace
+from core.engine.stats import MessageMap, cache_bytes, context_parts, held_checkpoints
+from core.text.chat_text import RenderedPrompt
 
 # Typing on can change how the last words before the caret are split into tokens; a word of more
 # than 64 tokens is no word.
@@ -47,25 +51,41 @@ class Ahead:
         )
         try:
             images = loaded.catalog.segments(parts)
+            shown = self._render(command.conversation, images)
             stable = settled if isinstance(command, Settle) else read_ahead
-            runs = stable(self._render, command.conversation, images)
-            tokens = self._prefill(runs, pictures) if runs else 0
+            runs = stable(self._prompt_of, command.conversation, images)
+            messages = MessageMap.of(command.conversation, shown.message_starts)
+            tokens = self._prefill(runs, pictures, messages) if runs else 0
         finally:
+            loaded.cache.end_use()
             loaded.catalog.drop_patches()
+        return self._prepared(tokens, pictures, shown)
+
+    def _prepared(self, tokens: int, pictures: Pictures, shown: RenderedPrompt) -> Prepared:
+        cache, prompt = self._loaded.cache, shown.prompt
+        keys = cache.tree.keys(prompt)
+        held = [key for key in keys if cache.tier_of(key) is not None]
         return Prepared(
-            request=command.request,
+            request=self._command.request,
             tokens=tokens,
             encoded=pictures.num_encoded,
-            bytes=cache_bytes(loaded.cache),
+            bytes=cache_bytes(cache),
+            prompt_tokens=prompt.num_tokens,
+            parts=context_parts(prompt, len(held), keys, cache)[: len(held)],
+            checkpoints=held_checkpoints(cache, keys),
+            message_starts=tuple(start.value for start in shown.message_starts),
         )
 
-    def _render(self, conversation: Conversation, images: list[Image]) -> Prompt:
+    def _render(self, conversation: Conversation, images: list[Image]) -> RenderedPrompt:
         loaded = self._loaded
         return loaded.text.render(
             conversation, images, self._command.thinking, loaded.settings.grid
-        ).prompt
+        )
 
-    def _prefill(self, runs: list[Run], pictures: Pictures) -> int:
+    def _prompt_of(self, conversation: Conversation, images: list[Image]) -> Prompt:
+        return self._render(conversation, images).prompt
+
+    def _prefill(self, runs: list[Run], pictures: Pictures, messages: MessageMap) -> int:
         """Bring the runs into the tree; returns the tokens that went through the model."""
         cache, settings = self._loaded.cache, self._command.cache
         cache.apply(settings)
@@ -74,10 +94,14 @@ class Ahead:
             return 0
         ids = self._loaded.text.end_of_turn_ids
         prompt = Prompt(tuple(run.content for run in runs), ids, self._loaded.settings.grid)
-        restored = cache.restore(prompt)
+        restored = cache.restore(
+            prompt, Usage(self._command.chat, messages.roles(prompt), turn=False)
+        )
         prefill = Prefill(self._loaded.model, cache, restored, pictures, self._flag.check)
-        start = restored.cut.token.value
-        return [start, *prefill.run(prompt, cache.planned(prompt, settings))][-1] - start
+        start, began = restored.cut.token.value, time.perf_counter()
+        tokens = [start, *prefill.run(prompt, cache.planned(prompt, settings))][-1] - start
+        note_pace(cache, tokens, time.perf_counter() - began, pictures)
+        return tokens
 
 
 Render = Callable[[Conversation, list[Image]], Prompt]

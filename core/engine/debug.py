@@ -4,12 +4,65 @@ from __future__ import annotations
 
 import os
 
+import torch
+
 from core.api.prompt import Image, Prompt
+from core.cache.context import Restored
+from core.cache.side import Branch
+from core.cache.slab import KVSlab
+from core.engine.images import Pictures
+from core.engine.loaded import LoadedModel
+from core.engine.prefill import Prefill
 
 
 def integrity() -> bool:
     """Whether the user asked for the slow checks."""
     return "integrity" in os.environ.get("WAYMARK_DEBUG", "").split(",")
+
+
+def check(
+    loaded: LoadedModel, prompt: Prompt, restored: Restored, slab: KVSlab, pictures: Pictures
+) -> None:
+    """Assert what every restore promises; costs a prefill of what was restored."""
+    check_positions(prompt)
+    loaded.cache.check_integrity()
+    check_places(prompt)
+    check_restored(loaded, prompt, restored, slab, pictures)
+
+
+def check_places(prompt: Prompt) -> None:
+    """Assert that no two rows of the KV stand for the same token or the same position."""
+    places = [
+        (run.start.token.value + index, *axes)
+        for run in prompt.runs
+        for index, axes in enumerate(zip(*run.position_ids(), strict=True))
+    ]
+    tokens = [token for token, *_ in places]
+    assert tokens == list(range(prompt.num_tokens))
+    assert len({tuple(axes) for _, *axes in places}) == len(places)
+
+
+def check_restored(
+    loaded: LoadedModel, prompt: Prompt, restored: Restored, slab: KVSlab, pictures: Pictures
+) -> None:
+    """Assert that KV and states are to the bit those of a prefill of the same runs."""
+    if not restored.num_runs:
+        return
+    scratch = Branch(slab.beside(prompt.num_tokens))
+    cold = loaded.cache.origin(restored.keys)
+    prefill = Prefill(loaded.model, scratch, cold, pictures.beside(), lambda: None)
+    steps = prefill.run(prompt, frozenset())
+    for _ in range(restored.num_runs):
+        next(steps)
+    fresh = [tensor for state in prefill.state.layers.values() for tensor in state]
+    held = [tensor for state in restored.state.layers.values() for tensor in state]
+    assert all(map(torch.equal, held, fresh)), "a restored state differs from a prefill's"
+    end = restored.cut.token.value
+    rows = zip(
+        slab.view(0, end).layers.values(), scratch.slab.view(0, end).layers.values(), strict=True
+    )
+    same = (torch.equal(*pair) for one, other in rows for pair in zip(one, other, strict=True))
+    assert all(same), "restored keys or values differ from a prefill's"
 
 
 def check_positions(prompt: Prompt) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from core.api.commands import DescribeImage, Flush, Forget, Generate, LoadModel, ReadAhead, Settle
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import Event, Finished, ImageDescribed, Loaded, Loading, Prepared
+from core.cache.disk import forget_everywhere
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
 from core.engine.images import checked_bytes
@@ -21,6 +22,8 @@ from core.engine.loaded import LoadedModel, load
 from core.engine.session import Session
 from core.vision.decode import decode_image, thumbnail
 
+# A model that goes leaves on disk what it can within this time.
+WRITE_OUT_S = 5.0
 Emit = Callable[[Event], None]
 
 
@@ -39,6 +42,8 @@ class Engine:
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
 
+        # Two stores on one folder would not know of each other's files.
+        self._write_out(WRITE_OUT_S, flag)
         try:
             loaded = load(command.settings, progress, flag.check)
         except NotEnoughMemoryError:
@@ -51,7 +56,8 @@ class Engine:
         return Loaded(request=command.request, model=loaded.info)
 
     def unload(self) -> None:
-        """Drop the model and everything cached for it."""
+        """Drop the model and everything cached for it in memory."""
+        self._write_out(WRITE_OUT_S, CancelFlag())
         self.loaded = None
         gc.collect()
 
@@ -73,20 +79,32 @@ class Engine:
             self.loaded.cache.clear()
 
     def forget(self, command: Forget) -> None:
-        """Delete what only one chat used, or everything."""
+        """Delete what only one chat used, or everything, of this model and all others on disk."""
+        store = None
         if self.loaded is not None:
             self.loaded.cache.forget(command.chat)
+            store = self.loaded.cache.disk.store
+        if command.cache_folder is not None:
+            forget_everywhere(Path(command.cache_folder), command.chat, store)
 
     def flush(self, command: Flush, flag: CancelFlag) -> None:
         """Write what is computed to disk until it is done, cancelled or out of time."""
-        deadline = time.monotonic() + command.seconds
-        while self.write_some(flag) and time.monotonic() < deadline:
-            pass
+        self._write_out(command.seconds, flag)
 
     def write_some(self, flag: CancelFlag) -> bool:
         """Write one segment of what is computed to disk; False when there is nothing to write."""
         flag.check()
         return self.loaded is not None and self.loaded.cache.write_some()
+
+    def check_integrity(self) -> None:
+        """Assert the cache's invariants; for debugging."""
+        if self.loaded is not None:
+            self.loaded.cache.check_integrity()
+
+    def _write_out(self, seconds: float, flag: CancelFlag) -> None:
+        deadline = time.monotonic() + seconds
+        while self.write_some(flag) and time.monotonic() < deadline:
+            pass
 
     def describe(self, command: DescribeImage) -> ImageDescribed:
         """Decode a picture and say what it will cost; may run beside another request."""

@@ -7,15 +7,17 @@ neither read nor decoded again; its pixels are made once more only when the towe
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
+from typing import Protocol
 
 from torch import Tensor
 
 from core.api.chat import Conversation, ImagePart, UserMessage
 from core.api.errors import ImageUnreadableError, NoVisionError
 from core.api.prompt import Image
-from core.cache.embeddings import EmbeddingCache
 from core.models.model import Model
 from core.vision.decode import decode_image
 from core.vision.processor import ImageProcessor, ProcessedImage
@@ -84,15 +86,34 @@ class ImageCatalog:
         return known
 
 
+class Embeddings(Protocol):
+    """Where embeddings are looked up and left."""
+
+    def get(self, key: bytes) -> Tensor | None: ...
+
+    def put(self, key: bytes, embedding: Tensor) -> None: ...
+
+
+class _Nowhere:
+    def get(self, key: bytes) -> Tensor | None:
+        return None
+
+    def put(self, key: bytes, embedding: Tensor) -> None:
+        pass
+
+
 class Pictures:
-    """Embeddings for the pictures of one request; `num_encoded` counts the tower's calls."""
+    """Embeddings for the pictures of one request.
+
+    `num_encoded` counts the tower's calls, `encoded_tokens` and `seconds` what they made and took.
+    """
 
     def __init__(
         self,
         model: Model,
         catalog: ImageCatalog,
         parts: list[ImagePart],
-        embeddings: EmbeddingCache,
+        embeddings: Embeddings,
         check: Callable[[], None],
     ) -> None:
         self._model = model
@@ -102,13 +123,21 @@ class Pictures:
         }
         self._embeddings = embeddings
         self._check = check
-        self.num_encoded = 0
+        self.num_encoded = self.encoded_tokens = 0
+        self.seconds = 0.0
+
+    def beside(self) -> Pictures:
+        """The same pictures, encoded anew and counted apart."""
+        other = copy(self)
+        other._embeddings = _Nowhere()
+        return other
 
     def __call__(self, image: Image) -> Tensor:
         """Embeddings [tokens, hidden] of one picture, encoded unless they are held."""
         held = self._embeddings.get(image.key)
         if held is not None:
             return held
+        began = time.perf_counter()
         processed = self._catalog.take(self._parts[image.key])
         embedding = self._model.encode_image(
             processed.pixels.to(self._model.device),
@@ -117,5 +146,7 @@ class Pictures:
             self._check,
         )
         self.num_encoded += 1
+        self.encoded_tokens += image.num_tokens
+        self.seconds += time.perf_counter() - began
         self._embeddings.put(image.key, embedding)
         return embedding

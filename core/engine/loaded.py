@@ -6,6 +6,7 @@ length, image detail. A load that fails leaves nothing behind.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,10 @@ import torch
 from core.api.errors import UnsupportedDeviceError
 from core.api.events import ModelInfo
 from core.api.params import ModelSettings
-from core.cache.context import ContextCache
+from core.cache.context import Budgets, ContextCache
+from core.cache.disk import SegmentStore
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
+from core.cache.tier import DiskTier
 from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
 from core.models.model import Model
@@ -30,6 +33,11 @@ from core.weights.folder import ModelFolder
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
 # Without a wish the slab may take this share of the memory that is free after loading.
 SLAB_SHARE = 0.5
+# Beside the slab, contexts and checkpoints may take this share of the memory that is still free,
+HOST_SHARE = 0.25
+# and on disk this share of what is free there, up to a limit.
+DISK_SHARE = 0.1
+DISK_LIMIT = 16 * 2**30
 SMALLEST_CONTEXT = 2_048
 
 
@@ -68,14 +76,15 @@ def load(
         torch.get_num_threads(),
         repr(processor.config) if processor is not None else "",
     )
+    cache = open_cache(settings, model, context, root)
     return LoadedModel(
         settings=settings,
         model=model,
         text=text,
         catalog=ImageCatalog(processor),
         processor=processor,
-        cache=ContextCache(model.layer_specs, device, context, root),
-        info=describe(settings, folder, model, text, processor, context, root),
+        cache=cache,
+        info=describe(settings, folder, model, text, processor, cache, root),
     )
 
 
@@ -143,13 +152,37 @@ def largest_image(processor: ImageProcessor | None) -> int:
     return processor.config.max_pixels // processor.config.token_size**2
 
 
+def open_cache(settings: ModelSettings, model: Model, context: int, root: bytes) -> ContextCache:
+    """The model's cache with default budgets by what is free now, and its part of the disk."""
+    specs, device = model.layer_specs, model.device
+    slab = context * kv_bytes_per_token(specs)
+    host = int(psutil.virtual_memory().available * HOST_SHARE)
+    if device.type == "cpu":
+        budgets = Budgets(host=slab + host, device=0, disk=disk_budget(settings.cache_folder))
+    else:
+        budgets = Budgets(host=host, device=slab, disk=disk_budget(settings.cache_folder))
+    store = None
+    if settings.cache_folder is not None:
+        store = SegmentStore(Path(settings.cache_folder) / root.hex(), root, budgets.disk)
+    return ContextCache(specs, device, context, root, budgets, DiskTier(store, specs))
+
+
+def disk_budget(cache_folder: str | None) -> int:
+    """Bytes that contexts may take on disk by default; 0 without a folder."""
+    if cache_folder is None:
+        return 0
+    folder = Path(cache_folder).absolute()
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    return min(DISK_LIMIT, int(shutil.disk_usage(there).free * DISK_SHARE))
+
+
 def describe(
     settings: ModelSettings,
     folder: ModelFolder,
     model: Model,
     text: ChatText,
     processor: ImageProcessor | None,
-    context: int,
+    cache: ContextCache,
     root: bytes,
 ) -> ModelInfo:
     """The loaded model in the window's words."""
@@ -160,7 +193,7 @@ def describe(
         device=model.device.type,
         precision=str(model.dtype).removeprefix("torch."),
         num_parameters=model.num_parameters,
-        context_length=context,
+        context_length=cache.context_length,
         model_context_length=model.max_positions,
         vision=processor is not None and text.takes_images,
         thinking_switch=text.has_thinking_switch,
@@ -168,6 +201,11 @@ def describe(
         grid=settings.grid,
         checkpoint_bytes=checkpoint_bytes(model.layer_specs),
         kv_bytes_per_token=kv_bytes_per_token(model.layer_specs),
+        device_budget=cache.budgets.device,
+        host_budget=cache.budgets.host,
+        disk_budget=cache.budgets.disk,
+        smallest_device_budget=cache.smallest.device,
+        smallest_host_budget=cache.smallest.host,
         sampling=text.sampling_defaults,
         tokenizer=text.tokenizer_fingerprint,
         fingerprint=root.hex(),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from core.api.prompt import Image, Prompt, Run, TextRun
 from core.cache.context import ContextCache, Restored
+from core.cache.side import Branch
 from core.cache.state import own
 from core.engine.run_memory import RunMemory
 from core.models.model import Model
@@ -25,7 +26,7 @@ class Prefill:
     def __init__(
         self,
         model: Model,
-        cache: ContextCache,
+        cache: ContextCache | Branch,
         restored: Restored,
         pictures: Callable[[Image], Tensor],
         check: Callable[[], None],

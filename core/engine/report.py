@@ -23,6 +23,7 @@ class Report:
     pictures: Pictures
     miss: Miss | None
     context_length: int
+    message_starts: tuple[int, ...]
     seed: int
     evaluated_to: int = field(init=False)
     reply_tokens: int = 0
@@ -38,6 +39,14 @@ class Report:
         if self._first_token_at is None:
             self._first_token_at = time.perf_counter()
 
+    @property
+    def evaluated_tokens(self) -> int:
+        return self.evaluated_to - self.restored.cut.token.value
+
+    def note_pace(self) -> None:
+        """Let the cache learn how fast this prompt was read."""
+        note_pace(self.cache, self.evaluated_tokens, self.prefill_s or 0.0, self.pictures)
+
     def stats(self) -> RequestStats:
         """The counters as they stand now."""
         restored, prompt = self.restored, self.prompt
@@ -46,7 +55,7 @@ class Report:
             prompt_tokens=prompt.num_tokens,
             prompt_positions=prompt.end.position.value,
             reused_tokens=reused,
-            evaluated_tokens=self.evaluated_to - reused,
+            evaluated_tokens=self.evaluated_tokens,
             reply_tokens=self.reply_tokens,
             images_in_prompt=len(prompt.images),
             images_encoded=self.pictures.num_encoded,
@@ -61,6 +70,7 @@ class Report:
             bytes=cache_bytes(self.cache),
             parts=self._parts(),
             context_length=self.context_length,
+            message_starts=self.message_starts,
             seed=self.seed,
         )
 
@@ -72,9 +82,15 @@ class Report:
         return steps / max(1e-9, time.perf_counter() - self._first_token_at)
 
     def _parts(self) -> tuple[ContextPart, ...]:
-        parts = context_parts(self.prompt, self.restored.num_runs)
+        parts = context_parts(self.prompt, self.restored.num_runs, self.restored.keys, self.cache)
         if not self.reply_tokens:
             return parts
         end = self.prompt.num_tokens
         reply = ContextPart(start=end, end=end + self.reply_tokens, kind="text", source="reply")
         return (*parts, reply)
+
+
+def note_pace(cache: ContextCache, num_tokens: int, prefill_s: float, pictures: Pictures) -> None:
+    """Let the cache learn from a prefill, the tower's time taken apart."""
+    cache.pace.note_prefill(num_tokens, max(0.0, prefill_s - pictures.seconds))
+    cache.pace.note_encode(pictures.encoded_tokens, pictures.seconds)

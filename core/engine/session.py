@@ -19,6 +19,8 @@ from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.errors import PromptTooLongError, RequestCancelled
 from core.api.events import Event, Finished, FinishReason, Prefilling
+from core.cache.context import Usage
+from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
 from core.engine.decode import Decode
@@ -43,6 +45,7 @@ class Session:
     ) -> None:
         self._loaded = loaded
         self._cache = loaded.cache
+        self._context = SideBranch(loaded.cache) if command.side else loaded.cache
         self._command = command
         self._flag = flag
         self._emit = emit
@@ -58,6 +61,7 @@ class Session:
             self._restore()
             return self._finished(self._answer())
         finally:
+            self._context.end_use()
             self._loaded.catalog.drop_patches()
 
     def _render(self) -> None:
@@ -65,7 +69,7 @@ class Session:
         command, loaded = self._command, self._loaded
         parts = image_parts(command.conversation)
         self._pictures = Pictures(
-            loaded.model, loaded.catalog, parts, self._cache.embeddings, self._flag.check
+            loaded.model, loaded.catalog, parts, self._context.embeddings, self._flag.check
         )
         self._rendered = loaded.text.render(
             command.conversation,
@@ -95,21 +99,23 @@ class Session:
 
     def _restore(self) -> None:
         """Go back to the deepest place of the prompt, and say why not deeper."""
-        command = self._command
+        command, cache, prompt = self._command, self._cache, self._prompt
+        starts = self._rendered.message_starts
+        messages = MessageMap.of(command.conversation, starts)
+        cache.apply(command.cache)
+        restored = self._context.restore(prompt, Usage(command.chat, messages.roles(prompt)))
+        self._restored = restored
         if debug.integrity():
-            debug.check_positions(self._prompt)
-            self._cache.check_integrity()
-        self._cache.apply(command.cache)
-        self._restored = self._cache.restore(self._prompt)
-        messages = MessageMap.of(command.conversation, self._rendered.message_starts)
+            debug.check(self._loaded, prompt, restored, self._context.slab, self._pictures)
         self._report = Report(
             started=self._started,
-            prompt=self._prompt,
-            restored=self._restored,
-            cache=self._cache,
+            prompt=prompt,
+            restored=restored,
+            cache=cache,
             pictures=self._pictures,
-            miss=explain(self._prompt, self._restored, messages, self._cache),
-            context_length=self._loaded.info.context_length,
+            miss=None if command.side else explain(prompt, restored, messages, cache),
+            context_length=self._context.context_length,
+            message_starts=tuple(start.value for start in starts),
             seed=self._seed,
         )
 
@@ -122,16 +128,24 @@ class Session:
     def _prefill(self) -> Prefill:
         """Evaluate what is left of the prompt, telling how far it is after each run."""
         prefill = Prefill(
-            self._loaded.model, self._cache, self._restored, self._pictures, self._flag.check
+            self._loaded.model, self._context, self._restored, self._pictures, self._flag.check
         )
-        planned = self._cache.planned(self._prompt, self._command.cache)
+        planned = self._context.planned(self._prompt, self._command.cache)
         self._tell_progress()
         began = time.perf_counter()
         for done in prefill.run(self._prompt, planned):
             self._report.evaluated_to = done
             self._tell_progress()
+            self._stop_here_if_asked()
         self._report.prefill_s = time.perf_counter() - began
+        self._report.note_pace()
         return prefill
+
+    def _stop_here_if_asked(self) -> None:
+        """A script can stop a prefill at an exact place, as a user would by chance."""
+        wanted = self._command.cancel_prefill_after_tokens
+        if wanted is not None and self._report.evaluated_tokens >= wanted:
+            self._flag.set()
 
     def _tell_progress(self) -> None:
         done, stats = self._report.evaluated_to, self._report.stats()
@@ -144,10 +158,14 @@ class Session:
         logits = self._loaded.model.logits(prefill.last_hidden[None])[0]
         self._write_logits(logits)
         decode = Decode(
-            self._loaded.model, self._cache.slab, prefill.state, self._prompt.end, self._flag.check
+            self._loaded.model,
+            self._context.slab,
+            prefill.state,
+            self._prompt.end,
+            self._flag.check,
         )
         stream = ReplyStream(self._command.request, self._emit)
-        room = self._loaded.info.context_length - self._prompt.num_tokens
+        room = self._context.context_length - self._prompt.num_tokens
         try:
             while len(self._reply_ids) < room:
                 reason = self._draw(logits, stream)

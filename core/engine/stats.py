@@ -20,8 +20,10 @@ from core.api.events import (
     Place,
 )
 from core.api.positions import TokenIndex
-from core.api.prompt import Image, Prompt, Run
+from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import ContextCache, Restored
+from core.cache.ledger import Held
+from core.cache.node import Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,17 @@ class MessageMap:
                 found = index
         return found
 
+    def roles(self, prompt: Prompt) -> dict[TokenIndex, Role]:
+        """Whose message ends at each message end of a prompt."""
+        ends = (run for run in prompt.runs if run.kind and run.kind & CutKind.MESSAGE_END)
+        return {run.end.token: self._role_before(run.end.token) for run in ends}
+
+    def _role_before(self, end: TokenIndex) -> Role:
+        message = self.at(TokenIndex(end.value - 1))
+        if message is None:
+            return "system"
+        return "reply" if message in self.replies else "user"
+
     def replies_after(self, token: TokenIndex) -> list[int]:
         """The replies that end after a token: the one that holds it, and the later ones."""
         ends = (*self.starts[1:], None)
@@ -66,12 +79,17 @@ def explain(
         for index in range(restored.num_runs, len(prompt.runs))
         if tree.was_read(restored.keys[index])
     ]
+    if not again and restored.faster:
+        start = restored.cut.token
+        return Miss(reason="faster_to_read", token=start.value, message=messages.at(start))
     if not again:
         return _first_reading(restored, messages)
     reason: MissReason = "diverged"
     token = prompt.runs[again[0]].start.token
-    if cache.recurrent and tree.count == 0:
+    if cache.recurrent and cache.count == 0:
         reason = "off"
+    elif restored.faster:
+        reason = "faster_to_read"
     elif restored.failed:
         reason = "restore_failed"
     elif any(tree.had_checkpoint(restored.keys[index]) for index in again):
@@ -113,25 +131,30 @@ def _parting(prompt: Prompt, restored: Restored, cache: ContextCache) -> TokenIn
     return run.start.token + cache.tree.common_tokens(held[-1], run)
 
 
-def context_parts(prompt: Prompt, num_reused_runs: int) -> tuple[ContextPart, ...]:
-    """The prompt as stretches of one kind and one source, in order."""
+def context_parts(
+    prompt: Prompt, num_reused_runs: int, keys: Sequence[bytes], cache: ContextCache
+) -> tuple[ContextPart, ...]:
+    """The prompt as stretches of one kind, one source and one tier, in order."""
     parts: list[ContextPart] = []
     for index, run in enumerate(prompt.runs):
-        part = _part(run, index < num_reused_runs)
+        part = _part(run, index < num_reused_runs, keys[index], cache)
         last = parts[-1] if parts else None
-        if last and part.kind == last.kind == "text" and last.source == part.source:
+        grown = last and last.model_copy(update={"start": part.start, "end": part.end})
+        if last and part.kind == "text" and grown == part:
             parts[-1] = last.model_copy(update={"end": part.end})
         else:
             parts.append(part)
     return tuple(parts)
 
 
-def _part(run: Run, reused: bool) -> ContextPart:
+def _part(run: Run, reused: bool, key: bytes, cache: ContextCache) -> ContextPart:
     return ContextPart(
         start=run.start.token.value,
         end=run.end.token.value,
         kind="image" if isinstance(run.content, Image) else "text",
         source="reused" if reused else "evaluated",
+        tier=cache.tier_of(key) or "slab",
+        on_disk=cache.disk.holds_rows(key),
     )
 
 
@@ -144,11 +167,17 @@ def held_checkpoints(cache: ContextCache, keys: Sequence[bytes]) -> tuple[HeldCh
 
 
 def cache_bytes(cache: ContextCache) -> CacheBytes:
-    """The cache's totals by class."""
+    """The cache's totals by class, and the budgets in force."""
     return CacheBytes(
         kv=cache.kv_bytes(),
+        slab=cache.slab.num_bytes,
         checkpoints=cache.state_bytes(),
         embeddings=cache.embeddings.num_bytes,
+        in_flight=cache.ledger.used(Held.IN_FLIGHT),
+        disk=cache.disk.num_bytes,
+        device_budget=cache.ledger.limits.device,
+        host_budget=cache.ledger.limits.host,
+        disk_budget=cache.disk.cap,
     )
 
 

@@ -146,7 +146,8 @@ def test_S3_a_failed_restore_drops_only_what_hangs_below_it() -> None:
     world.request(other, DEFAULT)
     # `one` has left the slab; its second run comes back in a shape that no slab holds.
     node = world.cache.tree.match(world.cache.tree.keys(one))[1]
-    node.rows = KVRows({7: (torch.zeros(1), torch.zeros(1))})
+    assert node.rows is not None
+    node.rows = KVRows({7: node.rows.layers[1]})
     restored = world.request(one, DEFAULT)
     assert restored.failed and restored.cut.token.value == 2
     assert world.request(other, DEFAULT).num_runs == 3
@@ -158,7 +159,7 @@ def test_S3_a_state_of_the_wrong_kind_is_dropped_and_the_next_best_taken() -> No
     made = prompt(turn(3), turn(4), HEADER)
     world.request(made, DEFAULT)
     node = world.cache.tree.match(world.cache.tree.keys(made))[1]
-    wrong = RecurrentState({0: (torch.zeros(4, dtype=torch.float64),)})
+    wrong = RecurrentState({0: (torch.zeros(2, dtype=torch.float64),)})
     node.checkpoint = Checkpoint(wrong, torch.zeros(3))
     restored = world.request(prompt(turn(3), turn(4), turn(5)), DEFAULT)
     assert restored.failed and restored.cut.token.value == 2

@@ -1,13 +1,11 @@
 """Placement of checkpoints, and who goes first."""
 
-from dataclasses import dataclass
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.prompt import CutKind, Image, Prompt, Segment, TextRun
-from core.cache.policy import plan, rounded_interval, victim
+from core.cache.policy import PRECIOUS, Worth, plan, rounded_interval, victim
 from tests.api.prompts import END, segments
 
 ENDS = frozenset({END})
@@ -66,14 +64,41 @@ def test_S8_between_checkpoints_lie_less_than_interval_plus_grid(
             assert run.end.token.value in names
 
 
-@dataclass
-class Entry:
-    last_used: int
+def worth(rank: int | None = None, seconds: float = 1, num_bytes: int = 1, age: int = 0) -> Worth:
+    return Worth(rank, seconds, num_bytes, age)
 
 
-def test_the_least_recently_used_goes_first_and_the_spared_last() -> None:
-    old, new, spared = Entry(1), Entry(5), Entry(0)
-    assert victim([new, spared, old], spared) is old
-    assert victim([spared, new], spared) is new
-    assert victim([spared], spared) is spared
-    assert victim([], None) is None
+def first_to_go(worths: dict[str, Worth], by_bytes: bool = False) -> list[str]:
+    """The order in which everything goes."""
+    left, order = dict(worths), []
+    while left:
+        gone = victim(left.items(), by_bytes)
+        assert gone is not None
+        order.append(gone)
+        del left[gone]
+    return order
+
+
+def test_S10_the_cheapest_to_rebuild_and_longest_unused_goes_first() -> None:
+    worths = {
+        "anchor of a long text": worth(seconds=60, age=40),
+        "short turn": worth(seconds=0.1, age=2),
+        "long ago": worth(seconds=1, age=99),
+    }
+    assert first_to_go(worths) == ["long ago", "short turn", "anchor of a long text"]
+
+
+def test_S10_where_bytes_are_short_what_frees_most_goes_first() -> None:
+    worths = {"large": worth(num_bytes=100), "small": worth(num_bytes=1)}
+    assert first_to_go(worths, by_bytes=True) == ["large", "small"]
+
+
+def test_S10_the_precious_go_last_and_the_last_named_of_them_first() -> None:
+    worths = {name: worth(rank=rank, seconds=0) for rank, name in enumerate(PRECIOUS)}
+    worths["anything else"] = worth(seconds=1e9)
+    assert first_to_go(worths) == ["anything else", *reversed(PRECIOUS)]
+
+
+def test_nothing_to_choose_from() -> None:
+    nothing: list[tuple[str, Worth]] = []
+    assert victim(nothing, by_bytes=True) is None

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, Segment, TextRun
-from core.cache.context import Restored
+from core.cache.context import Restored, Usage
 from core.engine.prefill import Prefill
 from tests.oracle.checkpoints import token_id
 from tests.promises.machine import DEFAULT, Machine
@@ -47,7 +47,7 @@ def read(machine: Machine, given: Prompt, settings: CacheSettings = DEFAULT) -> 
     cache = machine.cache
     cache.apply(settings)
     machine.model.forget()
-    restored = cache.restore(given)
+    restored = cache.restore(given, Usage(turn=False))
     prefill = Prefill(machine.model, cache, restored, embedding, lambda: None)
     for _ in prefill.run(given, cache.planned(given, settings)):
         pass

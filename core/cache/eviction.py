@@ -1,0 +1,183 @@
+"""Making room: what of everything held goes when the count or the bytes are short.
+
+Gathers what each loss would cost and free; the order among them is `core.cache.policy`'s. It never
+touches the runs in the slab: those are the sequence being worked on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from core.api.prompt import CutKind, Image
+from core.cache.embeddings import EmbeddingCache
+from core.cache.ledger import Held, Ledger
+from core.cache.node import Node
+from core.cache.pace import Pace
+from core.cache.policy import PRECIOUS, Worth, victim
+from core.cache.state import Checkpoint
+from core.cache.tree import PrefixTree
+
+# A node, an embedding by its key, or what is to be let in by its own worth.
+Candidate = tuple[Node | bytes | Worth, Worth]
+
+
+class Evictor:
+    """Keeps the states within `count` and all bytes within the ledger's limits.
+
+    `path` is the sequence being worked on, which decides what is precious; `pinned` is where it is
+    about to go on from and never goes. `stored` says whether a node's checkpoint is on disk too.
+    """
+
+    def __init__(
+        self,
+        tree: PrefixTree,
+        embeddings: EmbeddingCache,
+        ledger: Ledger,
+        pace: Pace,
+        stored: Callable[[Node], bool],
+    ) -> None:
+        self._tree = tree
+        self._embeddings = embeddings
+        self._ledger = ledger
+        self._pace = pace
+        self._stored = stored
+        self.count = 0
+        self.path: Sequence[Node] = ()
+        self.pinned: Node | None = None
+
+    def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
+        """Make room for a new checkpoint; False when what is held is worth more than it."""
+        if self._tree.recurrent and self.count == 0:
+            return False
+        while self._too_many(1):
+            if not self._evict(by_bytes=False, newcomer=node):
+                return False
+        while self._ledger.room(Held.STATES) < checkpoint.held_bytes:
+            if not self._evict(by_bytes=True, newcomer=node, num_bytes=checkpoint.held_bytes):
+                return False
+        return True
+
+    def admit_picture(self, num_tokens: int, num_bytes: int) -> bool:
+        """Make room for a new embedding; False when what is held is worth more than it."""
+        newcomer = Worth(None, self._pace.read_seconds(0, num_tokens), num_bytes, age=0)
+        while self._ledger.room(Held.EMBEDDINGS) < num_bytes:
+            if not self._evict(by_bytes=True, newcomer=newcomer):
+                return False
+        return True
+
+    def make_room(self, held: Held, num_bytes: int) -> bool:
+        """Make room for bytes that are needed whatever goes for them; False when there is none."""
+        if self._ledger.on_device(held):
+            # What could go lies in host memory: dropping it would not help.
+            return self._ledger.room(held) >= num_bytes
+        while self._ledger.room(held) < num_bytes:
+            if not self._evict(by_bytes=True):
+                return False
+        return True
+
+    def fit(self) -> None:
+        """Drop what the count and the limits in force no longer allow."""
+        while self._too_many(0):
+            self._evict(by_bytes=False)
+        fits = self.make_room(Held.STATES, 0) and self.make_room(Held.SLAB, 0)
+        assert fits, "a budget holds the whole slab"
+
+    def _too_many(self, coming: int) -> bool:
+        return self._tree.recurrent and self._tree.num_checkpoints + coming > self.count
+
+    def _evict(
+        self, by_bytes: bool, newcomer: Node | Worth | None = None, num_bytes: int = 0
+    ) -> bool:
+        """Drop one thing; False when nothing can go, or nothing is worth less than `newcomer`."""
+        node = newcomer if isinstance(newcomer, Node) else None
+        ranks = ranked(self.path, self._tree.checkpoints(), node)
+        candidates: list[Candidate] = list(self._nodes(ranks))
+        if by_bytes:
+            candidates += self._pictures()
+        if isinstance(newcomer, Worth):
+            candidates.append((newcomer, newcomer))
+        elif newcomer is not None:
+            candidates.append((newcomer, self._worth(newcomer, ranks, num_bytes)))
+        chosen = victim(candidates, by_bytes)
+        if chosen is None or chosen is newcomer:
+            return False
+        self._drop(chosen)
+        return True
+
+    def _drop(self, chosen: Node | bytes | Worth) -> None:
+        if isinstance(chosen, bytes):
+            self._embeddings.drop(chosen)
+        elif isinstance(chosen, Node) and self._tree.recurrent:
+            self._tree.drop_checkpoint(chosen)
+        elif isinstance(chosen, Node):
+            self._tree.drop_leaf(chosen)
+
+    def _nodes(self, ranks: dict[Node, int]) -> Iterator[Candidate]:
+        """What can go alone: any state, or for a model without states the last runs of a branch."""
+        if self._tree.recurrent:
+            found = self._tree.checkpoints()
+        else:
+            found = [node for node in self._tree if not (node.children or node.in_slab)]
+        pinned = set(self.pinned.upwards()) if self.pinned is not None else set()
+        for node in found:
+            if node not in pinned or (self._tree.recurrent and node is not self.pinned):
+                yield node, self._worth(node, ranks, self._frees(node))
+
+    def _worth(self, node: Node, ranks: dict[Node, int], num_bytes: int) -> Worth:
+        seconds = self._pace.read_seconds(*_tokens_to_read(node))
+        if self._stored(node):
+            seconds = min(seconds, self._pace.fetch_seconds(num_bytes))
+        return Worth(ranks.get(node), seconds, num_bytes, self._tree.clock - node.last_used)
+
+    def _frees(self, node: Node) -> int:
+        """Bytes that go with a node's checkpoint: its own, and runs that only it needs."""
+        checkpoint = node.checkpoint.held_bytes if node.checkpoint is not None else 0
+        needs = int(node.checkpoint is not None)
+        rows = 0
+        for at in node.upwards():
+            if self._tree.recurrent and at.num_checkpoints > needs:
+                break
+            if not self._tree.recurrent and at is not node:
+                break
+            rows += at.rows.num_bytes if at.rows is not None else 0
+        return checkpoint + rows
+
+    def _pictures(self) -> Iterator[Candidate]:
+        for key, num_bytes, tokens, age in self._embeddings.held():
+            seconds = self._pace.read_seconds(0, tokens)
+            yield key, Worth(None, seconds, num_bytes, age)
+
+
+def ranked(path: Sequence[Node], held: Sequence[Node], newcomer: Node | None) -> dict[Node, int]:
+    """The places in PRECIOUS of the checkpoints that have one, `newcomer` counted as held."""
+    on_path = [node for node in path if node.checkpoint is not None or node is newcomer]
+    users = [node for node in on_path if node.role == "user"]
+    stops = [node for node in (*held, *([newcomer] if newcomer else [])) if node.is_stop]
+    edges = CutKind.IMAGE_START | CutKind.IMAGE_END
+    named = (
+        [node for node in on_path if node.ends_message][-1:],
+        users[-1:],
+        [node for node in on_path if node.role == "system"][-1:],
+        sorted(stops, key=lambda node: node.last_used)[-1:],
+        [node for node in on_path if node.ends(edges)][-1:],
+        users[-2:-1],
+    )
+    assert len(named) == len(PRECIOUS)
+    ranks: dict[Node, int] = {}
+    for rank, nodes in enumerate(named):
+        for node in nodes:
+            ranks.setdefault(node, rank)
+    return ranks
+
+
+def _tokens_to_read(node: Node) -> tuple[int, int]:
+    """Text and picture tokens between a node's end and the next checkpoint above it."""
+    text = pictures = 0
+    for at in node.upwards():
+        if at is not node and at.checkpoint is not None:
+            break
+        if at.run is not None and isinstance(at.run.content, Image):
+            pictures += at.num_tokens
+        else:
+            text += at.num_tokens
+    return text, pictures

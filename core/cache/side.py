@@ -1,0 +1,95 @@
+"""A branch beside the tree: somewhere to read a prompt that leaves no trace.
+
+A side request (a title, a summary) goes on from what the tree holds in memory, in a slab of its
+own under a small quota. It evicts nothing, keeps nothing, and the chat's live path stays where it
+is.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from core.api.errors import NoRoomBesideError
+from core.api.params import CacheSettings
+from core.api.prompt import Prompt, Run
+from core.cache.context import ContextCache, MemoryTier, Restored, Usage
+from core.cache.embeddings import EmbeddingCache
+from core.cache.ledger import Held
+from core.cache.node import Node, chained_key
+from core.cache.slab import KVSlab
+from core.cache.state import RecurrentState
+
+# The share of the budget that a side request may take of what is free.
+QUOTA = 0.25
+
+
+class SideEmbeddings:
+    """Reads the embeddings that are held and adds none."""
+
+    def __init__(self, embeddings: EmbeddingCache) -> None:
+        self._embeddings = embeddings
+
+    def get(self, key: bytes) -> Tensor | None:
+        picture = self._embeddings.peek(key)
+        return picture.embedding if picture is not None else None
+
+    def put(self, key: bytes, embedding: Tensor) -> None:
+        """Nothing is kept."""
+
+
+class Branch:
+    """Runs outside the tree, their KV in a slab of their own."""
+
+    def __init__(self, slab: KVSlab) -> None:
+        self.slab = slab
+
+    def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
+        """No checkpoint is kept, so none is planned."""
+        return frozenset()
+
+    def add(self, parent: Node, run: Run) -> Node:
+        """A node of nobody's tree."""
+        return Node(chained_key(parent.key, run), parent, run)
+
+    def keep(self, node: Node, state: RecurrentState, last_hidden: Tensor) -> bool:
+        return False
+
+
+class SideBranch(Branch):
+    """A branch of `cache` for one request; `end_use` gives its bytes back."""
+
+    def __init__(self, cache: ContextCache) -> None:
+        self._cache = cache
+        per_token = cache.slab.bytes_per_token
+        limits, ledger = cache.ledger.limits, cache.ledger
+        budget = limits.device if ledger.on_device(Held.SIDE) else limits.host
+        quota = max(0, min(int(budget * QUOTA), ledger.room(Held.SIDE)))
+        self.context_length = min(cache.context_length, quota // max(1, per_token))
+        self._num_bytes = self.context_length * per_token
+        self.embeddings = SideEmbeddings(cache.embeddings)
+        super().__init__(cache.slab.beside(self.context_length))
+        ledger.take(Held.SIDE, self._num_bytes)
+
+    def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
+        """Go on from the deepest place in memory. Raises NoRoomBesideError past the quota."""
+        if prompt.num_tokens >= self.context_length:
+            raise NoRoomBesideError(
+                f"It takes {prompt.num_tokens:,} tokens beside the chat, and the memory budget has "
+                f"room for {self.context_length:,}. Allow more memory, or ask about less."
+            )
+        tree, slab = self._cache.tree, self._cache.slab
+        keys = tree.keys(prompt)
+        node = tree.restorable(tree.match(keys), len(keys))
+        if node is None:
+            return self._cache.origin(keys)
+        path = node.path()
+        for at in path:
+            assert at.run is not None
+            start, end = at.run.start.token.value, at.end.token.value
+            self.slab.copy_in(start, at.rows if at.rows is not None else slab.view(start, end))
+        tier: MemoryTier = "memory" if any(at.rows is not None for at in path) else "slab"
+        return self._cache.restored(node, node.checkpoint, tier, keys)
+
+    def end_use(self) -> None:
+        """The request is over; nothing of it stays."""
+        self._cache.ledger.give(Held.SIDE, self._num_bytes)

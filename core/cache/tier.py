@@ -1,0 +1,242 @@
+"""The disk tier as the tree sees it: what of a path survives a restart, and how it comes back.
+
+Only places where people go on from are written: the newest message end, the last picture's edge,
+the system prompt's end, with the runs above them. Files, owners and what goes first under the cap
+are the segment store's (`core.cache.disk`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from torch import Tensor
+
+from core.api.prompt import CutKind, Image, Run
+from core.cache.disk import SegmentDamagedError, SegmentKind, SegmentStore
+from core.cache.embeddings import EmbeddingCache
+from core.cache.ledger import Held, Ledger
+from core.cache.node import Node
+from core.cache.pace import Pace
+from core.cache.slab import KVRows, KVSlab
+from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
+from core.cache.state import Checkpoint, RecurrentState
+from core.cache.tree import PrefixTree
+
+# A segment is read or written through one buffer of its own size.
+BUFFERS = 2
+# Reading again must be estimated so many times as fast before what is on disk is passed by.
+CLEARLY = 2.0
+Segment = tuple[SegmentKind, bytes, bytes | None, Mapping[str, Tensor], set[str]]
+
+
+class DiskTier:
+    """One model's segments; without a store it holds nothing and wants nothing."""
+
+    def __init__(self, store: SegmentStore | None, specs: Sequence[LayerSpec]) -> None:
+        self.store = store
+        self._row_bytes = sum(s.bytes_per_token for s in specs if isinstance(s, FullAttentionSpec))
+        self._state_bytes = sum(s.num_bytes for s in specs if isinstance(s, RecurrentSpec))
+        self._wanted: dict[bytes, Node] = {}
+
+    def connect(self, ledger: Ledger, pace: Pace, make_room: Callable[[Held, int], bool]) -> None:
+        """Count what passes through memory in `ledger` and learn the disk's speed."""
+        self._ledger, self._pace, self._make_room = ledger, pace, make_room
+
+    @property
+    def num_bytes(self) -> int:
+        return self.store.num_bytes if self.store is not None else 0
+
+    @property
+    def trouble(self) -> str | None:
+        """Why nothing can be kept on disk, in words for a person."""
+        return self.store.trouble if self.store is not None else None
+
+    @property
+    def cap(self) -> int:
+        return self.store.cap if self.store is not None else 0
+
+    def limit(self, cap: int) -> None:
+        """Stay within `cap` bytes from now on."""
+        if self.store is not None and self.store.cap != cap:
+            self.store.cap = cap
+
+    def holds_state(self, node: Node) -> bool:
+        return self._has(SegmentKind.STATE, node.key)
+
+    def holds_rows(self, key: bytes) -> bool:
+        return self._has(SegmentKind.KV, key)
+
+    def reach(self, keys: Sequence[bytes], held: int, above: int, passed: set[bytes]) -> int:
+        """The most runs, beyond `above`, that can be gone on from with what is on disk; else 0.
+
+        The rows of the first `held` runs are in memory; places in `passed` are not tried.
+        """
+        if self.store is None:
+            return 0
+        reach = held
+        while reach < len(keys) and self.holds_rows(keys[reach]):
+            reach += 1
+        for depth in range(reach, above, -1):
+            key = keys[depth - 1]
+            if key not in passed and self._has(SegmentKind.STATE, key):
+                return depth
+        return 0
+
+    def slower_than_reading(self, runs: Sequence[Run], num_fetched: int) -> bool:
+        """Whether reading `runs` again is clearly quicker than fetching the last `num_fetched` of
+        them and the state behind them."""
+        if self._pace.disk is None:
+            return False
+        fetched = sum(run.num_tokens for run in runs[len(runs) - num_fetched :])
+        pictures = sum(run.num_tokens for run in runs if isinstance(run.content, Image))
+        text = sum(run.num_tokens for run in runs) - pictures
+        num_bytes = fetched * self._row_bytes + self._state_bytes
+        reading = self._pace.read_seconds(text, pictures)
+        return CLEARLY * reading <= self._pace.fetch_seconds(num_bytes)
+
+    def checkpoint(self, key: bytes) -> Checkpoint | None:
+        """The checkpoint at a node's end; None where there is none, or no room to read it."""
+        tensors = self._get(SegmentKind.STATE, key, self._state_bytes)
+        if tensors is None or "last_hidden" not in tensors:
+            return None
+        layers: dict[int, dict[int, Tensor]] = {}
+        for name, tensor in tensors.items():
+            if name != "last_hidden":
+                layer, index = map(int, name.split("."))
+                layers.setdefault(layer, {})[index] = tensor
+        states = {
+            layer: tuple(found[index] for index in sorted(found)) for layer, found in layers.items()
+        }
+        return Checkpoint(RecurrentState(states), tensors["last_hidden"])
+
+    def rows(self, node: Node) -> KVRows | None:
+        """A run's keys and values; None where there are none, or no room to read them."""
+        tensors = self._get(SegmentKind.KV, node.key, node.num_tokens * self._row_bytes)
+        if tensors is None:
+            return None
+        layers = sorted({int(name.split(".")[0]) for name in tensors})
+        return KVRows(
+            {layer: (tensors[f"{layer}.keys"], tensors[f"{layer}.values"]) for layer in layers}
+        )
+
+    def embedding(self, key: bytes) -> Tensor | None:
+        """A picture's embedding [tokens, hidden]."""
+        tensors = self._get(SegmentKind.EMBEDDING, key, 0)
+        return tensors["embedding"] if tensors is not None else None
+
+    def own(self, owner: str, keys: Sequence[bytes]) -> None:
+        """A chat goes on from a path, given from its end: what is on disk of it is its own too."""
+        if self.store is None:
+            return
+        # Whoever owns a segment owns the runs above it too.
+        deepest = next((key for key in keys if self.holds_rows(key)), None)
+        if deepest is not None:
+            self.store.own(owner, SegmentKind.KV, deepest)
+        for key in keys:
+            self.store.own(owner, SegmentKind.STATE, key)
+
+    def forget(self, owner: str | None) -> None:
+        """Delete what only a chat used; None deletes everything."""
+        if self.store is not None:
+            self.store.forget(owner)
+        if owner is None:
+            self._wanted.clear()
+
+    def want(self, path: Sequence[Node]) -> None:
+        """A request on `path` is over: its places worth coming back to are to be written.
+
+        A user message's end that a settled reply has passed before it was written no longer is.
+        """
+        if self.store is None:
+            return
+        held = [node for node in path if node.checkpoint is not None]
+        ends = [node for node in held if node.ends_message]
+        for node in ends[:-1]:
+            if node.role == "user":
+                self._wanted.pop(node.key, None)
+        edges = [node for node in held if node.ends(CutKind.IMAGE_END)]
+        system = [node for node in held if node.role == "system"]
+        for node in (*system[-1:], *edges[-1:], *ends[-1:]):
+            if not self.holds_state(node):
+                self._wanted[node.key] = node
+
+    def write_some(self, tree: PrefixTree, slab: KVSlab, embeddings: EmbeddingCache) -> bool:
+        """Write one segment of what is wanted; False when nothing is left to write."""
+        while self.store is not None and self._wanted:
+            key, node = next(iter(self._wanted.items()))
+            segment = self._missing(node, slab, embeddings) if node in tree else None
+            if segment is None or not self._put(self.store, segment):
+                del self._wanted[key]
+            if segment is not None:
+                return True
+        return False
+
+    def _missing(self, node: Node, slab: KVSlab, embeddings: EmbeddingCache) -> Segment | None:
+        """The first segment that a node's restart lacks, runs from the top first."""
+        if node.checkpoint is None:
+            return None
+        path = node.path()
+        for at in path:
+            if not self.holds_rows(at.key):
+                return self._rows_segment(at, slab)
+        if not self.holds_state(node):
+            tensors = {
+                f"{layer}.{index}": tensor
+                for layer, state in node.checkpoint.state.layers.items()
+                for index, tensor in enumerate(state)
+            }
+            tensors["last_hidden"] = node.checkpoint.last_hidden
+            return SegmentKind.STATE, node.key, _parent(node), tensors, node.owners
+        for at in path:
+            picture = at.run.content if at.run is not None else None
+            held = embeddings.peek(picture.key) if isinstance(picture, Image) else None
+            if not isinstance(picture, Image) or held is None:
+                continue
+            if not self._has(SegmentKind.EMBEDDING, picture.key):
+                tensors = {"embedding": held.embedding}
+                return SegmentKind.EMBEDDING, picture.key, None, tensors, held.owners
+        return None
+
+    def _rows_segment(self, node: Node, slab: KVSlab) -> Segment | None:
+        assert node.run is not None
+        rows = node.rows
+        if rows is None and node.in_slab:
+            rows = slab.view(node.run.start.token.value, node.end.token.value)
+        if rows is None:
+            return None
+        tensors = {
+            f"{layer}.{name}": tensor
+            for layer, pair in rows.layers.items()
+            for name, tensor in zip(("keys", "values"), pair, strict=True)
+        }
+        return SegmentKind.KV, node.key, _parent(node), tensors, node.owners
+
+    def _put(self, store: SegmentStore, segment: Segment) -> bool:
+        kind, key, parent, tensors, owners = segment
+        num_bytes = BUFFERS * sum(tensor.nbytes for tensor in tensors.values())
+        if not self._make_room(Held.IN_FLIGHT, num_bytes):
+            return False
+        with self._ledger.passing(Held.IN_FLIGHT, num_bytes):
+            return store.put(kind, key, parent, tensors, owners)
+
+    def _get(self, kind: SegmentKind, key: bytes, num_bytes: int) -> dict[str, Tensor] | None:
+        if not self._has(kind, key) or not self._make_room(Held.IN_FLIGHT, BUFFERS * num_bytes):
+            return None
+        assert self.store is not None
+        with self._ledger.passing(Held.IN_FLIGHT, BUFFERS * num_bytes):
+            began = time.perf_counter()
+            try:
+                tensors = self.store.get(kind, key)
+            except SegmentDamagedError:
+                return None
+            self._pace.note_disk(num_bytes, time.perf_counter() - began)
+            return tensors
+
+    def _has(self, kind: SegmentKind, key: bytes) -> bool:
+        return self.store is not None and self.store.has(kind, key)
+
+
+def _parent(node: Node) -> bytes | None:
+    above = node.parent
+    return above.key if above is not None and above.parent is not None else None
