@@ -251,12 +251,9 @@ class SegmentStore:
         for owner in owners:
             self._logs.delete(owner)
             self._index.disown(owner)
-        self._logs.sync()
-        for name in self._index.unowned():
-            self._remove(name)
-        for name in self._index.stateless(self._index.being_written()):
-            self._remove(name)
+        # Where this fails, the files are no longer held: asked again, it sweeps them away.
         self._sweep()
+        self._logs.sync()
         self._files.sync_folder(self.folder)
 
     # -- room

@@ -91,13 +91,16 @@ class SegmentIndex:
         return list(self._recorded)
 
     def disown(self, owner: str) -> None:
-        """Strike an owner from everything."""
+        """Strike an owner from everything, and drop what then has none or serves no state."""
+        unowned = []
         for name in self._recorded.pop(owner, {}):
             self._owners[name].discard(owner)
-
-    def unowned(self) -> list[SegmentId]:
-        """Held segments that nobody owns, those that need others first."""
-        return self._deepest_first(name for name in self._held if not self._owners.get(name))
+            if name in self._held and not self._owners[name]:
+                unowned.append(name)
+        for name in self._deepest_first(unowned):
+            self.drop(name)
+        for name in self.stateless(self.being_written()):
+            self.drop(name)
 
     # -- what is held
 

@@ -42,16 +42,20 @@ class FailingFiles(RoomyFiles):
         self.num_steps = 0
         self.die_at: int | None = None
         self.fail_at: int | None = None
+        self.stays_broken = False
         self.room: int | None = None  # bytes until the disk is full
 
     def _step(self) -> bool:
         """Count one step; whether the process dies in it."""
         self.num_steps += 1
-        if self.fail_at is not None and self.num_steps >= self.fail_at:
+        if self.num_steps == self.fail_at or (self.stays_broken and self._is_past_failure()):
             raise OSError(errno.EIO, "Input/output error")
         if self.die_at is not None and self.num_steps > self.die_at:
             raise DiedError
         return self.num_steps == self.die_at
+
+    def _is_past_failure(self) -> bool:
+        return self.fail_at is not None and self.num_steps > self.fail_at
 
     def _create(self, path: Path) -> int:
         self._die_if(self._step())
