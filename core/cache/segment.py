@@ -106,7 +106,7 @@ class PackedSegment:
         return len(self.header) + sum(tensor.nbytes for tensor in self.tensors)
 
     def parts(self) -> list[bytes | memoryview]:
-        """The file's bytes in order; valid as long as this object is."""
+        """The file's bytes in order, not copied."""
         return [self.header, *map(_memory, self.tensors)]
 
 
@@ -218,11 +218,12 @@ def _tensor(raw: bytearray, start: int, dtype: torch.dtype, shape: tuple[int, ..
 
 
 def _memory(tensor: Tensor) -> memoryview:
-    """A contiguous CPU tensor's bytes, not copied; the caller keeps the tensor alive."""
+    """A contiguous CPU tensor's bytes, not copied."""
     if tensor.nbytes == 0:
         return memoryview(b"")
     # Tensors offer no buffer, and numpy, which could make one, is not among what we install.
     array = (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
+    array.__dict__["tensor"] = tensor  # the memory lives as long as what looks at it
     return memoryview(array).cast("B")
 
 
