@@ -83,6 +83,7 @@ class RequestStats(_Frozen):
 
     Times are seconds; `ttft_s` runs from the request's start to its first token and `prefill_s` is
     the part of it spent in the model. `seed` is the one used, drawn fresh if none was given.
+    `disk_trouble` says in words why contexts can't be kept on disk now.
     `message_starts` is the token index at which each message begins, the system message left out.
     """
 
@@ -103,6 +104,7 @@ class RequestStats(_Frozen):
     decode_tokens_per_s: float | None = None
     bytes: CacheBytes = CacheBytes()
     parts: tuple[ContextPart, ...] = ()
+    disk_trouble: str | None = None
     context_length: int = 0
     message_starts: tuple[int, ...] = ()
     seed: int | None = None

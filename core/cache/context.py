@@ -249,7 +249,7 @@ class ContextCache:
         assert not self.recurrent or self.num_states() <= self.count
         assert self.ledger.room(Held.SLAB) >= 0 and self.ledger.room(Held.ROWS) >= 0
         assert self.ledger.used(Held.SLAB) == self.slab.num_bytes
-        assert self.ledger.used(Held.IN_FLIGHT) == 0 == self.ledger.used(Held.SIDE)
+        assert self.ledger.used(Held.IN_FLIGHT) == 0
         self.tree.check_integrity()
         self.embeddings.check_integrity()
         at = ORIGIN

@@ -114,7 +114,10 @@ class LivePath:
             rows = node.rows if node.rows is not None else self._fetch(node)
             if rows is None or not rows.matches(self._specs, node.num_tokens):
                 raise ValueError("the run's rows are gone or of another kind")
-            self._slab.copy_in(node.run.start.token.value, rows)
+            # What came from disk is a copy of its own until it lies in the slab.
+            passing = rows.num_bytes if node.rows is None else 0
+            with self._ledger.passing(Held.IN_FLIGHT, passing):
+                self._slab.copy_in(node.run.start.token.value, rows)
         except (ValueError, RuntimeError, MemoryError) as error:
             self._tree.drop_subtree(node)
             raise RestoreFailedError(str(error)) from error

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 # The share of the newest measurement: speeds follow a machine that gets busy within a few requests.
 NEWEST = 0.3
 
+# Seconds per byte of a slow disk, until this one was measured: only eviction goes by it.
+UNMEASURED_DISK = 1e-8
+
 
 @dataclass
 class Pace:
     """Seconds per prompt token, per encoded picture token, and per byte from disk.
 
     Before anything is measured only ratios matter: a picture's token counts twice, once for the
-    tower and once for the prefill.
+    tower and once for the prefill, and what is on disk is cheap to have again.
     """
 
     prefill: float = 1e-3
@@ -41,8 +44,8 @@ class Pace:
         return (text_tokens + picture_tokens) * self.prefill + picture_tokens * self.encode
 
     def fetch_seconds(self, num_bytes: int) -> float:
-        """Seconds to bring bytes back from disk; 0 until it was measured."""
-        return num_bytes * (self.disk or 0.0)
+        """Seconds to bring bytes back from disk."""
+        return num_bytes * (UNMEASURED_DISK if self.disk is None else self.disk)
 
 
 def _mixed(old: float | None, new: float) -> float:

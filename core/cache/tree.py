@@ -109,7 +109,6 @@ class PrefixTree:
         node = self.place(parent, run)
         self.release_rows(node)
         node.in_slab = True
-        self._remember(node.key, self.had_checkpoint(node.key))
         self.touch(node)
         return node
 
@@ -122,6 +121,7 @@ class PrefixTree:
             node = Node(key, parent, run)
             parent.children[key] = node
             self._nodes[key] = node
+        self._remember(key, self.had_checkpoint(key))
         return node
 
     def hold_rows(self, node: Node, rows: KVRows) -> None:

@@ -69,6 +69,7 @@ class Report:
             decode_tokens_per_s=self._decode_speed(),
             bytes=cache_bytes(self.cache),
             parts=self._parts(),
+            disk_trouble=self.cache.disk.trouble,
             context_length=self.context_length,
             message_starts=self.message_starts,
             seed=self.seed,

@@ -19,7 +19,7 @@ from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.errors import PromptTooLongError, RequestCancelled
 from core.api.events import Event, Finished, FinishReason, Prefilling
-from core.cache.context import Usage
+from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
@@ -45,7 +45,7 @@ class Session:
     ) -> None:
         self._loaded = loaded
         self._cache = loaded.cache
-        self._context = SideBranch(loaded.cache) if command.side else loaded.cache
+        self._context: ContextCache | SideBranch = loaded.cache
         self._command = command
         self._flag = flag
         self._emit = emit
@@ -56,6 +56,9 @@ class Session:
     def run(self) -> Finished:
         """Answer. Raises a WaymarkError when the request can't be answered at all."""
         try:
+            self._cache.apply(self._command.cache)
+            if self._command.side:
+                self._context = SideBranch(self._cache)
             self._render()
             self._prepare_sampling()
             self._restore()
@@ -102,7 +105,6 @@ class Session:
         command, cache, prompt = self._command, self._cache, self._prompt
         starts = self._rendered.message_starts
         messages = MessageMap.of(command.conversation, starts)
-        cache.apply(command.cache)
         restored = self._context.restore(prompt, Usage(command.chat, messages.roles(prompt)))
         self._restored = restored
         if debug.integrity():
