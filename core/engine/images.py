@@ -20,7 +20,8 @@ from core.api.errors import ImageUnreadableError, NoVisionError
 from core.api.prompt import Image
 from core.models.model import Model
 from core.vision.decode import decode_image
-from core.vision.processor import ImageProcessor, ProcessedImage
+from core.vision.kinds import PictureProcessor
+from core.vision.processor import ProcessedImage
 
 
 def image_parts(conversation: Conversation) -> list[ImagePart]:
@@ -49,7 +50,7 @@ def checked_bytes(part: ImagePart) -> None:
 class ImageCatalog:
     """The pictures one loaded model has met. Without a processor every picture is refused."""
 
-    def __init__(self, processor: ImageProcessor | None) -> None:
+    def __init__(self, processor: PictureProcessor | None) -> None:
         self._processor = processor
         self._known: dict[str, Image] = {}
         self._fresh: dict[str, ProcessedImage] = {}

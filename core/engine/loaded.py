@@ -26,7 +26,8 @@ from core.engine.images import ImageCatalog
 from core.models.model import Model
 from core.models.registry import load_model
 from core.text.chat_text import ChatText
-from core.vision.processor import ImageProcessor
+from core.vision import kinds
+from core.vision.kinds import PictureProcessor
 from core.weights.folder import ModelFolder
 
 # Image detail by default: a 12-megapixel photo at full detail is minutes of work for a CPU.
@@ -49,7 +50,7 @@ class LoadedModel:
     model: Model
     text: ChatText
     catalog: ImageCatalog
-    processor: ImageProcessor | None
+    processor: PictureProcessor | None
     cache: ContextCache
     info: ModelInfo
 
@@ -109,14 +110,14 @@ def resolve_precision(settings: ModelSettings, device: torch.device) -> torch.dt
 
 def open_processor(
     path: Path, folder: ModelFolder, settings: ModelSettings, device: torch.device, vision: bool
-) -> ImageProcessor | None:
+) -> PictureProcessor | None:
     """The image processor with the detail the settings ask for; None for a model without vision."""
     if not vision:
         return None
     limit = settings.max_image_tokens
     if limit is None:
         limit = IMAGE_TOKENS[device.type]
-    return ImageProcessor.open(path, dict(folder.config), limit or None)
+    return kinds.open_processor(path, dict(folder.config), limit or None)
 
 
 def context_length(settings: ModelSettings, model: Model, available: int) -> int:
@@ -145,11 +146,9 @@ def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
     return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
-def largest_image(processor: ImageProcessor | None) -> int:
+def largest_image(processor: PictureProcessor | None) -> int:
     """Tokens the largest picture may cost; 0 for a model without vision."""
-    if processor is None:
-        return 0
-    return processor.config.max_pixels // processor.config.token_size**2
+    return processor.max_tokens if processor is not None else 0
 
 
 def open_cache(settings: ModelSettings, model: Model, context: int, root: bytes) -> ContextCache:
@@ -181,7 +180,7 @@ def describe(
     folder: ModelFolder,
     model: Model,
     text: ChatText,
-    processor: ImageProcessor | None,
+    processor: PictureProcessor | None,
     cache: ContextCache,
     root: bytes,
 ) -> ModelInfo:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from core.api.errors import UnknownArchitectureError, UnsupportedDeviceError
-from core.models import llama, qwen3_5
+from core.models import gemma3, llama, qwen3_5
 from core.models.model import Model
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes, check_memory
@@ -32,12 +32,15 @@ class Family:
 
 _QWEN3_5 = Family(qwen3_5.parse_config, qwen3_5.published_names, qwen3_5.Qwen3_5Model)
 _LLAMA = Family(llama.parse_config, llama.published_names, llama.LlamaModel)
+_GEMMA3 = Family(gemma3.parse_config, gemma3.published_names, gemma3.Gemma3Model)
 # By `model_type` of config.json.
 FAMILIES = {
     "qwen3_5": _QWEN3_5,
     "qwen3_5_text": _QWEN3_5,
     "llama": _LLAMA,
     "qwen3": _LLAMA,
+    "gemma3": _GEMMA3,
+    "gemma3_text": _GEMMA3,
 }
 PRECISIONS = (torch.float32, torch.bfloat16)
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from PIL import Image as Pillow
@@ -57,7 +57,7 @@ class ImageProcessor:
 
     def __init__(self, config: ProcessorConfig) -> None:
         self.config = config
-        self._levels = _levels(config)
+        self._levels = levels(config)
         self._settings = _settings_digest(config)
 
     @classmethod
@@ -72,6 +72,11 @@ class ImageProcessor:
         settings = read_processor_config(folder)
         _check_agreement(folder, settings, config.get("vision_config") or {})
         return cls(settings.with_max_tokens(max_tokens))
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens the largest picture may cost."""
+        return self.config.max_pixels // self.config.token_size**2
 
     def measure(self, width: int, height: int) -> ResizePlan:
         """The size a picture of `width` x `height` pixels is given, and the tokens it costs.
@@ -149,15 +154,34 @@ def _smart_size(height: int, width: int, config: ProcessorConfig) -> tuple[int, 
     return new_height, new_width
 
 
-def _levels(config: ProcessorConfig) -> Tensor:
+class LevelSettings(Protocol):
+    """What becomes of a channel's 256 levels."""
+
+    @property
+    def mean(self) -> tuple[float, ...]: ...
+
+    @property
+    def std(self) -> tuple[float, ...]: ...
+
+    @property
+    def rescale_factor(self) -> float: ...
+
+    @property
+    def do_rescale(self) -> bool: ...
+
+    @property
+    def do_normalize(self) -> bool: ...
+
+
+def levels(config: LevelSettings) -> Tensor:
     """The float32 value of each of the 256 levels, by channel [3, 256].
 
     Rescaled in double precision, rounded to single, normalised in single: the reference's order.
     """
-    levels = torch.arange(256, dtype=torch.float64)
+    double = torch.arange(256, dtype=torch.float64)
     if config.do_rescale:
-        levels = levels * config.rescale_factor
-    single = levels.float().expand(3, -1)
+        double = double * config.rescale_factor
+    single = double.float().expand(3, -1)
     if not config.do_normalize:
         return single.contiguous()
     mean = torch.tensor(config.mean, dtype=torch.float32).view(3, 1)

@@ -54,7 +54,7 @@ def read_processor_config(folder: Path) -> ProcessorConfig:
 
     Raises MissingFileError when there is neither, BrokenConfigError when one makes no sense.
     """
-    settings = _read(folder)
+    settings = read_settings(folder)
     try:
         config = _from_settings(settings)
     except (AttributeError, TypeError, ValueError) as error:
@@ -91,7 +91,8 @@ def _from_settings(settings: Mapping[str, Any]) -> ProcessorConfig:
     )
 
 
-def _read(folder: Path) -> Mapping[str, Any]:
+def read_settings(folder: Path) -> Mapping[str, Any]:
+    """What either file says, unread. Raises MissingFileError, BrokenConfigError."""
     for name, key in (
         ("preprocessor_config.json", None),
         ("processor_config.json", "image_processor"),

@@ -1,0 +1,321 @@
+"""Gemma 3, with and without vision: config, block, model, cache specs, weight names.
+
+A pure transformer. Most layers see only the last tokens (a sliding window) and turn by their own
+RoPE; every sixth sees everything. All of them keep all keys, with the window in the mask, so that
+any cut restores by truncation. The tokens of one picture attend to one another both ways.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal
+
+import torch
+from pydantic import model_validator
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.api.errors import NoVisionError
+from core.cache.specs import LayerMemory, LayerSpec
+from core.layers.attention import Attention, AttentionSizes
+from core.layers.mlp import GeGLU
+from core.layers.norm import ZeroCentredRMSNorm
+from core.layers.rope import RoPE, Rotation
+from core.models.gemma3_vision import VisionConfig, VisionTower
+from core.models.rope_settings import RopeSettings, one_spelling
+from core.models.settings import Count, Depth, Positive, Settings, TokenId, parse_settings
+from core.weights.plan import Weights
+
+LayerType = Literal["sliding_attention", "full_attention"]
+
+# ------------------------------------------------------------------ config
+
+
+class TextConfig(Settings):
+    """`text_config` of config.json, or the whole of it in a text-only folder.
+
+    What the file leaves out has the value that transformers gives it; the published files leave out
+    much.
+    """
+
+    vocab_size: Count = 262_208
+    hidden_size: Count
+    intermediate_size: Count
+    num_hidden_layers: Depth
+    num_attention_heads: Count = 8
+    num_key_value_heads: Count = 4
+    head_dim: Count = 256
+    query_pre_attn_scalar: Positive = 256.0
+    max_position_embeddings: Count = 131_072
+    rms_norm_eps: Positive = 1e-6
+    attention_bias: bool = False
+    hidden_activation: Literal["gelu_pytorch_tanh"] = "gelu_pytorch_tanh"
+    sliding_window: Count = 4096
+    sliding_window_pattern: Depth = 6
+    layer_types: tuple[LayerType, ...] = ()
+    full_rope: RopeSettings
+    sliding_rope: RopeSettings
+    use_bidirectional_attention: Literal[False] = False
+    tie_word_embeddings: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_spelling(cls, values: Any) -> Any:
+        """Give each kind of layer its RoPE, in the newer spelling or the older."""
+        if not isinstance(values, dict):
+            return values
+        given = {key: value for key, value in values.items() if value is not None}
+        for refused in ("final_logit_softcapping", "attn_logit_softcapping"):
+            if refused in given:
+                raise ValueError(f'"{refused}" is not supported')
+        if isinstance(given.get("layer_types"), list):
+            given["layer_types"] = tuple(given["layer_types"])
+        if "_sliding_window_pattern" in given:
+            given.setdefault("sliding_window_pattern", given["_sliding_window_pattern"])
+        return given | _ropes(given)
+
+    @model_validator(mode="after")
+    def _fits(self) -> TextConfig:
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
+        if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
+            raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
+        if self.head_dim % 2:
+            raise ValueError('"head_dim" is not an even number')
+        return self
+
+    @property
+    def types(self) -> tuple[LayerType, ...]:
+        """The kind of every layer; without a list, every `sliding_window_pattern`-th is full."""
+        return self.layer_types or tuple(
+            "sliding_attention" if (index + 1) % self.sliding_window_pattern else "full_attention"
+            for index in range(self.num_hidden_layers)
+        )
+
+    @property
+    def attention_sizes(self) -> AttentionSizes:
+        return AttentionSizes(
+            hidden=self.hidden_size,
+            heads=self.num_attention_heads,
+            kv_heads=self.num_key_value_heads,
+            head_dim=self.head_dim,
+        )
+
+
+def _ropes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The two sets of RoPE parameters; older files scale the full layers' alone."""
+    both = given.get("rope_parameters") or {}
+    if not isinstance(both, dict):
+        raise ValueError('"rope_parameters" is not an object')
+    full = {**given, "rope_parameters": both.get("full_attention")}
+    sliding = {**given, "rope_parameters": both.get("sliding_attention"), "rope_scaling": None}
+    return {
+        "full_rope": {"rope_theta": 1_000_000.0} | one_spelling(full),
+        "sliding_rope": one_spelling(sliding, "rope_local_base_freq"),
+    }
+
+
+class Gemma3Config(Settings):
+    """What the model needs of config.json, whichever way it was written."""
+
+    text_config: TextConfig
+    vision_config: VisionConfig | None = None
+    mm_tokens_per_image: Count = 256
+    image_token_index: TokenId = 262_144
+    tie_word_embeddings: bool | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Gemma3Config:
+        side = math.isqrt(self.mm_tokens_per_image)
+        vision = self.vision_config
+        if vision and (side**2 != self.mm_tokens_per_image or vision.side % side):
+            raise ValueError(
+                '"mm_tokens_per_image" does not divide the patches into squares of equal size'
+            )
+        return self
+
+    @property
+    def tied(self) -> bool:
+        """Whether the head is the embedding; the top level wins over `text_config`."""
+        here, inner = self.tie_word_embeddings, self.text_config.tie_word_embeddings
+        return bool((inner is None or inner) if here is None else here)
+
+
+def parse_config(values: Mapping[str, Any]) -> Gemma3Config:
+    """config.json as a Gemma3Config; raises BrokenConfigError naming the keys at fault."""
+    if values.get("model_type") == "gemma3_text":
+        values = {"text_config": values}
+    return parse_settings(Gemma3Config, values)
+
+
+# ------------------------------------------------------------------ block
+
+
+class Block:
+    """x + norm(attention(norm x)), then x + norm(mlp(norm x)): a norm at either side of each."""
+
+    def __init__(self, weights: Weights, config: TextConfig, kind: LayerType) -> None:
+        width, epsilon = config.hidden_size, config.rms_norm_eps
+
+        def norm(name: str) -> ZeroCentredRMSNorm:
+            return ZeroCentredRMSNorm(weights.scope(name), width, epsilon)
+
+        def head_norm(scope: Weights) -> ZeroCentredRMSNorm:
+            return ZeroCentredRMSNorm(scope, config.head_dim, epsilon)
+
+        self.kind = kind
+        self.before_attention = norm("input_layernorm")
+        self.after_attention = norm("post_attention_layernorm")
+        self.before_mlp = norm("pre_feedforward_layernorm")
+        self.after_mlp = norm("post_feedforward_layernorm")
+        self.mlp = GeGLU(weights.scope("mlp"), width, config.intermediate_size)
+        self.attention = Attention(
+            weights.scope("self_attn"),
+            config.attention_sizes,
+            head_norm,
+            bias=config.attention_bias,
+            scale=config.query_pre_attn_scalar**-0.5,
+            window=config.sliding_window if kind == "sliding_attention" else None,
+        )
+
+    def __call__(
+        self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int, image: bool
+    ) -> Tensor:
+        inputs = self.before_attention(hidden)
+        attended = self.attention(inputs, rotation, memory, layer, both_ways=image)
+        hidden = hidden + self.after_attention(attended)
+        return hidden + self.after_mlp(self.mlp(self.before_mlp(hidden)))
+
+
+# ------------------------------------------------------------------ model
+
+
+class Gemma3Model:
+    """The text stack, its head, and the vision tower where the folder has one.
+
+    The same call on the same machine gives the same bits.
+    """
+
+    def __init__(self, config: Gemma3Config, weights: Weights, device: torch.device) -> None:
+        text, vision = config.text_config, config.vision_config
+        scope = weights.scope("language_model.model")
+        table = (text.vocab_size, text.hidden_size)
+        self.device, self.dtype = device, weights.dtype
+        self.hidden_size, self.vocab_size = text.hidden_size, text.vocab_size
+        self.max_positions = text.max_position_embeddings
+        self.embedding = scope.tensor("embed_tokens.weight", table)
+        # Rounded to the model's type before it multiplies, as the models were trained: in bfloat16
+        # the square root of 3,072 is 55.5 and not 55.43.
+        self.embedding_scale = torch.tensor(text.hidden_size**0.5).to(device, weights.dtype)
+        self.blocks = [
+            Block(scope.scope(f"layers.{index}"), text, kind)
+            for index, kind in enumerate(text.types)
+        ]
+        self.norm = ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps)
+        self.head = self.embedding if config.tied else weights.tensor("lm_head.weight", table)
+        self.ropes = {
+            "full_attention": _rope(text.full_rope, text, device, weights.dtype),
+            "sliding_attention": _rope(text.sliding_rope, text, device, weights.dtype),
+        }
+        side = math.isqrt(config.mm_tokens_per_image)
+        self.tower = VisionTower(weights, vision, side, text.hidden_size) if vision else None
+        self.num_parameters = weights.num_parameters
+
+    @property
+    def has_vision(self) -> bool:
+        return self.tower is not None
+
+    @torch.inference_mode()
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token ids [n] -> [n, hidden_size]."""
+        return F.embedding(ids, self.embedding) * self.embedding_scale
+
+    @torch.inference_mode()
+    def encode_image(
+        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
+    ) -> Tensor:
+        """One picture's patches [rows * columns, patch_width] float32 -> [tokens, hidden_size].
+
+        Calls `check` between blocks. Raises NoVisionError for a model without a tower.
+        """
+        if self.tower is None:
+            raise NoVisionError("This model reads text only.")
+        return self.tower(pixels.to(self.device), rows, columns, check)
+
+    @torch.inference_mode()
+    def forward(
+        self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
+    ) -> Tensor:
+        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
+
+        The rows of an `image` attend to one another both ways, so it has to come whole. Returns
+        [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
+        """
+        rotations = {kind: rope(positions) for kind, rope in self.ropes.items()}
+        hidden = embeddings
+        for index, block in enumerate(self.blocks):
+            memory.check_cancelled()
+            hidden = block(hidden, rotations[block.kind], memory, index, image)
+        return self.norm(hidden)
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
+        return F.linear(hidden, self.head).float()
+
+    # -------------------------------------------------------------- cache specs
+
+    @property
+    def layer_specs(self) -> tuple[LayerSpec, ...]:
+        """What every layer needs remembered, in layer order."""
+        return tuple(block.attention.spec for block in self.blocks)
+
+
+def _rope(
+    settings: RopeSettings, config: TextConfig, device: torch.device, dtype: torch.dtype
+) -> RoPE:
+    return RoPE(settings.frequencies(config.head_dim, device), dtype)
+
+
+# ------------------------------------------------------------------ weight names
+
+# What the model asks for, a name that tells one spelling from another, and the spellings: those of
+# the hub, of transformers 4 and 5, and of text-only folders.
+_SPELLINGS = (
+    (
+        "language_model.model.",
+        "embed_tokens.weight",
+        ("language_model.model.", "model.language_model.", "model."),
+    ),
+    (
+        "vision_tower.vision_model.",
+        "post_layernorm.weight",
+        (
+            "vision_tower.vision_model.",
+            "vision_tower.",
+            "model.vision_tower.vision_model.",
+            "model.vision_tower.",
+        ),
+    ),
+    (
+        "multi_modal_projector.",
+        "mm_soft_emb_norm.weight",
+        ("multi_modal_projector.", "model.multi_modal_projector."),
+    ),
+    ("lm_head.", "weight", ("lm_head.", "language_model.lm_head.")),
+)
+
+
+def published_names(config: Gemma3Config, found: Collection[str]) -> Callable[[str], str]:
+    """From the names the model asks for to the folder's, which put other words before them."""
+    chosen = {
+        asked: next((each for each in spellings if each + telling in found), spellings[0])
+        for asked, telling, spellings in _SPELLINGS
+    }
+
+    def published(name: str) -> str:
+        prefix = next(each for each in chosen if name.startswith(each))
+        return chosen[prefix] + name.removeprefix(prefix)
+
+    return published

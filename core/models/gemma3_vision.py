@@ -1,0 +1,136 @@
+"""Gemma 3's eye: a SigLIP tower over a square picture, and the projector behind it.
+
+Knows how one picture, already cut into patches row by row, becomes rows of the language model's
+width: SigLIP (Zhai et al. 2023, arXiv:2303.15343) without its pooling head, then the mean of each
+square of neighbouring patches. Decoding, resizing and patch order are core.vision's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from pydantic import model_validator
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.layers.linear import Linear
+from core.layers.mlp import GeluMLP
+from core.layers.norm import LayerNorm, ZeroCentredRMSNorm
+from core.models.settings import Count, Depth, Positive, Settings
+from core.weights.plan import Weights
+from kernels.attention.fused import full_attention
+
+
+class VisionConfig(Settings):
+    """`vision_config` of config.json; sizes in pixels."""
+
+    model_type: Literal["siglip_vision_model"] = "siglip_vision_model"
+    hidden_size: Count = 768
+    intermediate_size: Count = 3072
+    num_hidden_layers: Depth = 12
+    num_attention_heads: Count = 12
+    num_channels: Literal[3] = 3
+    image_size: Count = 224
+    patch_size: Count = 16
+    hidden_act: Literal["gelu_pytorch_tanh"] = "gelu_pytorch_tanh"
+    layer_norm_eps: Positive = 1e-6
+
+    @model_validator(mode="after")
+    def _fits(self) -> VisionConfig:
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError('"hidden_size" is not a multiple of "num_attention_heads"')
+        if self.image_size < self.patch_size:
+            raise ValueError('"image_size" is smaller than "patch_size"')
+        return self
+
+    @property
+    def side(self) -> int:
+        """Patches on a side of the square."""
+        return self.image_size // self.patch_size
+
+    @property
+    def patch_width(self) -> int:
+        """Numbers in one flattened patch: channels x rows x columns."""
+        return self.num_channels * self.patch_size**2
+
+
+class VisionBlock:
+    """x + attention(norm x), then x + mlp(norm x), over all patches of one picture."""
+
+    def __init__(self, weights: Weights, config: VisionConfig) -> None:
+        width, epsilon = config.hidden_size, config.layer_norm_eps
+        self.head_dim = width // config.num_attention_heads
+        self.first_norm = LayerNorm(weights.scope("layer_norm1"), width, epsilon)
+        self.second_norm = LayerNorm(weights.scope("layer_norm2"), width, epsilon)
+        self.queries, self.keys, self.values, self.output = (
+            Linear(weights.scope(f"self_attn.{name}"), width, width, bias=True)
+            for name in ("q_proj", "k_proj", "v_proj", "out_proj")
+        )
+        inner = config.intermediate_size
+        self.mlp = GeluMLP(weights.scope("mlp"), width, inner, width, "tanh", ("fc1", "fc2"))
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        hidden = hidden + self._attend(self.first_norm(hidden))
+        return hidden + self.mlp(self.second_norm(hidden))
+
+    def _attend(self, hidden: Tensor) -> Tensor:
+        queries, keys, values = (
+            project(hidden).view(hidden.shape[0], -1, self.head_dim)
+            for project in (self.queries, self.keys, self.values)
+        )
+        attended = full_attention(queries, keys, values, self.head_dim**-0.5)
+        return self.output(attended.flatten(1))
+
+
+class VisionTower:
+    """Patch and position embedding, blocks, a last norm; then pooling and projection.
+
+    `tokens_per_side` squared is what a picture costs; `out_width` is the language model's width.
+    """
+
+    def __init__(
+        self, weights: Weights, config: VisionConfig, tokens_per_side: int, out_width: int
+    ) -> None:
+        width, epsilon = config.hidden_size, config.layer_norm_eps
+        self.config, self.tokens_per_side = config, tokens_per_side
+        tower = weights.scope("vision_tower.vision_model")
+        patches = tower.scope("embeddings.patch_embedding")
+        # Its kernel equals its stride, so the published convolution is one matrix over patches.
+        kernel = (width, config.num_channels, config.patch_size, config.patch_size)
+        self.patch_weight = patches.tensor("weight", kernel).flatten(1)
+        self.patch_bias = patches.tensor("bias", (width,))
+        positions = (config.side**2, width)
+        self.positions = tower.tensor("embeddings.position_embedding.weight", positions)
+        self.blocks = [
+            VisionBlock(tower.scope(f"encoder.layers.{index}"), config)
+            for index in range(config.num_hidden_layers)
+        ]
+        self.last_norm = LayerNorm(tower.scope("post_layernorm"), width, epsilon)
+        projector = weights.scope("multi_modal_projector")
+        self.pooled_norm = ZeroCentredRMSNorm(projector.scope("mm_soft_emb_norm"), width, epsilon)
+        # Stored [in, out], unlike every other matrix.
+        self.projection = projector.tensor("mm_input_projection_weight", (width, out_width))
+
+    def __call__(
+        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
+    ) -> Tensor:
+        """[side * side, patch_width], row by row -> [tokens, out_width].
+
+        `rows` and `columns` are the one side there is; `check` is called before every block and
+        may raise.
+        """
+        assert rows == columns == self.config.side
+        hidden = F.linear(pixels.to(self.patch_weight.dtype), self.patch_weight, self.patch_bias)
+        hidden = hidden + self.positions
+        for block in self.blocks:
+            check()
+            hidden = block(hidden)
+        pooled = self._pool(self.last_norm(hidden))
+        return self.pooled_norm(pooled) @ self.projection
+
+    def _pool(self, hidden: Tensor) -> Tensor:
+        """The mean of each square of patches that becomes one token, row by row."""
+        tokens, each = self.tokens_per_side, self.config.side // self.tokens_per_side
+        squares = hidden.view(tokens, each, tokens, each, -1)
+        return squares.float().mean((1, 3)).to(hidden.dtype).flatten(0, 1)

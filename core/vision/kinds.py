@@ -1,0 +1,45 @@
+"""Which way of looking at pictures a model folder asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from PIL import Image as Pillow
+
+from core.vision.processor import ImageProcessor, ProcessedImage, ResizePlan
+from core.vision.square import SquareImageProcessor
+
+
+class PictureProcessor(Protocol):
+    """From RGB pixels to a tower's patches; `config` says by its repr all that decides them."""
+
+    @property
+    def config(self) -> object: ...
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens the largest picture may cost."""
+        ...
+
+    def measure(self, width: int, height: int) -> ResizePlan:
+        """What a picture of `width` x `height` pixels becomes. Raises ImageError."""
+        ...
+
+    def process(self, image: Pillow.Image) -> ProcessedImage:
+        """Resize and patchify an upright RGB picture. Raises ImageError."""
+        ...
+
+
+def open_processor(
+    folder: Path, config: Mapping[str, Any], max_tokens: int | None
+) -> PictureProcessor:
+    """The processor of a model with vision; `config` is config.json.
+
+    `max_tokens` lowers what an image may cost where that can be chosen. Raises MissingFileError,
+    BrokenConfigError.
+    """
+    if config.get("model_type") == "gemma3":
+        return SquareImageProcessor.open(folder, config)
+    return ImageProcessor.open(folder, config, max_tokens)
