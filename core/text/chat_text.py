@@ -21,6 +21,7 @@ from core.text.detokenizer import TokenText
 from core.text.files import TextFiles, read_text_files
 from core.text.history import TextKit, Traits, plain_pieces, spliced_pieces
 from core.text.masking import num_images
+from core.text.picture_frame import PictureFrame
 from core.text.plain_encoder import PlainEncoder, build_tokenizer
 from core.text.probes import splicing_obstacle
 from core.text.reply_parts import ThinkingTokens, stored_ids
@@ -205,6 +206,7 @@ def _build_kit(files: TextFiles) -> TextKit:
         tokens=TokenText(tokenizer, files.tokenizer, added),
         thinking=ThinkingTokens.find(added),
         image_token_id=image_id,
+        frame=PictureFrame.find(files.config, added),
         fingerprint=files.fingerprint,
         vocab_size=files.vocab_size or tokenizer.get_vocab_size(with_added_tokens=True),
     )

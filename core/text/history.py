@@ -24,6 +24,7 @@ from core.api.chat import (
 from core.text.added_tokens import AddedTokens
 from core.text.detokenizer import TokenText
 from core.text.masking import ContentStyle, Marks, Masks, TemplateMessage, mask, template_message
+from core.text.picture_frame import PictureFrame
 from core.text.plain_encoder import PlainEncoder
 from core.text.reply_parts import SampledReply, ThinkingTokens, split_reply, stored_ids
 from core.text.splicing import Item, Piece, read_marks, splice_replies, to_pieces
@@ -41,8 +42,23 @@ class TextKit:
     tokens: TokenText
     thinking: ThinkingTokens
     image_token_id: int | None
+    frame: PictureFrame | None
     fingerprint: str
     vocab_size: int
+
+    def render(
+        self,
+        messages: list[TemplateMessage],
+        thinking: bool | None,
+        created: float,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        """What the template writes, with its pictures as the model was trained to see them.
+
+        Raises TemplateError.
+        """
+        rendered = self.template.render(messages, thinking, created, add_generation_prompt)
+        return self.frame.around_pictures(rendered) if self.frame is not None else rendered
 
     @cached_property
     def marks(self) -> Marks:
@@ -83,7 +99,7 @@ def masked_items(
     """Render with marks; None where one that is needed was lost. Raises TemplateError."""
     masks = Masks(kit.marks)
     messages = mask(conversation.messages, style, masks, kit.sampled)
-    rendered = kit.template.render(messages, thinking, conversation.created, add_generation_prompt)
+    rendered = kit.render(messages, thinking, conversation.created, add_generation_prompt)
     return read_marks(rendered, masks)
 
 
@@ -111,7 +127,7 @@ def plain_pieces(
     )
     guard = _Guard(kit.added, marks)
     messages = plain_messages(conversation.messages, traits.style, guard.hide)
-    rendered = kit.template.render(messages, thinking, conversation.created)
+    rendered = kit.render(messages, thinking, conversation.created)
     return to_pieces(guard.read(rendered), kit.added, kit.image_token_id, conversation.messages)
 
 

@@ -90,7 +90,7 @@ def _plain_ids(
 ) -> list[int]:
     """The reference: everything rendered as text and encoded by the tokenizer as published."""
     messages = plain_messages(conversation.messages, traits.style, lambda text: text)
-    rendered = kit.template.render(messages, thinking, conversation.created)
+    rendered = kit.render(messages, thinking, conversation.created)
     return kit.tokenizer.encode(rendered, add_special_tokens=False).ids
 
 

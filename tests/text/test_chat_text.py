@@ -34,7 +34,7 @@ from tests.text.chats import (
     user,
     words,
 )
-from tests.text.tiny_tokenizer import FAMILIES, write_text_folder
+from tests.text.tiny_tokenizer import FAMILIES, SIGHTED, write_text_folder
 
 THINKING = "chatml_thinking"
 
@@ -48,7 +48,7 @@ def test_the_template_says_what_it_can(text_of: Callable[[str], ChatText]) -> No
     switches = {family for family in FAMILIES if text_of(family).has_thinking_switch}
     pictures = {family for family in FAMILIES if text_of(family).takes_images}
     assert switches == {THINKING, "chatml_keeps_thoughts"}
-    assert pictures == set(FAMILIES) - {"instruct"}
+    assert pictures == set(SIGHTED)
 
 
 def test_the_token_after_a_reply_ends_it_even_where_no_file_names_it(

@@ -1,7 +1,7 @@
 """Small models' text folders: tokenizers of three kinds, trained in a moment, with any template.
 
-`chatml` is a byte-level BPE as Qwen's, `instruct` and `gemma` are BPEs with word spaces and byte
-fallback, whose control tokens also stand in the vocabulary.
+`chatml` and `llama3` are byte-level BPEs as Qwen's, `instruct` and `gemma` are BPEs with word
+spaces and byte fallback, whose control tokens also stand in the vocabulary.
 """
 
 from __future__ import annotations
@@ -46,8 +46,24 @@ CHATML_CONTROL = (
     "<|image_pad|>",
 )
 CHATML_MARKS = ("<tool_response>", "</tool_response>", "<think>", "</think>")
+LLAMA3_CONTROL = (
+    "<|begin_of_text|>",
+    "<|end_of_text|>",
+    "<|start_header_id|>",
+    "<|end_header_id|>",
+    "<|eot_id|>",
+)
 INSTRUCT_CONTROL = ("<unk>", "<s>", "</s>")
-GEMMA_CONTROL = ("<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>")
+GEMMA_CONTROL = (
+    "<pad>",
+    "<eos>",
+    "<bos>",
+    "<unk>",
+    "<start_of_turn>",
+    "<end_of_turn>",
+    "<start_of_image>",
+    "<end_of_image>",
+)
 GEMMA_MARKS = ("\n\n", "<table>", "<image_soft_token>")
 
 # Which tokenizer goes with which template.
@@ -56,12 +72,16 @@ KIND = {
     "chatml_thinking": "chatml",
     "chatml_keeps_thoughts": "chatml",
     "instruct": "instruct",
+    "instruct_once": "instruct",
+    "llama3": "llama3",
     "gemma": "gemma",
+    "gemma3": "gemma",
 }
 FAMILIES = tuple(KIND)
+SIGHTED = tuple(family for family, kind in KIND.items() if kind in ("chatml", "gemma"))
 
 
-def _chatml() -> Tokenizer:
+def _byte_level(control: Sequence[str], marks: Sequence[str]) -> Tokenizer:
     tokenizer = Tokenizer(BPE())
     tokenizer.normalizer = normalizers.NFC()
     split = pre_tokenizers.Split(Regex(_SPLIT), behavior="isolated")
@@ -71,8 +91,8 @@ def _chatml() -> Tokenizer:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = BpeTrainer(vocab_size=420, show_progress=False, initial_alphabet=alphabet)
     tokenizer.train_from_iterator(CORPUS * 2, trainer)
-    tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in CHATML_CONTROL])
-    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in CHATML_MARKS])
+    tokenizer.add_special_tokens([AddedToken(text, normalized=False) for text in control])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in marks])
     return tokenizer
 
 
@@ -110,7 +130,9 @@ def _description(
 def tokenizer_json(kind: str) -> str:
     """The contents of a tokenizer.json."""
     if kind == "chatml":
-        return str(_chatml().to_str())
+        return str(_byte_level(CHATML_CONTROL, CHATML_MARKS).to_str())
+    if kind == "llama3":
+        return str(_byte_level(LLAMA3_CONTROL, ()).to_str())
     if kind == "instruct":
         tokenizer, hexes = _word_spaces(INSTRUCT_CONTROL, ())
         tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
@@ -139,15 +161,31 @@ def write_text_folder(folder: Path, family: str, template: str | None = None) ->
     config: dict[str, Any] = {"vocab_size": tokenizer.get_vocab_size()}
     if image is not None:
         config["image_token_id"] = tokenizer.token_to_id(image)
+    if family == "gemma3":
+        config = {"model_type": "gemma3", "text_config": config, **gemma3_image_ids()}
     (folder / "config.json").write_text(json.dumps(config))
     end = tokenizer.token_to_id(special["eos_token"])
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": end}))
     return folder
 
 
+def gemma3_image_ids() -> dict[str, int]:
+    """The tokens of a picture as config.json names them."""
+    tokenizer = Tokenizer.from_str(tokenizer_json("gemma"))
+    spellings = {
+        "boi_token_index": "<start_of_image>",
+        "image_token_index": "<image_soft_token>",
+        "eoi_token_index": "<end_of_image>",
+    }
+    ids = {name: tokenizer.token_to_id(spelling) for name, spelling in spellings.items()}
+    return {name: found for name, found in ids.items() if found is not None}
+
+
 def _special_tokens(kind: str) -> dict[str, str]:
     if kind == "chatml":
         return {"eos_token": "<|im_end|>", "pad_token": "<|endoftext|>"}
+    if kind == "llama3":
+        return {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"}
     if kind == "instruct":
         return {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     return {"bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>", "pad_token": "<pad>"}

@@ -1,0 +1,44 @@
+"""How a template's one word for a picture becomes the text that the model was trained to see.
+
+Most templates write a picture's placeholder themselves, and whatever stands around it. Gemma 3's
+writes the token that begins an image; its processor then puts the placeholders and the token that
+ends the image behind it, and line ends around all of it. Only the template's own text comes here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.text.added_tokens import AddedTokens
+from core.text.files import JsonObject
+
+# What transformers' Gemma3Config takes for ids that config.json leaves out.
+_BEGIN_ID, _END_ID, _PLACEHOLDER_ID = 255_999, 256_000, 262_144
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFrame:
+    """Spellings of the token that begins an image, and of all that stands for the image."""
+
+    begin: str
+    whole: str
+
+    @classmethod
+    def find(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
+        """The frame of a model whose processor writes one, by its config.json."""
+        if config.get("model_type") != "gemma3":
+            return None
+        names = (
+            ("boi_token_index", _BEGIN_ID),
+            ("image_token_index", _PLACEHOLDER_ID),
+            ("eoi_token_index", _END_ID),
+        )
+        tokens = [added.by_id.get(config.get(name, usual)) for name, usual in names]
+        spelled = [token.spelling for token in tokens if token is not None]
+        if len(spelled) < len(names):
+            return None
+        return cls(spelled[0], f"\n\n{''.join(spelled)}\n\n")
+
+    def around_pictures(self, rendered: str) -> str:
+        """A rendered conversation, typed texts hidden, with every picture in its frame."""
+        return rendered.replace(self.begin, self.whole)
