@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import ValidationError
+from pathlib import Path
+
 from PySide6.QtCore import QObject, Signal
 
+from core.api.errors import BudgetTooSmallError, ErrorInfo
 from core.api.params import ModelSettings
 from desktop.controllers.engine import EngineController
+from desktop.item_models.budgets import too_small
 from desktop.item_models.setting_rows import SettingRow
 from desktop.store.settings import AppSettings, SettingsFile
 
@@ -22,24 +25,32 @@ class SettingsController(QObject):
     changed = Signal()
     said = Signal(str)
 
-    def __init__(self, file: SettingsFile, engine: EngineController) -> None:
+    def __init__(
+        self, file: SettingsFile, engine: EngineController, contexts: Path | None = None
+    ) -> None:
         super().__init__()
         self.engine = engine
+        self._contexts = contexts
+        # What the engine said of a budget it could not work with, until it works again.
+        self.budget_trouble = ""
         self._file = file
         self.settings, self.notice = file.load()
         # What the loaded model was loaded with; settings of the model differ from it until Load.
-        self.loaded: ModelSettings = self.settings.model_to_load()
+        self.loaded: ModelSettings = self.settings.model_to_load(contexts)
 
     @property
     def needs_load(self) -> bool:
         """Whether the model's settings are other than those it was loaded with."""
-        return self.settings.model_to_load() != self.loaded
+        return self.settings.model_to_load(self._contexts) != self.loaded
 
     def set_value(self, row: SettingRow, value: object) -> str:
         """Change one setting; returns words if the value is not allowed, '' otherwise."""
+        words = too_small(row.key, value, self.engine.model)
+        if words:
+            return f"{words} The budget stays as it was."
         try:
             settings = row.changed(self.settings, value)
-        except ValidationError:
+        except ValueError:
             return f"{row.title} takes {row.bounds_in_words()}."
         self._put(settings)
         return ""
@@ -48,9 +59,17 @@ class SettingsController(QObject):
         """Choose another model folder; it is loaded by `load`."""
         self._put(self.settings.with_model(self.settings.model.model_copy(update={"path": path})))
 
+    def note_outcome(self, error: ErrorInfo | None) -> None:
+        """A request ended, well or with `error`: say beside the budgets if one was too small."""
+        small = error is not None and error.name == BudgetTooSmallError.__name__
+        words = error.message if error is not None and small else ""
+        if words != self.budget_trouble:
+            self.budget_trouble = words
+            self.changed.emit()
+
     def load(self) -> None:
         """Load the model that is set."""
-        self.loaded = self.settings.model_to_load()
+        self.loaded = self.settings.model_to_load(self._contexts)
         self.engine.load(self.loaded)
         self.changed.emit()
 

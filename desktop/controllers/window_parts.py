@@ -19,10 +19,12 @@ from desktop.controllers.replies import Replies
 from desktop.controllers.settings import SettingsController
 from desktop.controllers.tasks import Tasks
 from desktop.item_models.chat_list import ChatList
+from desktop.item_models.messages import LiveReply
 from desktop.item_models.transcript import Transcript
 from desktop.store import chats, messages, pictures
 from desktop.store.database import Database
 from desktop.store.folders import Folders
+from desktop.store.records import Reply
 from desktop.store.settings import SettingsFile
 
 
@@ -44,7 +46,9 @@ class WindowParts(QObject):
         self.tasks = Tasks(self._on_error)
         blobs = BlobStore(folders.pictures)
         self.engine = EngineController(engine, self.tasks)
-        self.settings = SettingsController(SettingsFile(folders.settings_file), self.engine)
+        self.settings = SettingsController(
+            SettingsFile(folders.settings_file), self.engine, folders.contexts
+        )
         self.replies = Replies(self.engine, self.database, self.tasks)
         self.pictures = PictureController(self.engine, blobs, self.tasks)
         self.chat_list = ChatList()
@@ -72,6 +76,7 @@ class WindowParts(QObject):
         )
         self.engine.said.connect(self.said)
         self.settings.said.connect(self.said)
+        self.replies.ended.connect(self._on_ended)
         self._blobs = blobs
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="waymark")
 
@@ -108,6 +113,9 @@ class WindowParts(QObject):
         await asyncio.get_running_loop().run_in_executor(
             None, remove_unused, self.folders.pictures, self._blobs, used
         )
+
+    def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:
+        self.settings.note_outcome(reply.error)
 
     def _on_error(self, error: ErrorInfo) -> None:
         self.failed.emit(error)

@@ -11,8 +11,10 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
-from desktop.store.settings import AheadSettings, AppSettings
+from desktop.store.settings import SHORTEST_INTERVAL, AheadSettings, AppSettings
 
+# A checkpoint can only lie on the grid, so steps smaller than that change nothing.
+GRID: int = ModelSettings.model_fields["grid"].default
 Kind = Literal["choice", "integer", "number"]
 Choice = tuple[str, object]
 
@@ -32,6 +34,9 @@ class SettingRow:
     title: str
     description: str
     choices: tuple[Choice, ...] = ()
+    # Where the window offers less than the type allows: the least, and what values are rounded to.
+    least: int | None = None
+    step: int = 1
 
     @property
     def kind(self) -> Kind:
@@ -46,7 +51,8 @@ class SettingRow:
     @property
     def minimum(self) -> float:
         schema = self._schema()
-        return float(schema.get("minimum", schema.get("exclusiveMinimum", 0)))
+        lowest = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+        return float(lowest if self.least is None else self.least)
 
     @property
     def maximum(self) -> float:
@@ -70,7 +76,11 @@ class SettingRow:
         return value
 
     def changed(self, settings: AppSettings, value: object) -> AppSettings:
-        """The settings with this value. Raises pydantic's ValidationError when out of bounds."""
+        """The settings with this value, rounded up to a step. Raises ValueError out of bounds."""
+        if isinstance(value, int) and self.step > 1:
+            value = -(-value // self.step) * self.step
+        if self.least is not None and isinstance(value, int) and value < self.least:
+            raise ValueError(f"{value} is less than {self.least}")
         section, _, name = self.key.partition(".")
         if not name:
             return AppSettings.model_validate({**dict(settings), section: value})
@@ -176,14 +186,34 @@ CHECKPOINT_ROWS = (
     SettingRow(
         "cache.count",
         "Checkpoints",
-        "How many are held in memory, all chats together; 0 holds none.",
+        "States to go on from, held in memory for all chats together; 0 holds none.",
     ),
     SettingRow(
         "cache.interval",
         "Interval",
-        "Tokens from one checkpoint to the next. Shorter intervals leave less to read again.",
+        "Tokens between checkpoints inside a long message. Message ends and the edges of pictures "
+        "always get one.",
+        least=SHORTEST_INTERVAL,
+        step=GRID,
     ),
 )
+
+HOST_ROW = SettingRow(
+    "cache.host_bytes",
+    "Memory",
+    "The most that contexts, checkpoints and pictures may take of this computer's memory.",
+)
+DEVICE_ROW = SettingRow(
+    "cache.device_bytes",
+    "Graphics memory",
+    "The most that the context in use may take of the graphics card's memory.",
+)
+DISK_ROW = SettingRow(
+    "cache.disk_bytes",
+    "Disk",
+    "The most that is kept on disk, so that a chat goes on after a restart without being read.",
+)
+BUDGET_ROWS = (HOST_ROW, DEVICE_ROW, DISK_ROW)
 
 ON_OR_OFF: tuple[Choice, ...] = (("On", True), ("Off", False))
 
@@ -191,13 +221,16 @@ AHEAD_ROWS = (
     SettingRow(
         "ahead.settle",
         "Settle replies",
-        "Read a finished reply in idle time, so that the next turn reads only your message.",
+        "Read a finished reply, and a chat you open, in idle time, so that the next turn reads "
+        "only your message. Costs computing time once for each reply, and gives way to all you do. "
+        "Off, the next turn reads the reply first.",
         ON_OR_OFF,
     ),
     SettingRow(
         "ahead.read_ahead",
         "Read ahead",
-        "Read a dropped picture while you still type, so that Send finds it done.",
+        "Read a dropped picture while you still type, so that Send finds it done. Costs computing "
+        "time for nothing if you take it out again. Off, it is read after Send.",
         ON_OR_OFF,
     ),
 )

@@ -29,16 +29,16 @@ def format_count(count: int) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Bytes in the largest binary unit that leaves a whole part: 149.6 MiB."""
-    if count < 1024:
+    """Bytes in the largest unit (of 1,000) that leaves a whole part: 149.6 MB."""
+    if count < 1000:
         return f"{count} B"
     value = float(count)
-    for unit in ("KiB", "MiB", "GiB"):
-        value /= 1024
-        # 1023.95 would be written as 1,024.0 of the smaller unit.
-        if value < 1023.95:
+    for unit in ("KB", "MB", "GB"):
+        value /= 1000
+        # 999.95 would be written as 1,000.0 of the smaller unit.
+        if value < 999.95:
             return f"{value:.1f} {unit}"
-    return f"{value / 1024:,.1f} TiB"
+    return f"{value / 1000:,.1f} TB"
 
 
 def format_seconds(seconds: float) -> str:

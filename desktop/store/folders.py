@@ -16,7 +16,7 @@ SAMPLE_PICTURES = ROOT / "resources" / "samples"
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The data folder (chats, pictures, logs) and the settings folder."""
+    """The data folder (chats, pictures, contexts, logs) and the settings folder."""
 
     data: Path
     settings: Path
@@ -42,6 +42,11 @@ class Folders:
         return self.data / "pictures"
 
     @property
+    def contexts(self) -> Path:
+        """What the engine keeps of the chats' contexts, so that a restart reads nothing again."""
+        return self.data / "contexts"
+
+    @property
     def engine_log(self) -> Path:
         return self.data / "logs" / "engine.log"
 
@@ -62,5 +67,6 @@ class Folders:
 
         A folder that was there before, and may hold other things, keeps its permissions.
         """
-        for folder in (self.data, self.settings, self.pictures, self.engine_log.parent):
+        inside = (self.pictures, self.contexts, self.engine_log.parent)
+        for folder in (self.data, self.settings, *inside):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -10,13 +10,16 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from core.api.params import CacheSettings, ModelSettings, SamplingParams, Settings
 from desktop.store.folders import DEMO_MODEL
 
 RECENT_MODELS = 8
+# What the settings offer at least; the engine itself takes less.
+SHORTEST_INTERVAL = 512
 
 
 class AheadSettings(Settings):
@@ -33,12 +36,24 @@ class AppSettings(Settings):
     recent_models: tuple[str, ...] = ()
     sampling: SamplingParams = SamplingParams()
     thinking: bool | None = None
-    cache: CacheSettings = CacheSettings()
+    cache: Annotated[CacheSettings, Field(validate_default=True)] = CacheSettings()
     ahead: AheadSettings = AheadSettings()
 
-    def model_to_load(self) -> ModelSettings:
-        """The model settings with a real path."""
-        return self.model.model_copy(update={"path": self.model.path or str(DEMO_MODEL)})
+    @field_validator("cache")
+    @classmethod
+    def _as_the_window_sends_it(cls, cache: CacheSettings) -> CacheSettings:
+        """Someone waits for the answer, so it is read again where that is clearly quicker."""
+        interval = max(SHORTEST_INTERVAL, cache.interval)
+        return cache.model_copy(update={"restore": "when_faster", "interval": interval})
+
+    def model_to_load(self, contexts: Path | None = None) -> ModelSettings:
+        """The model settings with a real path; `contexts` is the folder that outlives a restart."""
+        return self.model.model_copy(
+            update={
+                "path": self.model.path or str(DEMO_MODEL),
+                "cache_folder": None if contexts is None else str(contexts),
+            }
+        )
 
     def with_model(self, model: ModelSettings) -> AppSettings:
         """These settings with another model, which becomes the first of the recent ones."""

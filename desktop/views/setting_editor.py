@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QVBoxLayou
 
 from desktop import theme
 from desktop.controllers.settings import SettingsController
+from desktop.item_models.setting_costs import setting_cost
 from desktop.item_models.setting_rows import SettingRow
 
 # Spin boxes would be lower than the fields beside them.
@@ -37,6 +38,13 @@ class SettingEditor(QWidget):
         layout.setSpacing(3)
         for widget in (self._title, self.control, self._words):
             layout.addWidget(widget)
+        self._cost: QLabel | None = None
+        if setting_cost(row.key, settings.settings.cache, settings.engine.model):
+            self._cost = QLabel()
+            self._cost.setObjectName(f"cost{control_name(row.key)}")
+            self._cost.setProperty("class", "small")
+            self._cost.setWordWrap(True)
+            layout.addWidget(self._cost)
         self.refresh()
         settings.changed.connect(self.refresh)
 
@@ -55,15 +63,17 @@ class SettingEditor(QWidget):
                 own = self._own() if self._own else ""
                 self.control.setPlaceholderText(own or "The model's own")
         self.control.blockSignals(False)
+        if self._cost is not None:
+            cache, model = self._settings.settings.cache, self._settings.engine.model
+            self._cost.setText(setting_cost(self.row.key, cache, model))
 
     def _make_control(self) -> Control:
         if self.row.choices:
             control = self._choices()
         else:
             control = self._line() if self.row.optional else self._integer()
-        name = "".join(part.capitalize() for part in self.row.key.replace(".", "_").split("_"))
         control.setMinimumHeight(CONTROL_HEIGHT)
-        control.setObjectName(f"setting{name}")
+        control.setObjectName(f"setting{control_name(self.row.key)}")
         control.setAccessibleName(self.row.title)
         control.setAccessibleDescription(self.row.description)
         control.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -85,8 +95,9 @@ class SettingEditor(QWidget):
         box.lineEdit().setTextMargins(7, 0, 0, 0)
         box.setRange(int(self.row.minimum), int(self.row.maximum))
         box.setGroupSeparatorShown(True)
-        # A checkpoint can only lie on the grid, so steps smaller than that change nothing.
-        box.setSingleStep(512 if self.row.maximum > 10_000 else 1)
+        box.setSingleStep(self.row.step)
+        # A number half typed is no wish yet.
+        box.setKeyboardTracking(False)
         box.valueChanged.connect(self._put)
         return box
 
@@ -107,6 +118,9 @@ class SettingEditor(QWidget):
 
     def _put(self, value: object) -> None:
         self._say(self._settings.set_value(self.row, value))
+        # A number rounded to the one in force is no change, and still to be shown.
+        if isinstance(self.control, QSpinBox):
+            self.refresh()
 
     def _say(self, trouble: str) -> None:
         self._words.setText(trouble or self.row.description)
@@ -123,3 +137,8 @@ class SettingEditor(QWidget):
             event.ignore()
             return True
         return super().eventFilter(watched, event)
+
+
+def control_name(key: str) -> str:
+    """The part of an objectName that says which setting: CacheCount for 'cache.count'."""
+    return "".join(part.capitalize() for part in key.replace(".", "_").split("_"))

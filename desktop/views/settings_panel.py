@@ -9,16 +9,18 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from desktop.controllers.settings import SettingsController
-from desktop.item_models.checkpoint_cost import checkpoint_cost
 from desktop.item_models.setting_rows import (
     AHEAD_ROWS,
+    BUDGET_ROWS,
     CHECKPOINT_ROWS,
+    DEVICE_ROW,
     MODEL_ROWS,
     SAMPLING_ROWS,
     THINKING_ROW,
     SettingRow,
 )
 from desktop.item_models.wording import format_count
+from desktop.views.budget_editor import BudgetEditor
 from desktop.views.model_box import ModelBox
 from desktop.views.setting_editor import SettingEditor
 
@@ -36,9 +38,11 @@ class SettingsPanel(QScrollArea):
         self._settings = settings
         self.model_box = ModelBox(settings)
         self._editors: list[SettingEditor] = []
-        self._cost = QLabel()
-        self._cost.setObjectName("checkpointCost")
-        self._cost.setWordWrap(True)
+        self._budgets = [BudgetEditor(row, settings) for row in BUDGET_ROWS]
+        self._trouble = QLabel()
+        self._trouble.setObjectName("budgetTrouble")
+        self._trouble.setProperty("class", "error small")
+        self._trouble.setWordWrap(True)
         content = QWidget()
         self._layout = QVBoxLayout(content)
         self._layout.setContentsMargins(14, 12, 14, 12)
@@ -48,14 +52,15 @@ class SettingsPanel(QScrollArea):
         # A scroll area fills its widget with the window's colour; here the side's shows through.
         content.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
-        settings.changed.connect(self._show_cost)
+        settings.changed.connect(self._show_trouble)
         settings.engine.changed.connect(self._on_engine)
-        self._show_cost()
+        self._on_engine()
 
     def _build(self) -> None:
         self._add_group("Model", (), self.model_box)
         self._add_rows(MODEL_ROWS)
-        self._add_group("Checkpoints", CHECKPOINT_ROWS, self._cost)
+        self._add_group("Checkpoints", CHECKPOINT_ROWS)
+        self._add_group("Budgets", (), self._trouble, *self._budgets)
         self._add_group("In idle time", AHEAD_ROWS)
         self._add_group("Thinking", (THINKING_ROW,))
         self._add_group("Sampling", SAMPLING_ROWS)
@@ -96,9 +101,13 @@ class SettingsPanel(QScrollArea):
             editor.refresh()
             if editor.row is THINKING_ROW:
                 editor.setEnabled(model is None or model.thinking_switch)
-        self._show_cost()
+        for budget in self._budgets:
+            budget.refresh()
+            if budget.row is DEVICE_ROW:
+                budget.setVisible(model is not None and model.device != "cpu")
+        self._show_trouble()
 
-    def _show_cost(self) -> None:
-        self._cost.setText(
-            checkpoint_cost(self._settings.settings.cache, self._settings.engine.model)
-        )
+    def _show_trouble(self) -> None:
+        """What the engine said of a budget it could not work with."""
+        self._trouble.setText(self._settings.budget_trouble)
+        self._trouble.setVisible(bool(self._settings.budget_trouble))

@@ -51,6 +51,9 @@ def model_info(**other: object) -> ModelInfo:
         "grid": 512,
         "checkpoint_bytes": 2**20,
         "kv_bytes_per_token": 1024,
+        "host_budget": 2 * 10**9,
+        "smallest_host_budget": 4096 * 1024,
+        "disk_budget": 10**10,
         "sampling": SamplingParams(temperature=0.7, top_k=20, top_p=0.8, min_p=0.0),
         "tokenizer": TOKENIZER,
         "fingerprint": "f" * 64,
@@ -135,7 +138,10 @@ class FakeEngine:
         self.loads: list[ModelSettings] = []
         # Idle work that was asked for, and the numbers of those drafts that were taken back.
         self.settled: list[Conversation] = []
+        self.settling: list[Request] = []
         self.read: list[Conversation] = []
+        self.reading: list[Request] = []
+        self.unsettled: list[int] = []
         self.unread: list[int] = []
         self.closed = False
         self.starts = True
@@ -199,7 +205,8 @@ class FakeEngine:
         cache: CacheSettings | None = None,
     ) -> Request:
         self.settled.append(conversation)
-        return Request(0, lambda _number: None)
+        self.settling.append(Request(len(self.settling), self.unsettled.append))
+        return self.settling[-1]
 
     def read_ahead(
         self,
@@ -209,7 +216,8 @@ class FakeEngine:
     ) -> Request:
         number = len(self.read)
         self.read.append(conversation)
-        return Request(number, self.unread.append)
+        self.reading.append(Request(number, self.unread.append))
+        return self.reading[-1]
 
     async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed:
         await self.may_describe.wait()

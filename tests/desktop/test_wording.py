@@ -33,12 +33,12 @@ def test_a_picture_says_what_becomes_of_it(described: ImageDescribed, words: str
     ("count", "words"),
     [
         (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (156_867_788, "149.6 MiB"),
-        (1024**2 - 1, "1.0 MiB"),
-        (5 * 1024**3, "5.0 GiB"),
-        (2000 * 1024**4, "2,000.0 TiB"),
+        (999, "999 B"),
+        (1000, "1.0 KB"),
+        (149_600_000, "149.6 MB"),
+        (1000**2 - 1, "1.0 MB"),
+        (5 * 1000**3, "5.0 GB"),
+        (2000 * 1000**4, "2,000.0 TB"),
     ],
 )
 def test_bytes_are_said_in_the_largest_unit(count: int, words: str) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
+from core.api.events import ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
-from desktop.item_models.checkpoint_cost import checkpoint_cost
+from desktop.item_models.setting_costs import setting_cost
 from desktop.item_models.setting_rows import (
     AHEAD_ROWS,
+    BUDGET_ROWS,
     CHECKPOINT_ROWS,
     MODEL_ROWS,
     SAMPLING_ROWS,
@@ -18,17 +19,19 @@ from desktop.item_models.setting_rows import (
 from desktop.store.settings import AheadSettings, AppSettings
 from tests.desktop.fake_engine import model_info
 
-ROWS = (*MODEL_ROWS, *SAMPLING_ROWS, *CHECKPOINT_ROWS, *AHEAD_ROWS, THINKING_ROW)
+ROWS = (*MODEL_ROWS, *SAMPLING_ROWS, *CHECKPOINT_ROWS, *BUDGET_ROWS, *AHEAD_ROWS, THINKING_ROW)
 BY_KEY = {row.key: row for row in ROWS}
 
 
 def test_every_setting_of_the_engine_is_offered() -> None:
-    # Stop strings and the grid are for programs; the folder has a control of its own.
+    # Stop strings and the grid are for programs, the window chooses how to restore and where the
+    # contexts lie, and the model's folder has a control of its own.
     wanted = {f"sampling.{name}" for name in SamplingParams.model_fields if name != "stop"}
-    wanted |= {f"cache.{name}" for name in CacheSettings.model_fields}
+    wanted |= {f"cache.{name}" for name in CacheSettings.model_fields} - {"cache.restore"}
     wanted |= {f"model.{name}" for name in ModelSettings.model_fields} - {
         "model.path",
         "model.grid",
+        "model.cache_folder",
     }
     wanted |= {f"ahead.{name}" for name in AheadSettings.model_fields}
     assert set(BY_KEY) == wanted | {"thinking"}
@@ -53,7 +56,9 @@ def test_every_choice_is_allowed(row: SettingRow) -> None:
         ("sampling.top_p", "above 0 to 1", 1.0, 0.0),
         ("sampling.top_k", "0 or more", 0, -1),
         ("cache.count", "0 to 256", 256, 257),
-        ("cache.interval", "1 to 32,768", 1, 0),
+        ("cache.interval", "512 to 32,768", 512, 0),
+        ("cache.interval", "512 to 32,768", 32_768, 32_769),
+        ("cache.host_bytes", "0 or more", 0, -1),
         ("model.context_length", "16 or more", 16, 15),
     ],
 )
@@ -61,7 +66,7 @@ def test_bounds(key: str, words: str, good: float, bad: float) -> None:
     row = BY_KEY[key]
     assert row.bounds_in_words() == words
     assert row.value_in(row.changed(AppSettings(), good)) == good
-    with pytest.raises(ValidationError):
+    with pytest.raises(ValueError, match=r"less than|greater than"):
         row.changed(AppSettings(), bad)
 
 
@@ -71,16 +76,65 @@ def test_changing_one_setting_leaves_the_others() -> None:
     assert THINKING_ROW.changed(settings, None) == AppSettings(cache=CacheSettings(count=4))
 
 
+def test_an_interval_is_rounded_up_to_the_grid() -> None:
+    row = BY_KEY["cache.interval"]
+    assert [row.changed(AppSettings(), value).cache.interval for value in (513, 1024, 32_700)] == [
+        1024,
+        1024,
+        32_768,
+    ]
+
+
+def test_what_the_window_sends_is_restored_when_that_is_faster() -> None:
+    assert AppSettings().cache.restore == "when_faster"
+    read = AppSettings.model_validate({"cache": {"restore": "always", "interval": 7, "count": 3}})
+    assert read.cache == CacheSettings(count=3, interval=512, restore="when_faster")
+    changed = BY_KEY["cache.count"].changed(read, 4)
+    assert changed.cache.restore == "when_faster"
+
+
+PLENTY = model_info(smallest_host_budget=4_000_000)
+
+
 @pytest.mark.parametrize(
-    ("cache", "model", "words"),
+    ("key", "cache", "model", "words"),
     [
-        (CacheSettings(), None, "known once a model is loaded"),
-        (CacheSettings(), model_info(checkpoint_bytes=0), "needs no checkpoints"),
-        (CacheSettings(count=0), model_info(), "Switched off"),
-        (CacheSettings(count=1), model_info(), "1 checkpoint of 1.0 MiB each take up to 1.0 MiB"),
-        (CacheSettings(interval=513), model_info(), "every 1,024 tokens"),
-        (CacheSettings(interval=512), model_info(), "every 512 tokens"),
+        ("count", {}, None, "known once a model is loaded"),
+        ("count", {}, model_info(checkpoint_bytes=0), "needs no checkpoints"),
+        ("count", {"count": 0}, PLENTY, "Switched off"),
+        ("count", {"count": 1}, PLENTY, "1 checkpoint: up to 1.0 MB."),
+        ("count", {"count": 32}, PLENTY, "32 checkpoints: up to 33.6 MB (1.0 MB each)."),
+        ("count", {"host_bytes": 8_200_000}, PLENTY, "The memory budget has room for 4 of them."),
+        ("interval", {"interval": 513}, PLENTY, "At most 1,535 tokens are read again inside"),
+        ("interval", {"interval": 2048}, PLENTY, "At most 2,559 tokens are read again inside"),
+        ("interval", {"count": 0}, PLENTY, "Without effect"),
+        ("interval", {}, model_info(checkpoint_bytes=0), "needs no checkpoints"),
+        (
+            "host_bytes",
+            {"host_bytes": 8_096_000},
+            PLENTY,
+            "Room for a full context of 4,096 tokens (4.0 MB), and beside it for 4,000 tokens kept "
+            "or 3 checkpoints.",
+        ),
+        ("host_bytes", {"host_bytes": 4_000_000}, PLENTY, "(4.0 MB) only."),
+        ("host_bytes", {"host_bytes": 3_999_999}, PLENTY, "is too small: a context of 4,096 token"),
+        (
+            "host_bytes",
+            {"host_bytes": 10_240},
+            model_info(smallest_host_budget=0),
+            "Room for 10 tokens kept or 0 check",
+        ),
+        ("device_bytes", {"device_bytes": 2048}, model_info(), "Room for 2 tokens of context."),
+        ("disk_bytes", {"disk_bytes": 0}, PLENTY, "after a restart, chats are read again"),
+        ("disk_bytes", {}, PLENTY, "Room for 9,765,625 tokens kept or 9,536 checkpoints, of all"),
     ],
 )
-def test_what_checkpoints_cost(cache: CacheSettings, model: object, words: str) -> None:
-    assert words in checkpoint_cost(cache, model)  # type: ignore[arg-type]
+def test_what_a_setting_costs(
+    key: str, cache: dict[str, object], model: ModelInfo | None, words: str
+) -> None:
+    settings = CacheSettings.model_validate(cache)
+    assert words in setting_cost(f"cache.{key}", settings, model)
+
+
+def test_settings_of_the_model_have_no_cost_of_the_cache() -> None:
+    assert setting_cost("model.device", CacheSettings(), PLENTY) == ""

@@ -14,7 +14,6 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMessageBox,
     QPushButton,
-    QSpinBox,
 )
 
 from core.api.events import HeldCheckpoint, RequestStats
@@ -22,7 +21,6 @@ from desktop import theme
 from desktop.app import App
 from desktop.item_models.engine_status import Phase
 from desktop.store import turns
-from desktop.store.folders import Folders
 from desktop.views.composer_text import ComposerText
 from desktop.views.transcript_view import BUILT_AHEAD, BUILT_AT_FIRST
 from desktop.views.widgets.picture_viewer import PictureViewer
@@ -398,25 +396,6 @@ async def test_typed_text_waits_in_its_chat(open_app: OpenApp, engine: FakeEngin
     await until(lambda: app.window.page.composer.text.toPlainText() == "")
     app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(0))
     await until(lambda: app.window.page.composer.text.toPlainText() == "half a thought")
-
-
-async def test_count_and_interval_reach_the_next_request(
-    open_app: OpenApp, engine: FakeEngine, folders: Folders
-) -> None:
-    app = await open_app()
-    await until(lambda: app.parts.engine.status.phase is Phase.READY)
-    app.window.side_panel.show_page(1)
-    assert "32 checkpoints of 1.0 MiB each take up to 32.0 MiB" in words(app, "checkpointCost")
-    find(app, QSpinBox, "settingCacheCount").setValue(5)
-    find(app, QSpinBox, "settingCacheInterval").setValue(700)
-    assert "5 checkpoints of 1.0 MiB each take up to 5.0 MiB" in words(app, "checkpointCost")
-    assert "every 1,024 tokens" in words(app, "checkpointCost")
-    asked = await send(app, engine, "Hello")
-    assert (asked.cache.count, asked.cache.interval) == (5, 700)
-    assert len(engine.loads) == 1
-    assert '"count": 5' in folders.settings_file.read_text()
-    asked.finish("x")
-    await ended(app)
 
 
 async def test_sampling_takes_what_is_allowed_and_says_what_is_not(

@@ -173,7 +173,7 @@ def test_the_panel_shows_every_number(panel: ContextPanel) -> None:
         "contextFirstToken": "0.4 s",
         "contextSpeed": "28 tokens/s",
         "contextCheckpoints": "3 here, 12 in all",
-        "contextCheckpointBytes": "1.8 GiB",
+        "contextCheckpointBytes": "1.9 GB",
         "contextRestoredFrom": "memory, up to token 1,204",
     }
     assert label(panel, "contextHero").text() == "95 % reused"

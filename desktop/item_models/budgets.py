@@ -1,0 +1,94 @@
+"""The byte budgets for people: what automatic stands for, what is too small, and how sizes step.
+
+Knows sizes as a person writes them ('1.5 GB'). What a budget holds is said in `setting_costs`.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+
+from core.api.events import ModelInfo
+from desktop.item_models.wording import format_bytes, format_count
+
+MB = 1000**2
+GB = 1000**3
+UNITS = {"": GB, "b": 1, "kb": 1000, "mb": MB, "gb": GB, "tb": 1000 * GB}
+# Each step is a quarter to a half more than the one before.
+STEPS = tuple(
+    int(size * unit)
+    for unit, sizes in (
+        (MB, (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768)),
+        (GB, (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768)),
+        (1000 * GB, (1, 1.5, 2)),
+    )
+    for size in sizes
+)
+assert all(one < other for one, other in pairwise(STEPS))
+# How the device of a budget is called where a size is too small for it.
+_PLACES = {"cache.host_bytes": "memory", "cache.device_bytes": "graphics memory"}
+
+
+def automatic(key: str, model: ModelInfo) -> int:
+    """The bytes that a budget left alone stands for with this model."""
+    budgets = {
+        "cache.host_bytes": model.host_budget,
+        "cache.device_bytes": model.device_budget,
+        "cache.disk_bytes": model.disk_budget,
+    }
+    return budgets[key]
+
+
+def smallest(key: str, model: ModelInfo) -> int:
+    """The bytes below which the engine refuses to work; 0 where nothing is too small."""
+    least = {
+        "cache.host_bytes": model.smallest_host_budget,
+        "cache.device_bytes": model.smallest_device_budget,
+    }
+    return least.get(key, 0)
+
+
+def too_small(key: str, value: object, model: ModelInfo | None) -> str:
+    """Why a budget of `value` bytes is too small for the loaded model, with numbers; '' if not."""
+    if key not in _PLACES or model is None or not isinstance(value, int):
+        return ""
+    least = smallest(key, model)
+    if value >= least:
+        return ""
+    return (
+        f"{exact_bytes(value)} of {_PLACES[key]} is too small: a context of "
+        f"{format_count(model.context_length)} tokens alone takes {at_least(least)}. Allow at "
+        "least that, or load the model with a shorter context."
+    )
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of a size as it is written: '1.5 GB', '700 mb'; a bare number is GB. None: no size."""
+    found = re.fullmatch(r"\s*([0-9][0-9,]*\.?[0-9]*)\s*([a-zA-Z]*)\s*", text)
+    unit = UNITS.get(found[2].lower()) if found else None
+    if found is None or unit is None:
+        return None
+    return round(float(found[1].replace(",", "")) * unit)
+
+
+def exact_bytes(size: int) -> str:
+    """A size as short as it can be written without changing it: 1.5 GB, 700 MB, 0 MB."""
+    for unit, name in ((1000 * GB, "TB"), (GB, "GB"), (MB, "MB"), (1000, "KB")):
+        if size >= unit and size * 1000 % unit == 0:
+            return f"{f'{size / unit:.3f}'.rstrip('0').rstrip('.')} {name}"
+    return f"{size:,} B" if size else "0 MB"
+
+
+def at_least(size: int) -> str:
+    """A size rounded up, so that allowing what is written is enough."""
+    for unit in (1000 * GB, GB, MB, 1000):
+        if size >= unit:
+            return format_bytes(-(-size * 10 // unit) * unit // 10)
+    return f"{size} B"
+
+
+def stepped(size: int, steps: int) -> int:
+    """The size so many steps up or down from `size`."""
+    place = bisect_right(STEPS, size) - 1 if steps > 0 else bisect_left(STEPS, size)
+    return STEPS[max(0, min(len(STEPS) - 1, place + steps))]

@@ -1,0 +1,196 @@
+"""The cache's settings in the window: what they cost, what is refused, what reaches the engine."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QComboBox, QLabel, QSpinBox
+
+from core.api.errors import BudgetTooSmallError, InternalError
+from core.api.params import CacheSettings
+from desktop.app import App
+from desktop.item_models.engine_status import Phase
+from desktop.item_models.setting_rows import DISK_ROW, HOST_ROW
+from desktop.store.folders import Folders
+from desktop.views.widgets.size_box import SizeBox
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, model_info
+from tests.desktop.views.hands import ended, find, send, words
+
+GB = 10**9
+
+
+async def opened(open_app: OpenApp) -> App:
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    app.window.side_panel.show_page(1)
+    return app
+
+
+def choose(app: App, name: str, way: int) -> None:
+    find(app, QComboBox, name).setCurrentIndex(way)
+
+
+def type_size(app: App, name: str, text: str) -> None:
+    box = find(app, SizeBox, name)
+    box.selectAll()
+    QTest.keyClicks(box, text)
+    QTest.keyClick(box, Qt.Key.Key_Return)
+
+
+def trouble(app: App) -> list[str]:
+    """What stands in red on the settings page."""
+    return [
+        label.text()
+        for label in app.window.settings.findChildren(QLabel)
+        if "error" in str(label.property("class")) and label.isVisible()
+    ]
+
+
+async def test_count_and_interval_reach_the_next_request(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    app = await opened(open_app)
+    assert words(app, "costCacheCount") == "32 checkpoints: up to 33.6 MB (1.0 MB each)."
+    find(app, QSpinBox, "settingCacheCount").setValue(5)
+    find(app, QSpinBox, "settingCacheInterval").setValue(700)
+    assert words(app, "costCacheCount") == "5 checkpoints: up to 5.2 MB (1.0 MB each)."
+    assert find(app, QSpinBox, "settingCacheInterval").value() == 1024
+    assert "At most 1,535 tokens" in words(app, "costCacheInterval")
+    asked = await send(app, engine, "Hello")
+    assert (asked.cache.count, asked.cache.interval) == (5, 1024)
+    assert asked.cache.restore == "when_faster"
+    assert len(engine.loads) == 1
+    assert '"count": 5' in folders.settings_file.read_text()
+    asked.finish("x")
+    await ended(app)
+
+
+async def test_the_interval_moves_in_steps_of_the_grid(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    box = find(app, QSpinBox, "settingCacheInterval")
+    assert (box.minimum(), box.maximum(), box.singleStep()) == (512, 32_768, 512)
+    box.stepDown()
+    assert app.parts.settings.settings.cache.interval == 1536
+
+
+async def test_every_load_names_the_folder_that_outlives_a_restart(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    app = await opened(open_app)
+    assert engine.loads[0].cache_folder == str(folders.contexts)
+    assert folders.contexts.stat().st_mode & 0o777 == 0o700
+    assert not app.parts.settings.needs_load
+    app.parts.settings.load()
+    await until(lambda: len(engine.loads) == 2)
+    assert engine.loads[1].cache_folder == str(folders.contexts)
+    find(app, QSpinBox, "settingCacheCount").setValue(5)
+    assert str(folders.contexts) not in folders.settings_file.read_text()
+
+
+async def test_automatic_names_what_the_engine_chose(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    host = find(app, QComboBox, "settingCacheHostBytes")
+    assert host.currentText() == "Automatic: 2.0 GB"
+    assert find(app, QComboBox, "settingCacheDiskBytes").currentText() == "Automatic: 10.0 GB"
+    assert not find(app, SizeBox, "sizeCacheHostBytes").isVisible()
+    assert "Room for a full context of 4,096 tokens" in words(app, "costCacheHostBytes")
+
+
+async def test_a_size_of_ones_own_acts_on_the_next_request(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    app = await opened(open_app)
+    choose(app, "settingCacheHostBytes", 1)
+    box = find(app, SizeBox, "sizeCacheHostBytes")
+    assert box.isVisible() and box.lineEdit().text() == "2 GB"
+    type_size(app, "sizeCacheHostBytes", "700 MB")
+    choose(app, "settingCacheDiskBytes", 2)
+    assert "after a restart, chats are read again" in words(app, "costCacheDiskBytes")
+    asked = await send(app, engine, "Hello")
+    assert asked.cache.host_bytes == 700_000_000
+    assert (asked.cache.disk_bytes, asked.cache.device_bytes) == (0, None)
+    assert len(engine.loads) == 1
+    asked.finish("x")
+    await ended(app)
+    box.stepBy(1)
+    assert app.parts.settings.settings.cache.host_bytes == 768_000_000
+    assert '"host_bytes": 768000000' in folders.settings_file.read_text()
+    choose(app, "settingCacheHostBytes", 0)
+    choose(app, "settingCacheDiskBytes", 0)
+    assert app.parts.settings.settings.cache == CacheSettings(restore="when_faster")
+    assert not box.isVisible()
+
+
+async def test_a_budget_that_is_too_small_is_refused_with_numbers(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    choose(app, "settingCacheHostBytes", 1)
+    type_size(app, "sizeCacheHostBytes", "4 MB")
+    (said,) = trouble(app)
+    assert said.startswith("4 MB of memory is too small: a context of 4,096 tokens alone takes 4.2")
+    assert said.endswith("The budget stays as it was.")
+    # What was typed is not changed behind the user's back, and it is not sent either.
+    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "4 MB"
+    assert app.parts.settings.settings.cache.host_bytes == 2 * GB
+    type_size(app, "sizeCacheHostBytes", "5 MB")
+    assert trouble(app) == []
+    assert app.parts.settings.settings.cache.host_bytes == 5_000_000
+
+
+async def test_what_is_no_size_is_said(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    choose(app, "settingCacheHostBytes", 1)
+    type_size(app, "sizeCacheHostBytes", "plenty")
+    assert trouble(app) == ["'plenty' is no size. Write it like 1.5 GB or 700 MB."]
+    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "2 GB"
+
+
+async def test_a_budget_too_small_for_another_model_says_so(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app)
+    app.parts.settings.set_value(HOST_ROW, 5_000_000)
+    assert trouble(app) == []
+    engine.model_to_load = model_info(smallest_host_budget=6_000_000)
+    app.parts.settings.load()
+    await until(lambda: app.parts.engine.model is engine.model_to_load)
+    (said,) = trouble(app)
+    assert "5 MB of memory is too small" in said and "takes 6.0 MB" in said
+    assert app.parts.settings.settings.cache.host_bytes == 5_000_000
+
+
+@pytest.mark.parametrize(("device", "shown"), [("cpu", False), ("cuda", True)])
+async def test_graphics_memory_is_offered_only_where_there_is_some(
+    open_app: OpenApp, engine: FakeEngine, device: str, shown: bool
+) -> None:
+    engine.model_to_load = model_info(device=device, device_budget=3 * GB)
+    app = await opened(open_app)
+    box = find(app, QComboBox, "settingCacheDeviceBytes")
+    assert box.isVisible() == shown
+    if shown:
+        assert box.currentText() == "Automatic: 3.0 GB"
+        assert "of context." in words(app, "costCacheDeviceBytes")
+
+
+async def test_the_engines_refusal_stands_beside_the_budgets_and_in_the_reply(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app)
+    refusal = BudgetTooSmallError("The budget is 1 byte; 2 are needed.").info()
+    (await send(app, engine, "Hello")).fail(refusal)
+    await ended(app)
+    assert words(app, "budgetTrouble") == "The budget is 1 byte; 2 are needed."
+    assert "The memory budget is too small. The budget is 1 byte" in words(app, "replyEnding")
+    (await send(app, engine, "Again")).fail(InternalError("no").info())
+    await ended(app)
+    assert words(app, "budgetTrouble") == ""
+
+
+async def test_the_disk_alone_may_be_empty(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    assert find(app, QComboBox, "settingCacheDiskBytes").count() == 3
+    assert find(app, QComboBox, "settingCacheHostBytes").count() == 2
+    assert app.parts.settings.set_value(DISK_ROW, 0) == ""
+    shown = find(app, QComboBox, "settingCacheDiskBytes").currentText()
+    assert shown == "Keep nothing on disk"
