@@ -31,9 +31,10 @@ def run_limited(work: Callable[[], _T], seconds: float, last_words: str, grace: 
     ends with STUCK_EXIT_CODE. Calls may come from any thread, several at once.
     """
     watch = _Watch(threading.get_ident(), seconds, grace, last_words)
-    watch.start()
     try:
         try:
+            # Inside, for on a starved machine a short limit may be over before this returns.
+            watch.start()
             return work()
         finally:
             watch.finish()
