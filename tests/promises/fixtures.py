@@ -12,6 +12,7 @@ import torch
 from core.api.chat import ImagePart
 from core.engine.loaded import LoadedModel
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
+from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
@@ -36,6 +37,8 @@ assert MODELS["hybrid"].template == PLAIN_TEMPLATE
 PURE: dict[str, Callable[[Path], object]] = {
     "llama": lambda path: write_llama(path, TinyLlama(seed=9)),
     "qwen3": lambda path: write_llama(path, TinyLlama("qwen3", layers=2, seed=10)),
+    # Its window is smaller than a run and than a picture.
+    "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SFS", window=7, seed=11)),
 }
 
 

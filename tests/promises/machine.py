@@ -49,6 +49,7 @@ class CountingModel:
 
     def forget(self) -> None:
         self.fed: list[int] = []
+        self.images_fed: list[int] = []
         self.rows: list[Tensor] = []
         self.embeddings: list[Tensor] = []
         self.num_encoded = 0
@@ -65,6 +66,8 @@ class CountingModel:
         hidden = self._model.forward(embeddings, positions, memory, image=image)
         if not self.rows:
             self.fed.append(len(embeddings))
+        if image:
+            self.images_fed.append(len(embeddings))
         return hidden
 
     def encode_image(

@@ -1,17 +1,33 @@
-"""The promises on pure transformers: any cut restores by truncation, and no checkpoint is kept."""
+"""The promises on pure transformers: any cut restores by truncation, and no checkpoint is kept.
+
+Gemma 3 is one whose pictures attend both ways, so none of them may ever be cut.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
+import torch
 
-from core.api.chat import Message
+from core.api.chat import ImagePart, Message
 from core.api.params import CacheSettings, SamplingParams
+from core.api.prompt import Image
+from core.engine.debug import check_positions
 from core.engine.loaded import LoadedModel
 from tests.promises.fixtures import PURE
-from tests.promises.machine import Answer, Machine, num_common, system, user, words
+from tests.promises.machine import (
+    Answer,
+    CountdownFlag,
+    Machine,
+    num_common,
+    same,
+    system,
+    user,
+    words,
+)
 
+Draw = Callable[..., ImagePart]
 OFF = CacheSettings(count=0, interval=512)
 
 
@@ -91,3 +107,100 @@ def test_X1_a_pure_transformer_gives_equal_bits_cold_and_warm_in_bfloat16(
     machine.ask([user(words(90, "other"))], cache=OFF)
     restored = machine.same_as_cold(chat, cache=OFF, sampling=greedy)
     assert restored.reused > 150
+
+
+# ---------------------------------------------------------------- pictures that attend both ways
+
+
+@pytest.fixture
+def gemma(loaded_of: Callable[..., LoadedModel]) -> Machine:
+    return Machine(loaded_of("gemma3"))
+
+
+def pictured(picture: Draw) -> list[Message]:
+    """Two pictures of nine tokens in the middle of text that has cuts of its own."""
+    return [user(words(30), picture(1, "wide"), words(25, "b"), picture(2, "tall"), "Compare.")]
+
+
+def spans(machine: Machine, messages: list[Message]) -> list[tuple[int, int]]:
+    """First token and end of every picture."""
+    return [
+        (run.start.token.value, run.end.token.value)
+        for run in machine.prompt(messages).runs
+        if isinstance(run.content, Image)
+    ]
+
+
+def test_I8_bidirectional_pictures_go_whole_through_one_forward(
+    gemma: Machine, picture: Draw
+) -> None:
+    chat = pictured(picture)
+    answer = gemma.same_as_cold(chat, cache=OFF)
+    assert gemma.model.images_fed == [9, 9] and gemma.model.num_encoded == 2
+    assert [end - start for start, end in spans(gemma, chat)] == [9, 9]
+    prompt = gemma.prompt(chat)
+    assert answer.fed == tuple(run.num_tokens for run in prompt.runs)
+    # Its positions go on by one a token, unlike those of a grid.
+    assert answer.stats.prompt_positions == answer.stats.prompt_tokens
+    check_positions(prompt)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_I8_bidirectional_a_stop_never_leaves_a_cut_inside_a_picture(
+    gemma: Machine, picture: Draw, block: int
+) -> None:
+    chat = pictured(picture)
+    prompt, expected = gemma.prompt(chat), gemma.cold(chat, cache=OFF)
+    cuts = {0, *(run.end.token.value for run in prompt.runs)}
+    for looks in range(12 * block, 12 * block + 12):
+        stopped = Machine(gemma.base)
+        first = stopped.ask(chat, cache=OFF, flag=CountdownFlag(looks))
+        assert {node.end.token.value for node in stopped.cache.tree} <= cuts
+        then = stopped.ask(chat, cache=OFF)
+        assert then.reused == sum(first.fed)
+        same(then, expected)
+
+
+def test_I1_I3_bidirectional_pictures_are_reused_whole_or_not_at_all(
+    gemma: Machine, picture: Draw
+) -> None:
+    shown = picture(1, "wide")
+    first = gemma.same_as_cold([user(words(30), shown, "What is it?")], cache=OFF)
+    same_picture: list[Message] = [user(words(30), shown, "Is it red?")]
+    again = gemma.same_as_cold(same_picture, cache=OFF)
+    ((start, end),) = spans(gemma, same_picture)
+    assert again.reused == end and again.stats.images_encoded == 0
+    swapped = gemma.same_as_cold([user(words(30), picture(2), "What is it?")], cache=OFF)
+    assert swapped.reused == start and swapped.stats.images_encoded == 1
+    assert not torch.equal(first.rows[0], swapped.rows[0])
+    # Elsewhere in a chat it is read again, and not encoded.
+    moved = gemma.same_as_cold([user("Is it red?", shown)], cache=OFF)
+    assert moved.stats.images_encoded == 0 and moved.evaluated > 9
+
+
+def test_S5_S9_X1_bidirectional_pictures_survive_turns_branches_and_regenerating(
+    gemma: Machine, picture: Draw
+) -> None:
+    chat: list[Message] = [user(picture(1), "What is it?")]
+    first = gemma.same_as_cold(chat, cache=OFF)
+    other = gemma.same_as_cold([user(picture(3), "What is it?")], cache=OFF)
+    assert other.stats.images_encoded == 1
+    chat += [first.reply, user("And this?", picture(2))]
+    second = gemma.same_as_cold(chat, cache=OFF)
+    assert second.reused == deepest_cut(gemma, chat, first) > 9
+    again = gemma.same_as_cold(chat, cache=OFF)
+    assert again.fed == () and again.ids == second.ids
+    edited: list[Message] = [*chat[:2], user("Forget it.")]
+    assert gemma.same_as_cold(edited, cache=OFF).stats.images_encoded == 0
+    back = gemma.same_as_cold(chat, cache=OFF)
+    assert back.evaluated == 0 and back.stats.restored_from == "memory"
+
+
+def test_X1_bidirectional_pictures_give_equal_bits_in_bfloat16(
+    loaded_of: Callable[..., LoadedModel], picture: Draw
+) -> None:
+    machine = Machine(loaded_of("gemma3", "bfloat16"))
+    chat = pictured(picture)
+    machine.same_as_cold([user(words(30), picture(2))], cache=OFF)
+    chat += [machine.same_as_cold(chat, cache=OFF).reply, user("More.")]
+    assert machine.same_as_cold(chat, cache=OFF).reused > 100
