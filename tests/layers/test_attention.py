@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from core.cache.specs import FullAttentionSpec
-from core.layers.attention import AttentionSizes, GatedAttention
+from core.layers.attention import Attention, AttentionSizes, GatedAttention
 from core.layers.rope import InterleavedMRoPE
 from tests.layers.sources import random_weights
 from tests.models.memory import ConcatenatingMemory
@@ -20,7 +20,7 @@ def make_layer() -> GatedAttention:
     return GatedAttention(random_weights(), SIZES, 1e-6, bias=False)
 
 
-def run(layer: GatedAttention, whole: Tensor, cuts: list[int]) -> Tensor:
+def run(layer: Attention, whole: Tensor, cuts: list[int]) -> Tensor:
     memory = ConcatenatingMemory((layer.spec,))
     places = torch.arange(whole.shape[0]).expand(3, -1)
     outputs = []
@@ -52,6 +52,31 @@ def test_a_token_does_not_see_what_follows() -> None:
     before = run(layer, whole, [])
     whole[7:] = 3.0
     torch.testing.assert_close(run(layer, whole, [])[:7], before[:7])
+
+
+def test_a_window_forgets_what_is_older_and_keeps_all_keys() -> None:
+    layer = Attention(random_weights(), SIZES, None, bias=False, window=3)
+    whole = rows(10)
+    before = run(layer, whole, [4])
+    whole[:5] = 3.0
+    after = run(layer, whole, [4])
+    torch.testing.assert_close(after[7:], before[7:])
+    assert not torch.allclose(after[6], before[6])
+    assert layer.spec == FullAttentionSpec(num_kv_heads=2, head_dim=8, dtype=torch.float32)
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_only_a_run_that_attends_both_ways_sees_what_follows_in_it(both_ways: bool) -> None:
+    layer, whole = Attention(random_weights(), SIZES, None, bias=False), rows(6)
+    place = torch.arange(6).expand(3, -1)
+
+    def first(hidden: Tensor) -> Tensor:
+        memory = ConcatenatingMemory((layer.spec,))
+        return layer(hidden, ROPE(place), memory, 0, both_ways=both_ways)[0]
+
+    before = first(whole)
+    whole[5] = 3.0
+    assert torch.equal(first(whole), before) is not both_ways
 
 
 def test_a_closed_gate_gives_nothing() -> None:

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from core.layers import rows as row_blocks
-from core.layers.mlp import GeluMLP, SwiGLU
+from core.layers.mlp import GeGLU, GeluMLP, SwiGLU
 from tests.layers.sources import random_weights
 
 
@@ -15,6 +15,14 @@ def test_swiglu_is_its_equation() -> None:
     layer, hidden = SwiGLU(random_weights(), 6, 10), torch.randn(5, 6)
     inner = F.silu(hidden @ layer.gate.weight.T) * (hidden @ layer.up.weight.T)
     torch.testing.assert_close(layer(hidden), inner @ layer.down.weight.T)
+
+
+def test_geglu_is_its_equation() -> None:
+    layer, hidden = GeGLU(random_weights(), 6, 10, bias=True), torch.randn(5, 6)
+    gate = F.linear(hidden, layer.gate.weight, layer.gate.bias)
+    inner = F.gelu(gate, approximate="tanh") * F.linear(hidden, layer.up.weight, layer.up.bias)
+    expected = F.linear(inner, layer.down.weight, layer.down.bias)
+    torch.testing.assert_close(layer(hidden), expected)
 
 
 @pytest.mark.parametrize("form", ["tanh", "none"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from core.layers.norm import GatedRMSNorm, LayerNorm, ZeroCentredRMSNorm
+from core.layers.norm import GatedRMSNorm, LayerNorm, RMSNorm, ZeroCentredRMSNorm
 from core.weights.plan import Weights
 
 
@@ -16,6 +16,12 @@ def test_zero_weight_means_scale_one() -> None:
     rows = torch.randn(3, 8)
     scaled = ZeroCentredRMSNorm(constant(0.0), 8, 1e-6)(rows)
     torch.testing.assert_close(scaled.square().mean(-1), torch.ones(3), rtol=1e-4, atol=1e-4)
+
+
+def test_the_plain_norm_multiplies_by_its_weight() -> None:
+    rows = torch.randn(3, 8)
+    scaled = RMSNorm(constant(3.0), 8, 1e-6)(rows)
+    torch.testing.assert_close(scaled.square().mean(-1), torch.full((3,), 9.0), rtol=1e-4, atol=0)
 
 
 def test_the_gated_norm_multiplies_by_its_plain_weight() -> None:

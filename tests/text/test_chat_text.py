@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +59,54 @@ def test_the_token_after_a_reply_ends_it_even_where_no_file_names_it(
     named, written = added_id(gemma, "<eos>"), added_id(gemma, "<end_of_turn>")
     assert gemma.end_of_turn_ids == {named, written}
     assert gemma.stop_ids == gemma.end_of_turn_ids
+
+
+@pytest.mark.parametrize(
+    ("family", "ends"),
+    [
+        ("chatml", {"<|im_end|>"}),
+        ("chatml_thinking", {"<|im_end|>"}),
+        ("instruct", {"</s>"}),
+        ("instruct_once", {"</s>"}),
+        ("llama3", {"<|eot_id|>"}),
+        ("gemma3", {"<eos>", "<end_of_turn>"}),
+    ],
+)
+def test_T5_a_reply_ends_and_a_message_is_cut_where_the_family_closes_it(
+    text_of: Callable[[str], ChatText], family: str, ends: set[str]
+) -> None:
+    text = text_of(family)
+    assert text.end_of_turn_ids == {added_id(text, spelling) for spelling in ends}
+    reply = sampled(text, plain_ids(text, "one"))
+    rendered = render(text, chat(system("brief"), "a", reply, "b"))
+    cuts = {cut.token.value for cut in rendered.prompt.cuts}
+    # At least the reply's end is a place to go on from, and none lies in the middle of it.
+    assert rendered.message_starts[2].value in cuts
+
+
+def test_T5_a_folded_system_message_stands_before_the_first_question(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    for family, opening in (
+        ("gemma3", "<bos><start_of_turn>user\nbrief\n\nhi<end_of_turn>\n<start_of_turn>model\n"),
+        ("instruct_once", "<s>[INST] brief\n\nhi[/INST]"),
+    ):
+        text = text_of(family)
+        shown = words(text, ids(render(text, chat(system("brief"), "hi"))))
+        assert shown.replace("<s> [", "<s>[") == opening
+
+
+def test_a_picture_stands_in_its_frame(text_of: Callable[[str], ChatText]) -> None:
+    text = text_of("gemma3")
+    shown = words(text, ids(render(text, chat(user("see", PICTURE, "here")))))
+    assert "user\nsee\n\n<start_of_image>######<end_of_image>\n\nhere<end_of_turn>" in shown
+
+
+def test_a_tokenizer_without_the_frames_tokens_has_no_place_for_pictures(tmp_path: Path) -> None:
+    folder = write_text_folder(tmp_path, "gemma3")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"eoi_token_index": 250_000}))
+    assert not ChatText.open(folder).takes_images
 
 
 def test_a_thinking_prompt_reads_as_the_template_writes_it(thinking_text: ChatText) -> None:
