@@ -159,10 +159,6 @@ class SegmentIndex:
 
     # -- what goes first
 
-    def end_chain(self) -> None:
-        """No chain is being written any more."""
-        self._newest = None
-
     def being_written(self) -> frozenset[bytes]:
         """The runs of the chain whose state is still to come."""
         return frozenset(self.path(self._newest))
@@ -261,7 +257,6 @@ def load(logs: Mapping[str, Sequence[Record]], sizes: Mapping[SegmentId, int]) -
     for name in [SegmentId(SegmentKind.KV, key) for key in parents if key in useful] + states:
         index.introduce(name, parents.get(name.key))
         index.hold(name, sizes[name])
-    index.end_chain()
     for owner, records in logs.items():
         for record in records:
             if record.name in index:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from core.cache.disk import SegmentDamagedError, SegmentStore, forget_everywhere
 from core.cache.disk_files import Space
+from core.cache.disk_owners import RECORD_BYTES
 from tests.cache.disk_worlds import (
     EMBEDDING,
     FINGERPRINT,
@@ -132,6 +133,29 @@ def test_M2_who_owns_a_state_owns_all_that_it_needs(tmp_path: Path) -> None:
     assert all(get(store, KV, number) for number in range(3)) and get(store, STATE, 2)
 
 
+def test_M2_kv_that_only_a_forgotten_state_made_useful_goes_too(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0], "first")
+    store.own("second", KV, key(0))
+    store.forget("first")
+    assert store.num_bytes == 0 and not list(tmp_path.glob("*.safetensors"))
+    store.check_integrity()
+
+
+def test_M2_records_of_what_is_gone_are_cleared_away(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0], "chat")
+    put_chain(store, [1], "chat")
+    store.put(EMBEDDING, key(2), None, tensors(2), ["other"])
+    log = tmp_path / "owners" / "of-chat.log"
+    assert log.stat().st_size == 4 * RECORD_BYTES
+    store.cap = store.num_bytes - 1
+    open_store(tmp_path)
+    assert log.stat().st_size == 2 * RECORD_BYTES
+    store = open_store(tmp_path, cap=0)
+    assert not list((tmp_path / "owners").iterdir())
+
+
 def test_M2_what_is_nobodys_goes_only_with_everything(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.put(KV, key(0), None, tensors(0), [])
@@ -238,6 +262,37 @@ def test_D4_a_chain_is_never_evicted_by_its_own_writing(tmp_path: Path) -> None:
     assert put_chain(store, [30, 31], "next")
     assert not store.has(KV, key(20))
     store.check_integrity()
+
+
+def test_D4_a_chain_being_written_outlives_what_else_is_put(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0], "old")
+    put_chain(store, [1], "old")
+    store.put(KV, key(2), None, tensors(2), ["new"])
+    store.put(KV, key(3), key(2), tensors(3), ["new"])
+    store.cap = store.num_bytes
+    assert store.put(EMBEDDING, key(9), None, tensors(9), ["old"])
+    assert store.put(STATE, key(2), None, tensors(502), ["new"])
+    store.check_integrity()
+    assert not store.has(STATE, key(0)) and get(store, KV, 3)
+    store = open_store(tmp_path / "other")
+    put_chain(store, [0], "old")
+    store.put(KV, key(1), None, tensors(1), ["new"])
+    store.cap = store.num_bytes
+    store.own("new", KV, key(0))
+    assert store.put(EMBEDDING, key(9), None, tensors(9), ["old"])
+    assert get(store, KV, 1)
+
+
+def test_D4_a_state_put_elsewhere_leaves_the_chain_being_written(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_chain(store, [0], "old")
+    put_chain(store, [1, 2], "old")
+    store.put(KV, key(3), None, tensors(3), ["new"])
+    store.cap = store.num_bytes
+    assert store.put(STATE, key(1), None, tensors(501), ["old"])
+    store.check_integrity()
+    assert get(store, KV, 3) and get(store, STATE, 1) and not store.has(STATE, key(0))
 
 
 def test_D4_what_can_never_fit_evicts_nothing(tmp_path: Path) -> None:
