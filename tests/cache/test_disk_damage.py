@@ -222,6 +222,14 @@ def test_forging_works_where_nothing_is_wrong() -> None:
     assert same(found, {"x": torch.zeros(2)})
 
 
+def test_D3_a_header_that_says_the_same_in_other_words_is_refused() -> None:
+    raw = forged({"x": entry([2], 0, 8)}, bytes(8))
+    length = int.from_bytes(raw[:8], "little")
+    wider = (length + 8).to_bytes(8, "little") + raw[8 : 8 + length] + b" " * 8 + raw[8 + length :]
+    with pytest.raises(SegmentDamagedError, match="not one that Waymark writes"):
+        unpack(LABEL, bytearray(wider))
+
+
 @pytest.mark.parametrize(
     "raw",
     [
