@@ -7,6 +7,7 @@ disks and sudden deaths into the small steps; knows nothing of what the bytes me
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -140,6 +141,10 @@ class Files:
         handle = os.open(folder, os.O_RDONLY)
         try:
             self._sync(handle)
+        except OSError as error:
+            # Some network file systems sync files and no folders.
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                raise
         finally:
             os.close(handle)
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -266,6 +269,18 @@ def test_D4_a_limit_of_the_real_system_is_met_in_the_middle_of_a_file(tmp_path: 
     store.check_integrity()
     assert get(store, STATE, 0)
     assert store.put(EMBEDDING, key(1), None, tensors(1, 4_000), ["chat"])
+
+
+def test_D2_a_file_system_that_syncs_no_folders_will_do(tmp_path: Path) -> None:
+    class Network(RoomyFiles):
+        def _sync(self, handle: int) -> None:
+            if stat.S_ISDIR(os.fstat(handle).st_mode):
+                raise OSError(errno.EINVAL, "Invalid argument")
+
+    store = open_store(tmp_path, files=Network())
+    assert put_chain(store, [0], "chat") and store.trouble is None
+    store.forget("chat")
+    assert store.num_bytes == 0
 
 
 def test_M2_what_can_not_be_deleted_is_said_and_asked_for_again(tmp_path: Path) -> None:
