@@ -31,7 +31,7 @@ from core.api.events import (
     Queued,
 )
 from core.api.params import ModelSettings, SamplingParams
-from core.client import client as client_module
+from core.client import life
 from core.client.client import EngineClient, EngineState
 from core.client.codec import HEADER, decode, encode, read_frame
 from core.client.requests import EngineError, Request
@@ -229,7 +229,7 @@ class TestNoisyWorker:
     def test_noise_deaths_and_stopped_loads(
         self, folder_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.01)
+        monkeypatch.setattr(life, "FIRST_PAUSE_S", 0.01)
         log = tmp_path / "worker.log"
         scene = Scene([sys.executable, "-m", "tests.noisy_worker"], log)
         try:

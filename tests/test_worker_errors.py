@@ -11,6 +11,7 @@ import torch
 from core.api.errors import NoModelError
 from core.api.events import Event, Failed
 from core.engine.engine import Engine
+from core.engine.quiet import QuietTime
 from core.worker import Outbox, Worker
 
 
@@ -46,7 +47,8 @@ def surprise() -> Event:
     ],
 )
 def test_every_error_has_a_name(action: Callable[[], Event], name: str) -> None:
-    worker = Worker(io.BytesIO(), Outbox(io.BytesIO()), Engine())
+    engine = Engine()
+    worker = Worker(io.BytesIO(), Outbox(io.BytesIO()), engine, QuietTime(engine))
     event = worker._guarded(5, action)
     assert isinstance(event, Failed) and event.request == 5
     assert event.error.name == name and 0 < len(event.error.message) < 1_000

@@ -8,7 +8,7 @@ from core.api.chat import Conversation
 from core.api.commands import ClearCache, Generate, LoadModel
 from core.api.events import Done, Event, Failed, Finished, Queued
 from core.api.params import ModelSettings
-from core.worker import Inbox
+from core.inbox import Entry, Inbox
 
 ENDED = Done(request=0)
 
@@ -24,6 +24,11 @@ class Box:
         self.events: list[Event] = []
         self.inbox = Inbox(self.events.append)
 
+    def take(self) -> Entry:
+        entry = self.inbox.take()
+        assert entry is not None
+        return entry
+
     def queued(self) -> list[tuple[int, int]]:
         found = [(e.request, e.ahead) for e in self.events if isinstance(e, Queued)]
         self.events.clear()
@@ -34,26 +39,26 @@ def test_work_is_done_in_order() -> None:
     box = Box()
     for number in range(3):
         box.inbox.put(ask(number))
-    assert [box.inbox.take().work.request for _ in range(3)] == [0, 1, 2]
+    assert [box.take().work.request for _ in range(3)] == [0, 1, 2]
 
 
 def test_who_waits_is_told_how_many_are_ahead() -> None:
     box = Box()
     box.inbox.put(ask(1))
     assert box.queued() == []
-    box.inbox.take()
+    box.take()
     for number in (2, 3, 4):
         box.inbox.put(ask(number))
     assert box.queued() == [(2, 1), (3, 2), (4, 3)]
     box.inbox.done(ENDED)
-    assert box.inbox.take().work.request == 2
+    assert box.take().work.request == 2
     assert box.queued() == [(3, 1), (4, 2)]
 
 
 def test_M9_a_waiting_request_is_cancelled_at_once_and_the_others_move_up() -> None:
     box = Box()
     box.inbox.put(ask(1))
-    box.inbox.take()
+    box.take()
     for number in (2, 3, 4):
         box.inbox.put(ask(number))
     box.events.clear()
@@ -64,20 +69,20 @@ def test_M9_a_waiting_request_is_cancelled_at_once_and_the_others_move_up() -> N
     box.inbox.cancel(2)
     assert box.events == []
     box.inbox.done(ENDED)
-    assert box.inbox.take().work.request == 3
+    assert box.take().work.request == 3
 
 
 def test_M9_a_cancel_reaches_only_its_own_flag() -> None:
     box = Box()
     box.inbox.put(ask(1))
     box.inbox.put(ask(2))
-    first = box.inbox.take().flag
+    first = box.take().flag
     box.inbox.cancel(1)
     box.inbox.cancel(1)
     assert first.is_set
     box.inbox.done(ENDED)
     box.inbox.cancel(1)
-    second = box.inbox.take().flag
+    second = box.take().flag
     box.inbox.cancel(1)
     box.inbox.cancel(99)
     assert not second.is_set
@@ -87,7 +92,7 @@ def test_M9_a_cancel_reaches_only_its_own_flag() -> None:
 def test_M9_after_its_end_a_request_cannot_be_cancelled() -> None:
     box = Box()
     box.inbox.put(ask(1))
-    flag = box.inbox.take().flag
+    flag = box.take().flag
     box.inbox.done(ENDED)
     box.inbox.cancel(1)
     assert not flag.is_set and box.events == []
@@ -121,7 +126,7 @@ def test_M9_cancels_from_another_thread_hit_their_request_or_nothing() -> None:
     box.inbox.put(ask(1_000))
     taken: list[int] = []
     while 1_000 not in taken:
-        taken.append(box.inbox.take().work.request)
+        taken.append(box.take().work.request)
         box.inbox.done(ENDED)
     thread.join()
     ended = [event.request for event in box.events if isinstance(event, Finished)]

@@ -72,6 +72,10 @@ class ReplyIds(_Frozen):
             data=packed.tobytes(), tokenizer=tokenizer, starts_in_reasoning=starts_in_reasoning
         )
 
+    def extended(self, ids: Iterable[int]) -> ReplyIds:
+        """The same reply with more ids behind."""
+        return self.pack([*self.unpack(), *ids], self.tokenizer, self.starts_in_reasoning)
+
     def unpack(self) -> list[int]:
         """The ids; raises ValueError when the bytes are no whole number of ids."""
         packed = array.array("I")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from core.api.chat import AssistantMessage
+from core.api.chat import AssistantMessage, ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.params import SamplingParams
 
@@ -172,9 +172,10 @@ class Loaded(_Answer):
 
 
 class Done(_Answer):
-    """The command was carried out and has nothing to say."""
+    """The command was carried out and has nothing to say; `bytes` are the totals after a Flush."""
 
     type: Literal["done"] = "done"
+    bytes: CacheBytes | None = None
 
 
 class Queued(_Answer):
@@ -185,11 +186,16 @@ class Queued(_Answer):
 
 
 class Prefilling(_Answer):
-    """How far the prompt is: `stats` as known so far, `done` of its tokens are in the cache."""
+    """How far the prompt is: `stats` as known so far, `done` of its tokens are in the cache.
+
+    `begun` is what the reply's ids begin with: none yet, or those of a reply that is gone on with.
+    The first one precedes every Generated, so `begun` with the ids that follow is the reply so far.
+    """
 
     type: Literal["prefilling"] = "prefilling"
     done: int
     stats: RequestStats
+    begun: ReplyIds | None = None
 
 
 class Generated(_Answer):
@@ -231,10 +237,14 @@ class Prepared(_Answer):
 
 
 class Failed(_Answer):
-    """The request ended in an error; nothing of it is left in the engine."""
+    """The request ended in an error; nothing of it is left in the engine.
+
+    `no_model` says of a load that the model before it had to be given up too.
+    """
 
     type: Literal["failed"] = "failed"
     error: ErrorInfo
+    no_model: bool = False
 
 
 class ImageDescribed(_Answer):

@@ -1,21 +1,19 @@
 """The engine as the window sees it: ask, listen, and outlive every death of the worker.
 
-`EngineClient` starts the worker, sends commands, routes events to their requests, and when the
-process dies it fails what was open with the reason, starts another with growing pauses and loads
-the last model again. It never imports torch and knows no pipes (`transport` does).
+`EngineClient` sends commands and routes events to their requests; when the worker dies (`life`
+brings up another) it fails what was open with the reason and loads the last model again. It never
+imports torch and knows no pipes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import enum
-import time
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
 from core.api.chat import Conversation, ImagePart
 from core.api.commands import (
-    PROTOCOL_VERSION,
     Cancel,
     ClearCache,
     Command,
@@ -28,30 +26,27 @@ from core.api.commands import (
     Settle,
     UnloadModel,
 )
-from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
-from core.api.events import Event, Hello, ImageDescribed, Loaded, Loading, ModelInfo
+from core.api.errors import EngineDiedError, WaymarkError
+from core.api.events import (
+    CacheBytes,
+    Done,
+    Event,
+    Failed,
+    ImageDescribed,
+    Loaded,
+    Loading,
+    ModelInfo,
+)
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.client.life import EngineState, WorkerLife
 from core.client.requests import Answer, Request, RequestTable
-from core.client.transport import WorkerTransport, default_command
+from core.client.transport import default_command
 
-# Importing torch takes seconds on a cold disk; a worker that says nothing for this long never will.
-HELLO_PATIENCE_S = 120.0
-STOP_PATIENCE_S = 5.0
-FIRST_PAUSE_S = 0.5
-# Four deaths within a minute are no accident: wait for the user's word.
-MAX_DEATHS = 4
-DEATH_WINDOW_S = 60.0
+__all__ = ["EngineClient", "EngineState", "StateCallback"]
 
-
-class EngineState(enum.Enum):
-    """Where the worker is in its life; READY says nothing of a model."""
-
-    STARTING = "starting"
-    READY = "ready"
-    RESTARTING = "restarting"
-    FAILED = "failed"
-    CLOSED = "closed"
-
+# What a user waits at most when the window closes, and the part of it that is spent on writing.
+FLUSH_PATIENCE_S = 5.0
+FLUSH_S = 4.5
 
 StateCallback = Callable[[EngineState, str], None]
 
@@ -62,15 +57,11 @@ class EngineClient:
     def __init__(self, log_file: Path | None = None, command: Sequence[str] | None = None) -> None:
         self.state = EngineState.CLOSED
         self.model: ModelInfo | None = None
-        self._log_file = log_file
-        self._command = tuple(command or default_command())
-        self._transport: WorkerTransport | None = None
         self._requests = RequestTable()
+        self._life = WorkerLife(command or default_command(), log_file, self)
         self._subscribers: list[StateCallback] = []
         self._settings: ModelSettings | None = None
-        self._deaths: list[float] = []
         self._loading: Request | None = None
-        self._life: asyncio.Task[None] | None = None
         self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -81,38 +72,40 @@ class EngineClient:
 
     @property
     def worker_pid(self) -> int | None:
-        return self._transport.pid if self._transport else None
+        return self._life.pid
 
     async def start(self) -> None:
         """Start the worker. Raises EngineDiedError when it doesn't come up."""
-        self._set_state(EngineState.STARTING, "")
-        try:
-            await self._spawn()
-        except WaymarkError as error:
-            self._set_state(EngineState.FAILED, error.message)
-            raise
-        self._set_state(EngineState.READY, "")
-        self._life = asyncio.ensure_future(self._live())
+        await self._life.start()
 
     async def restart(self) -> None:
         """Start again after FAILED, with a clean count of deaths, and load the last model."""
         if self.state is not EngineState.FAILED:
             return
-        self._deaths.clear()
         await self.start()
-        self._load_again()
+        self.came_back()
 
-    async def close(self) -> None:
-        """End the worker and fail what is open. Idempotent."""
-        self._set_state(EngineState.CLOSED, "")
-        life, self._life = self._life, None
-        if life is not None:
-            life.cancel()
+    async def close(self, flush: bool = True) -> None:
+        """Have what is computed written, end the worker and fail what is open. Idempotent.
+
+        What is open is stopped first, and writing takes five seconds at most; without `flush`
+        nothing is waited for.
+        """
+        if flush and self.state is EngineState.READY and self.model is not None:
+            for number in self._requests.open_numbers:
+                self.cancel(number)
+            with contextlib.suppress(TimeoutError, WaymarkError):
+                await asyncio.wait_for(self.flush(FLUSH_S), FLUSH_PATIENCE_S)
+        await self._end(kill=False)
+
+    async def kill(self) -> None:
+        """End the worker in the middle of whatever it does, as the system would."""
+        await self._end(kill=True)
+
+    async def _end(self, kill: bool) -> None:
         for task in list(self._tasks):
             task.cancel()
-        if self._transport is not None:
-            transport, self._transport = self._transport, None
-            await transport.stop(STOP_PATIENCE_S)
+        await self._life.end(kill)
         self._requests.fail_all(EngineDiedError("The engine was closed.").info())
 
     async def load(
@@ -219,9 +212,11 @@ class EngineClient:
             lambda number: Forget(request=number, chat=chat, cache_folder=cache_folder)
         ).last()
 
-    async def flush(self, seconds: float = 5.0) -> None:
-        """Have what is computed written to disk, for so long at most."""
-        await self._ask(lambda number: Flush(request=number, seconds=seconds)).last()
+    async def flush(self, seconds: float = 5.0) -> CacheBytes | None:
+        """Have what is computed written to disk, for so long at most; the totals afterwards."""
+        done = await self._ask(lambda number: Flush(request=number, seconds=seconds)).last()
+        assert isinstance(done, Done)
+        return done.bytes
 
     def cancel(self, request: int) -> None:
         """Stop a request, whatever its stage; an ended one is left alone."""
@@ -254,85 +249,35 @@ class EngineClient:
     async def _send(self, command: Command) -> None:
         # The lock keeps commands in the order they were asked in, Cancel behind its Generate.
         async with self._sending:
-            if self._transport is None or self.state is not EngineState.READY:
-                not_running = EngineDiedError("The engine is not running.")
-                self._requests.fail(command.request, not_running.info())
-                return
             try:
-                await self._transport.send(command)
+                if self.state is not EngineState.READY:
+                    raise EngineDiedError("The engine is not running.")
+                await self._life.send(command)
             except WaymarkError as error:
                 self._requests.fail(command.request, error.info())
 
-    async def _spawn(self) -> None:
-        transport = await WorkerTransport.spawn(self._command, self._log_file)
-        try:
-            hello = await asyncio.wait_for(transport.receive(), HELLO_PATIENCE_S)
-        except BaseException as error:
-            # Cancelled too: nobody else knows of this worker yet, so nobody else would end it.
-            transport.kill()
-            await transport.stop(STOP_PATIENCE_S)
-            if not isinstance(error, TimeoutError | ProtocolError):
-                raise
-            raise EngineDiedError(
-                f"The engine said nothing sensible at its start: {error}."
-            ) from error
-        if not isinstance(hello, Hello) or hello.protocol != PROTOCOL_VERSION:
-            transport.kill()
-            await transport.stop(STOP_PATIENCE_S)
-            raise EngineDiedError(transport.describe_end())
-        self._transport = transport
+    # What the worker's life tells.
 
-    async def _live(self) -> None:
-        """Route events until the worker dies, then bring up another; ends when that is hopeless."""
-        while True:
-            words = await self._listen()
-            self._requests.fail_all(EngineDiedError(words).info())
-            if not await self._come_back(words):
-                return
-            # The load goes first, so that nothing asked on the news finds the engine without model.
-            self._load_again()
-            self._set_state(EngineState.READY, "")
+    def changed(self, state: EngineState, words: str) -> None:
+        """The worker is in another state, or there is news of it."""
+        self.state = state
+        for callback in list(self._subscribers):
+            callback(state, words)
 
-    async def _listen(self) -> str:
-        """Route events of the present worker; returns why it ended."""
-        assert self._transport is not None
-        transport = self._transport
-        try:
-            while (event := await transport.receive()) is not None:
-                self._route(event)
-        except ProtocolError as error:
-            transport.kill()
-            await transport.stop(STOP_PATIENCE_S)
-            self._transport = None
-            return error.message
-        await transport.stop(STOP_PATIENCE_S)
-        self._transport = None
-        return transport.describe_end()
-
-    def _route(self, event: Event) -> None:
+    def received(self, event: Event) -> None:
+        """The worker says something."""
+        if isinstance(event, Failed) and event.no_model:
+            self._settings = self.model = None
         self._requests.route(event)
 
-    async def _come_back(self, words: str) -> bool:
-        """Start another worker after a pause that grows with the deaths; False when given up."""
+    def died(self, words: str) -> None:
+        """The worker is gone, and its model with it."""
         self.model = None
-        while True:
-            now = time.monotonic()
-            self._deaths = [at for at in self._deaths if now - at < DEATH_WINDOW_S] + [now]
-            if len(self._deaths) >= MAX_DEATHS:
-                self._set_state(EngineState.FAILED, words)
-                return False
-            self._set_state(EngineState.RESTARTING, words)
-            await asyncio.sleep(FIRST_PAUSE_S * 2 ** (len(self._deaths) - 1))
-            try:
-                await self._spawn()
-            except WaymarkError as error:
-                words = error.message
-            else:
-                return True
+        self._requests.fail_all(EngineDiedError(words).info())
 
-    def _load_again(self) -> None:
-        """Bring the last model back after a restart; one that kills the worker is not tried
-        twice."""
+    def came_back(self) -> None:
+        """Bring the last model back; one that kills the worker is not tried twice."""
+        # The load goes first, so that nothing asked on the news finds the engine without model.
         settings, self._settings = self._settings, None
         if settings is not None:
             self._spawn_task(self._reloaded(self._start_load(settings), settings))
@@ -343,12 +288,7 @@ class EngineClient:
             await self._loaded(request, settings, None)
         except WaymarkError as error:
             words = f"The model could not be loaded again: {error.message}"
-        self._set_state(self.state, words)
-
-    def _set_state(self, state: EngineState, words: str) -> None:
-        self.state = state
-        for callback in list(self._subscribers):
-            callback(state, words)
+        self.changed(self.state, words)
 
     def _spawn_task(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -101,6 +101,11 @@ class RequestTable:
         self._open[request.id] = request
         return request
 
+    @property
+    def open_numbers(self) -> list[int]:
+        """The requests without an end yet."""
+        return list(self._open)
+
     def route(self, event: Event) -> None:
         if not isinstance(event, Answer):
             return
@@ -115,5 +120,5 @@ class RequestTable:
         self.route(Failed(request=number, error=error))
 
     def fail_all(self, error: ErrorInfo) -> None:
-        for number in list(self._open):
+        for number in self.open_numbers:
             self.fail(number, error)

@@ -116,7 +116,9 @@ class WorkerTransport:
     def describe_end(self) -> str:
         """Why the process ended, in a sentence, with what it printed last."""
         sentence = _describe_exit(self._process.returncode)
-        last = next((line for line in reversed(self._errors) if line.strip()), "")
+        # The log's own lines about requests are for no dialog.
+        words = (line for line in reversed(self._errors) if line.strip() and line[0] != "{")
+        last = next(words, "")
         return f"{sentence} Its last words: {last.strip()[:300]}" if last else sentence
 
     async def _discard_events(self) -> None:

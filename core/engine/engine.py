@@ -13,13 +13,14 @@ from pathlib import Path
 
 from core.api.commands import DescribeImage, Flush, Forget, Generate, LoadModel, ReadAhead, Settle
 from core.api.errors import NoModelError, NotEnoughMemoryError
-from core.api.events import Event, Finished, ImageDescribed, Loaded, Loading, Prepared
+from core.api.events import Done, Event, Finished, ImageDescribed, Loaded, Loading, Prepared
 from core.cache.disk import forget_everywhere
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
 from core.engine.images import checked_bytes
-from core.engine.loaded import LoadedModel, load
+from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
+from core.engine.stats import cache_bytes
 from core.vision.decode import decode_image, thumbnail
 
 # A model that goes leaves on disk what it can within this time.
@@ -36,7 +37,7 @@ class Engine:
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
         """Put a model in place of the present one, which stays when the load fails.
 
-        Only where memory can't hold both is the present one given up first.
+        Only where memory can't hold both, but the new one alone, is the present one given up first.
         """
 
         def progress(done: int, total: int) -> None:
@@ -47,7 +48,7 @@ class Engine:
         try:
             loaded = load(command.settings, progress, flag.check)
         except NotEnoughMemoryError:
-            if self.loaded is None:
+            if self.loaded is None or not fits_without(self.loaded, command.settings):
                 raise
             self.unload()
             loaded = load(command.settings, progress, flag.check)
@@ -87,9 +88,11 @@ class Engine:
         if command.cache_folder is not None:
             forget_everywhere(Path(command.cache_folder), command.chat, store)
 
-    def flush(self, command: Flush, flag: CancelFlag) -> None:
+    def flush(self, command: Flush, flag: CancelFlag) -> Done:
         """Write what is computed to disk until it is done, cancelled or out of time."""
         self._write_out(command.seconds, flag)
+        totals = cache_bytes(self.loaded.cache) if self.loaded is not None else None
+        return Done(request=command.request, bytes=totals)
 
     def write_some(self, flag: CancelFlag) -> bool:
         """Write one segment of what is computed to disk; False when there is nothing to write."""

@@ -24,11 +24,12 @@ from core.cache.tier import DiskTier
 from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
 from core.models.model import Model
-from core.models.registry import load_model
+from core.models.registry import estimate_bytes, load_model
 from core.text.chat_text import ChatText
 from core.vision import kinds
 from core.vision.kinds import PictureProcessor
 from core.weights.folder import ModelFolder
+from core.weights.memory import HEADROOM_BYTES
 
 # Image detail by default: a 12-megapixel photo at full detail is minutes of work for a CPU.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
@@ -87,6 +88,19 @@ def load(
         cache=cache,
         info=describe(settings, folder, model, text, processor, cache, root),
     )
+
+
+def fits_without(present: LoadedModel, settings: ModelSettings) -> bool:
+    """Whether a model would fit in the memory that is free once `present` is given up."""
+    device = resolve_device(settings)
+    free = available_bytes(device)
+    if present.model.device.type == device.type:
+        free += present.info.num_parameters * present.model.dtype.itemsize
+        free += present.cache.kv_bytes() + present.cache.state_bytes()
+    needed = estimate_bytes(
+        ModelFolder.open(Path(settings.path)), resolve_precision(settings, device)
+    )
+    return needed + HEADROOM_BYTES <= free
 
 
 def resolve_device(settings: ModelSettings) -> torch.device:

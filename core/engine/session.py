@@ -150,8 +150,14 @@ class Session:
             self._flag.set()
 
     def _tell_progress(self) -> None:
-        done, stats = self._report.evaluated_to, self._report.stats()
-        self._emit(Prefilling(request=self._command.request, done=done, stats=stats))
+        self._emit(
+            Prefilling(
+                request=self._command.request,
+                done=self._report.evaluated_to,
+                stats=self._report.stats(),
+                begun=self._packed_ids(),
+            )
+        )
 
     def _decode(self, prefill: Prefill) -> FinishReason:
         """Draw tokens until something ends the reply."""
@@ -209,11 +215,7 @@ class Session:
         reply = AssistantMessage(
             text=self._reader.answer,
             reasoning=self._reader.reasoning,
-            ids=ReplyIds.pack(
-                self._reader.reply_ids(),
-                self._loaded.text.tokenizer_fingerprint,
-                self._rendered.opens_reasoning,
-            ),
+            ids=self._packed_ids(),
         )
         image_id = self._loaded.text.image_token_id
         return Finished(
@@ -223,4 +225,12 @@ class Session:
             prompt_ids=tuple(self._prompt.ids(image_id if image_id is not None else 0)),
             reply_ids=tuple(self._reply_ids),
             stats=self._report.stats(),
+        )
+
+    def _packed_ids(self) -> ReplyIds:
+        """The reply's ids as they are stored: at first those of a reply that is gone on with."""
+        return ReplyIds.pack(
+            self._reader.reply_ids(),
+            self._loaded.text.tokenizer_fingerprint,
+            self._rendered.opens_reasoning,
         )

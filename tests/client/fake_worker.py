@@ -3,6 +3,8 @@
 crash    dies with SIGKILL instead of loading
 exit     ends with code 3 instead of loading
 garbage  sends a frame that is no event
+huge     can't be loaded, and the model before it is given up
+missing  can't be loaded
 silent   loads and never answers anything else
 other    loads, then answers every Generate with one token
 """
@@ -14,10 +16,12 @@ import signal
 import sys
 
 from core.api.chat import AssistantMessage
-from core.api.commands import COMMANDS, PROTOCOL_VERSION, Cancel, Generate, LoadModel
+from core.api.commands import COMMANDS, PROTOCOL_VERSION, Cancel, Flush, Generate, LoadModel
+from core.api.errors import NotEnoughMemoryError
 from core.api.events import (
     Done,
     Event,
+    Failed,
     Finished,
     Generated,
     Hello,
@@ -61,12 +65,17 @@ def load(command: LoadModel) -> None:
     path = command.settings.path
     if path == "crash":
         print("out of luck", file=sys.stderr, flush=True)
+        print('{"request": 1}', file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     if path == "exit":
         sys.exit(3)
     if path == "garbage":
         sys.stdout.buffer.write(HEADER.pack(2) + b"{}")
         sys.stdout.buffer.flush()
+        return
+    if path in ("huge", "missing"):
+        error = NotEnoughMemoryError("It is too large.").info()
+        emit(Failed(request=command.request, error=error, no_model=path == "huge"))
         return
     emit(Loading(request=command.request, done=1, total=2))
     emit(Loaded(request=command.request, model=info(path)))
@@ -101,6 +110,8 @@ def main() -> None:
         elif isinstance(command, Generate):
             generate(command)
         else:
+            if isinstance(command, Flush):
+                print("flushed", file=sys.stderr, flush=True)
             emit(Done(request=command.request))
 
 

@@ -16,6 +16,7 @@ from core.api.errors import EngineDiedError
 from core.api.events import Failed, Finished
 from core.api.params import ModelSettings
 from core.client import client as client_module
+from core.client import life
 from core.client.client import EngineClient, EngineState
 from core.client.requests import EngineError
 
@@ -25,7 +26,7 @@ LIMIT_S = 60
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(life, "FIRST_PAUSE_S", 0.01)
 
 
 class Watch:
@@ -53,7 +54,7 @@ def play(scene: Callable[[EngineClient, Watch], Awaitable[None]], log: Path | No
         try:
             await scene(client, watch)
         finally:
-            await client.close()
+            await client.close(flush=False)
         return watch
 
     return asyncio.run(asyncio.wait_for(whole(), LIMIT_S))
@@ -117,7 +118,7 @@ def test_a_worker_that_dies_at_every_request_is_given_up_until_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def scene(client: EngineClient, watch: Watch) -> None:
-        for _ in range(client_module.MAX_DEATHS):
+        for _ in range(life.MAX_DEATHS):
             with pytest.raises(EngineError):
                 await client.load(settings("exit"))
             await watch.until(lambda: client.state in (EngineState.READY, EngineState.FAILED))
@@ -179,14 +180,65 @@ def test_closing_ends_the_worker_and_fails_what_is_open(tmp_path: Path) -> None:
         await client.load(settings("silent"))
         pid = client.worker_pid
         request = client.generate(Conversation(messages=()))
-        await client.close()
-        await client.close()
+        await client.close(flush=False)
+        await client.close(flush=False)
         events = [event async for event in request]
         assert isinstance(events[-1], Failed)
         with pytest.raises(ProcessLookupError):
             os.kill(pid or 0, 0)
 
     play(scene, tmp_path / "worker.log")
+
+
+def test_closing_has_what_is_computed_written_first(tmp_path: Path) -> None:
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.close()
+        await client.start()
+        await client.load(settings("fine"))
+        await client.close()
+        with pytest.raises(EngineError, match="not running"):
+            await client.flush()
+
+    log = tmp_path / "worker.log"
+    play(scene, log)
+    # Without a model there is nothing to write.
+    assert log.read_text().count("flushed") == 1
+
+
+def test_a_worker_that_does_not_write_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "FLUSH_PATIENCE_S", 0.05)
+
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.load(settings("silent"))
+        await client.close()
+        assert client.worker_pid is None
+
+    play(scene)
+
+
+def test_a_killed_engine_stays_closed(tmp_path: Path) -> None:
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        await client.load(settings("fine"))
+        await client.kill()
+        assert client.state is EngineState.CLOSED and client.worker_pid is None
+        assert EngineState.RESTARTING not in [state for state, _ in watch.seen]
+
+    log = tmp_path / "worker.log"
+    play(scene, log)
+    assert "flushed" not in log.read_text()
+
+
+def test_a_load_that_cost_the_model_before_leaves_none() -> None:
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.load(settings("fine"))
+        with pytest.raises(EngineError, match="too large"):
+            await client.load(settings("missing"))
+        assert client.model is not None
+        with pytest.raises(EngineError, match="too large"):
+            await client.load(settings("huge"))
+        assert client.model is None
+
+    play(scene)
 
 
 def test_what_the_worker_prints_is_in_the_log(tmp_path: Path) -> None:

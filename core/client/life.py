@@ -1,0 +1,156 @@
+"""The worker's life: bring it up, listen to it, and when it dies bring up another with growing
+pauses.
+
+Knows processes and states, and nothing of commands beyond sending them. Who asks, and what a death
+means for what was asked, is the owner's business (`client`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from core.api.commands import PROTOCOL_VERSION, Command
+from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
+from core.api.events import Event, Hello
+from core.client.transport import WorkerTransport
+
+# Importing torch takes seconds on a cold disk; a worker that says nothing for this long never will.
+HELLO_PATIENCE_S = 120.0
+STOP_PATIENCE_S = 5.0
+FIRST_PAUSE_S = 0.5
+# Four deaths within a minute are no accident: wait for the user's word.
+MAX_DEATHS = 4
+DEATH_WINDOW_S = 60.0
+
+
+class EngineState(enum.Enum):
+    """Where the worker is in its life; READY says nothing of a model."""
+
+    STARTING = "starting"
+    READY = "ready"
+    RESTARTING = "restarting"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class Owner(Protocol):
+    """Who is told what happens to the worker. `words` is '' when there are none."""
+
+    def changed(self, state: EngineState, words: str) -> None: ...
+    def received(self, event: Event) -> None: ...
+    def died(self, words: str) -> None: ...
+    def came_back(self) -> None: ...
+
+
+class WorkerLife:
+    """One worker after another. All methods belong to the event loop's thread."""
+
+    def __init__(self, command: Sequence[str], log_file: Path | None, owner: Owner) -> None:
+        self._command = tuple(command)
+        self._log_file = log_file
+        self._owner = owner
+        self._transport: WorkerTransport | None = None
+        self._deaths: list[float] = []
+        self._live: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._transport.pid if self._transport else None
+
+    async def start(self) -> None:
+        """Start a worker, with a clean count of deaths. Raises EngineDiedError when it doesn't
+        come up."""
+        self._deaths.clear()
+        self._owner.changed(EngineState.STARTING, "")
+        try:
+            await self._spawn()
+        except WaymarkError as error:
+            self._owner.changed(EngineState.FAILED, error.message)
+            raise
+        self._owner.changed(EngineState.READY, "")
+        self._live = asyncio.ensure_future(self._go_on())
+
+    async def end(self, kill: bool = False) -> None:
+        """End the worker for good; `kill` as the system would, at once. Idempotent."""
+        if kill and self._transport is not None:
+            self._transport.kill()
+        self._owner.changed(EngineState.CLOSED, "")
+        live, self._live = self._live, None
+        if live is not None:
+            live.cancel()
+        if self._transport is not None:
+            transport, self._transport = self._transport, None
+            await transport.stop(STOP_PATIENCE_S)
+
+    async def send(self, command: Command) -> None:
+        """Write one command. Raises EngineDiedError when nobody reads it."""
+        if self._transport is None:
+            raise EngineDiedError("The engine is not running.")
+        await self._transport.send(command)
+
+    async def _spawn(self) -> None:
+        transport = await WorkerTransport.spawn(self._command, self._log_file)
+        try:
+            hello = await asyncio.wait_for(transport.receive(), HELLO_PATIENCE_S)
+        except BaseException as error:
+            # Cancelled too: nobody else knows of this worker yet, so nobody else would end it.
+            transport.kill()
+            await transport.stop(STOP_PATIENCE_S)
+            if not isinstance(error, TimeoutError | ProtocolError):
+                raise
+            raise EngineDiedError(
+                f"The engine said nothing sensible at its start: {error}."
+            ) from error
+        if not isinstance(hello, Hello) or hello.protocol != PROTOCOL_VERSION:
+            transport.kill()
+            await transport.stop(STOP_PATIENCE_S)
+            raise EngineDiedError(transport.describe_end())
+        self._transport = transport
+
+    async def _go_on(self) -> None:
+        """Route events until the worker dies, then bring up another; ends when that is hopeless."""
+        while True:
+            words = await self._listen()
+            self._owner.died(words)
+            if not await self._come_back(words):
+                return
+            self._owner.came_back()
+            self._owner.changed(EngineState.READY, "")
+
+    async def _listen(self) -> str:
+        """Route events of the present worker; returns why it ended."""
+        assert self._transport is not None
+        transport = self._transport
+        try:
+            while (event := await transport.receive()) is not None:
+                self._owner.received(event)
+        except ProtocolError as error:
+            transport.kill()
+            await transport.stop(STOP_PATIENCE_S)
+            self._transport = None
+            return error.message
+        await transport.stop(STOP_PATIENCE_S)
+        self._transport = None
+        return transport.describe_end()
+
+    async def _come_back(self, words: str) -> bool:
+        """Start another worker after a pause that grows with the deaths; False when given up."""
+        while True:
+            now = time.monotonic()
+            self._deaths = [at for at in self._deaths if now - at < DEATH_WINDOW_S] + [now]
+            if len(self._deaths) >= MAX_DEATHS:
+                self._owner.changed(EngineState.FAILED, words)
+                return False
+            self._owner.changed(EngineState.RESTARTING, words)
+            await asyncio.sleep(FIRST_PAUSE_S * 2 ** (len(self._deaths) - 1))
+            try:
+                await self._spawn()
+            except WaymarkError as error:
+                words = error.message
+            else:
+                return True

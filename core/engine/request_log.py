@@ -1,0 +1,79 @@
+"""One line of JSON for each request, for the log: numbers and names, no text, no ids, no paths.
+
+Knows what of a command and its last event may be written down. Where the line goes is the worker's
+business.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from core.api.commands import Command
+from core.api.events import Done, Event, Failed, Finished, Prepared, RequestStats
+
+FROM_STATS = (
+    "prompt_tokens",
+    "reused_tokens",
+    "evaluated_tokens",
+    "reply_tokens",
+    "images_in_prompt",
+    "images_encoded",
+    "restored_from",
+    "restored_at",
+    "miss",
+    "ttft_s",
+    "prefill_s",
+    "decode_tokens_per_s",
+    "bytes",
+    "checkpoints_held",
+)
+KEYS = (
+    "at",
+    "request",
+    "op",
+    "chat",
+    "side",
+    "finish_reason",
+    *FROM_STATS,
+    "settled_tokens",
+    "read_ahead_tokens",
+    "error",
+)
+
+
+def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
+    """The line for a command that ended in `last`; every line has every key of KEYS.
+
+    `at` is seconds since the epoch, `chat` the cache's key of a chat, `error` the error's name.
+    """
+    line: dict[str, object] = dict.fromkeys(KEYS)
+    line |= {
+        "at": round(clock(), 3),
+        "request": command.request,
+        "op": command.type,
+        "chat": getattr(command, "chat", None),
+        "side": getattr(command, "side", None),
+    }
+    return json.dumps(line | _outcome(command, last))
+
+
+def _outcome(command: Command, last: Event) -> dict[str, object]:
+    match last:
+        case Finished():
+            return {"finish_reason": last.reason, **_numbers(last.stats)}
+        case Prepared():
+            op = "settled_tokens" if command.type == "settle" else "read_ahead_tokens"
+            totals = last.bytes.model_dump()
+            return {op: last.tokens, "images_encoded": last.encoded, "bytes": totals}
+        case Done() if last.bytes is not None:
+            return {"bytes": last.bytes.model_dump()}
+        case Failed():
+            return {"error": last.error.name}
+        case _:
+            return {}
+
+
+def _numbers(stats: RequestStats) -> dict[str, object]:
+    return stats.model_dump(mode="json", include=set(FROM_STATS))

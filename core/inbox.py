@@ -1,0 +1,161 @@
+"""The queue in front of the engine: work in order, idle work behind all other, and its cancel
+flags.
+
+Any thread may put work in or cancel it; one thread takes it out. Nothing here does any work.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from core.api.chat import AssistantMessage
+from core.api.commands import (
+    ClearCache,
+    Flush,
+    Forget,
+    Generate,
+    LoadModel,
+    ReadAhead,
+    Settle,
+    UnloadModel,
+)
+from core.api.errors import RequestCancelled
+from core.api.events import Event, Failed, Finished, Queued, RequestStats
+from core.engine.cancel import CancelFlag
+
+Work = LoadModel | UnloadModel | Generate | Settle | ReadAhead | ClearCache | Forget | Flush
+
+
+@dataclass(eq=False)
+class Entry:
+    """One piece of work with the cancel flag that belongs to it alone."""
+
+    work: Work
+    flag: CancelFlag = field(default_factory=CancelFlag)
+    interrupted: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether it is done only when nobody waits for anything."""
+        return isinstance(self.work, Settle | ReadAhead)
+
+    def idle_for(self, chat: str | None) -> bool:
+        """Whether it is idle work for a chat; None is any chat."""
+        work = self.work
+        return isinstance(work, Settle | ReadAhead) and (chat is None or work.chat == chat)
+
+
+class Inbox:
+    """Work waiting for the main thread, in order; idle work waits behind all other.
+
+    Work that arrives interrupts idle work, which goes on from what it finished when it is quiet
+    again. Idle work for a chat that is to be forgotten is stopped for good.
+    """
+
+    def __init__(self, emit: Callable[[Event], None]) -> None:
+        self._emit = emit
+        self._waiting: deque[Entry] = deque()
+        self._idle: deque[Entry] = deque()
+        self._running: Entry | None = None
+        self._changed = threading.Condition()
+
+    def put(self, work: Work) -> None:
+        entry = Entry(work)
+        with self._changed:
+            if entry.idle:
+                self._idle.append(entry)
+            else:
+                self._waiting.append(entry)
+                self._interrupt_idle()
+                self._tell_last()
+            if isinstance(work, Forget) and work.chat != "":
+                self._stop_idle(work.chat)
+            self._changed.notify()
+
+    def cancel(self, target: int) -> None:
+        """Stop one request: a running one through its flag, a waiting one at once."""
+        with self._changed:
+            if self._running is not None and self._running.work.request == target:
+                self._stop_running(self._running)
+                return
+            for queue in (self._waiting, self._idle):
+                for entry in queue:
+                    if entry.work.request == target:
+                        queue.remove(entry)
+                        self._emit(cancelled(entry.work))
+                        self._tell_places()
+                        return
+
+    def take(self, patience_s: float | None = None) -> Entry | None:
+        """Wait for the next piece of work and mark it as running.
+
+        None when nothing has come for `patience_s` seconds; without them it waits for ever.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._waiting or self._idle, patience_s):
+                return None
+            self._running = (self._waiting or self._idle).popleft()
+            self._tell_places()
+            return self._running
+
+    def done(self, last: Event) -> bool:
+        """The running work has ended with `last`; False when it was interrupted and waits again."""
+        with self._changed:
+            entry, self._running = self._running, None
+            assert entry is not None
+            again = entry.interrupted and _was_cancelled(last)
+            if again:
+                self._idle.appendleft(Entry(entry.work))
+            return not again
+
+    def _interrupt_idle(self) -> None:
+        if self._running is not None and self._running.idle and not self._running.flag.is_set:
+            self._running.interrupted = True
+            self._running.flag.set()
+
+    def _stop_idle(self, chat: str | None) -> None:
+        if self._running is not None and self._running.idle_for(chat):
+            self._stop_running(self._running)
+        for entry in [entry for entry in self._idle if entry.idle_for(chat)]:
+            self._idle.remove(entry)
+            self._emit(cancelled(entry.work))
+
+    def _stop_running(self, entry: Entry) -> None:
+        entry.interrupted = False
+        entry.flag.set()
+
+    def _tell_last(self) -> None:
+        busy = self._running is not None and not self._running.idle
+        ahead = len(self._waiting) - 1 + busy
+        work = self._waiting[-1].work
+        if ahead and isinstance(work, Generate):
+            self._emit(Queued(request=work.request, ahead=ahead))
+
+    def _tell_places(self) -> None:
+        # Idle work makes way at once: nobody waits behind it.
+        first = int(self._running is not None and not self._running.idle)
+        for ahead, entry in enumerate(self._waiting, start=first):
+            if ahead and isinstance(entry.work, Generate):
+                self._emit(Queued(request=entry.work.request, ahead=ahead))
+
+
+def cancelled(work: Work) -> Event:
+    """The last event of a request that was stopped before it began."""
+    if isinstance(work, Generate):
+        return Finished(
+            request=work.request,
+            reason="cancelled",
+            reply=AssistantMessage(text=""),
+            prompt_ids=(),
+            reply_ids=(),
+            stats=RequestStats(),
+        )
+    error = RequestCancelled("The request was stopped before it began.")
+    return Failed(request=work.request, error=error.info())
+
+
+def _was_cancelled(event: Event) -> bool:
+    return isinstance(event, Failed) and event.error.name == RequestCancelled.__name__

@@ -1,0 +1,41 @@
+"""What the window can store of a reply whose engine died: the ids so far, read as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from core.api.chat import AssistantMessage, ReplyIds
+from core.api.events import Generated, Prefilling
+from core.engine.loaded import LoadedModel
+from tests.promises.machine import Answer, Machine, user
+
+
+def so_far(answer: Answer) -> ReplyIds | None:
+    """The reply's ids, told from the events before the last one."""
+    begun: ReplyIds | None = None
+    for event in answer.events:
+        if isinstance(event, Prefilling):
+            begun = event.begun
+        elif isinstance(event, Generated):
+            assert begun is not None
+            begun = begun.extended(event.ids)
+    return begun
+
+
+@pytest.mark.parametrize("model", ["hybrid", "thinking"])
+def test_T3_a_reply_that_was_broken_off_keeps_its_ids(
+    loaded_of: Callable[..., LoadedModel], model: str
+) -> None:
+    machine = Machine(loaded_of(model))
+    answer = machine.ask([user("Hello")], thinking=True)
+    assert answer.finished.reason == "length"
+    assert so_far(answer) == answer.reply.ids
+    assert answer.reply.ids is not None
+    assert answer.reply.ids.starts_in_reasoning is (model == "thinking")
+    cut = AssistantMessage(text="", ids=so_far(answer))
+    more = machine.ask([user("Hello"), cut], thinking=True)
+    assert so_far(more) == more.reply.ids
+    assert more.reply.ids is not None
+    assert more.reply.ids.unpack() == [*answer.reply.ids.unpack(), *more.ids]
