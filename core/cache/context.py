@@ -6,7 +6,7 @@ and ends in a stop. Nothing here runs the model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
@@ -132,18 +132,21 @@ class ContextCache:
         """Forget every prefix and every key; the slab keeps its room."""
         self.tree.clear()
         self.embeddings.clear()
-        self.disk.forget(None)
         self._leave_dropped()
+        self.disk.forget(None)
 
     def forget(self, owner: str | None) -> None:
-        """Drop what only the chat `owner` used, in memory and on disk; None drops everything."""
+        """Drop what only the chat `owner` used, in memory and on disk; None drops everything.
+
+        Raises NotDeletedError where the disk keeps something.
+        """
         if owner is None:
             self.clear()
         elif owner:
             self.tree.forget(owner)
             self.embeddings.forget(owner)
-            self.disk.forget(owner)
             self._leave_dropped()
+            self.disk.forget(owner)
 
     def apply(self, settings: CacheSettings) -> None:
         """Bound everything from now on. Raises BudgetTooSmallError; the old bounds then stay."""
@@ -305,7 +308,7 @@ class ContextCache:
             self._mark(node)
         self._path = node.path()
         self._evictor.path = self._path
-        self._evictor.pinned = node
+        self.tree.pinned = node
         if self._evictor.admit(node, checkpoint):
             self.tree.hold(node, checkpoint)
         return node, checkpoint
@@ -314,11 +317,11 @@ class ContextCache:
         """Bring a node's runs into the slab; nothing that makes room meanwhile may drop it."""
         self._path = node.path() if node is not None else []
         self._evictor.path = self._path
-        self._evictor.pinned = node
+        self.tree.pinned = node
         try:
             return self._live.leave_for(node)
         finally:
-            self._evictor.pinned = None
+            self.tree.pinned = None
 
     def _use(self, node: Node) -> None:
         """A request goes on from `node`: only it counts as used, all above it have a new owner."""
@@ -344,8 +347,8 @@ class ContextCache:
             raise MemoryError("the budget has no room for a longer context")
         self.ledger.take(Held.SLAB, num_bytes)
 
-    def _room_for_rows(self, num_bytes: int) -> bool:
-        return self._evictor.make_room(Held.ROWS, num_bytes)
+    def _room_for_rows(self, num_bytes: int, needed: Callable[[], bool]) -> bool:
+        return self._evictor.make_room(Held.ROWS, num_bytes, needed)
 
     def _leave_dropped(self) -> None:
         self._live.leave_dropped()

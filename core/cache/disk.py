@@ -94,6 +94,10 @@ class SegmentStore:
     def has(self, kind: SegmentKind, key: bytes) -> bool:
         return SegmentId(kind, key) in self._index
 
+    def size(self, kind: SegmentKind, key: bytes) -> int:
+        """Bytes of a segment's file; 0 when it isn't held."""
+        return self._index.size(SegmentId(kind, key)) if self.has(kind, key) else 0
+
     def put(
         self,
         kind: SegmentKind,

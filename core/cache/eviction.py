@@ -7,6 +7,7 @@ touches the runs in the slab: those are the sequence being worked on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 from core.api.prompt import CutKind, Image
 from core.cache.embeddings import EmbeddingCache
@@ -24,8 +25,8 @@ Candidate = tuple[Node | bytes | Worth, Worth]
 class Evictor:
     """Keeps the states within `count` and all bytes within the ledger's limits.
 
-    `path` is the sequence being worked on, which decides what is precious; `pinned` is where it is
-    about to go on from and never goes. `stored` says whether a node's checkpoint is on disk too.
+    `path` is the sequence being worked on, which decides what is precious. What the tree has pinned
+    never goes. `stored` says whether a node's checkpoint is on disk too.
     """
 
     def __init__(
@@ -43,7 +44,6 @@ class Evictor:
         self._stored = stored
         self.count = 0
         self.path: Sequence[Node] = ()
-        self.pinned: Node | None = None
 
     def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
         """Make room for a new checkpoint; False when what is held is worth more than it."""
@@ -65,13 +65,18 @@ class Evictor:
                 return False
         return True
 
-    def make_room(self, held: Held, num_bytes: int) -> bool:
-        """Make room for bytes that are needed whatever goes for them; False when there is none."""
+    def make_room(
+        self, held: Held, num_bytes: int, needed: Callable[[], bool] = lambda: True
+    ) -> bool:
+        """Make room for bytes whatever goes for them, as long as they are `needed`; False when
+        there is none."""
         if self._ledger.on_device(held):
             # What could go lies in host memory: dropping it would not help.
             return self._ledger.room(held) >= num_bytes
+        if self._ledger.most_room() < num_bytes:
+            return False
         while self._ledger.room(held) < num_bytes:
-            if not self._evict(by_bytes=True):
+            if not (needed() and self._evict(by_bytes=True)):
                 return False
         return True
 
@@ -107,21 +112,23 @@ class Evictor:
     def _drop(self, chosen: Node | bytes | Worth) -> None:
         if isinstance(chosen, bytes):
             self._embeddings.drop(chosen)
-        elif isinstance(chosen, Node) and self._tree.recurrent:
-            self._tree.drop_checkpoint(chosen)
-        elif isinstance(chosen, Node):
+        elif isinstance(chosen, Node) and self._is_loose(chosen):
             self._tree.drop_leaf(chosen)
+        elif isinstance(chosen, Node):
+            self._tree.drop_checkpoint(chosen)
 
     def _nodes(self, ranks: dict[Node, int]) -> Iterator[Candidate]:
-        """What can go alone: any state, or for a model without states the last runs of a branch."""
-        if self._tree.recurrent:
-            found = self._tree.checkpoints()
-        else:
-            found = [node for node in self._tree if not (node.children or node.in_slab)]
-        pinned = set(self.pinned.upwards()) if self.pinned is not None else set()
-        for node in found:
-            if node not in pinned or (self._tree.recurrent and node is not self.pinned):
+        """What can go alone: any checkpoint, and where runs need none the last ones of a branch."""
+        pin = self._tree.pinned
+        pinned = set(pin.upwards()) if pin is not None else set()
+        for node in self._tree:
+            alone = node.checkpoint is not None and node is not pin
+            if alone or (self._is_loose(node) and node not in pinned):
                 yield node, self._worth(node, ranks, self._frees(node))
+
+    def _is_loose(self, node: Node) -> bool:
+        """Whether a run of a model without states can go with all it holds."""
+        return not (self._tree.recurrent or node.children or node.in_slab)
 
     def _worth(self, node: Node, ranks: dict[Node, int], num_bytes: int) -> Worth:
         seconds = self._pace.read_seconds(*_tokens_to_read(node))
@@ -132,15 +139,11 @@ class Evictor:
     def _frees(self, node: Node) -> int:
         """Bytes that go with a node's checkpoint: its own, and runs that only it needs."""
         checkpoint = node.checkpoint.held_bytes if node.checkpoint is not None else 0
+        if not self._tree.recurrent:
+            return checkpoint + (_row_bytes(node) if self._is_loose(node) else 0)
         needs = int(node.checkpoint is not None)
-        rows = 0
-        for at in node.upwards():
-            if self._tree.recurrent and at.num_checkpoints > needs:
-                break
-            if not self._tree.recurrent and at is not node:
-                break
-            rows += at.rows.num_bytes if at.rows is not None else 0
-        return checkpoint + rows
+        freed = takewhile(lambda at: at.num_checkpoints <= needs, node.upwards())
+        return checkpoint + sum(map(_row_bytes, freed))
 
     def _pictures(self) -> Iterator[Candidate]:
         for key, num_bytes, tokens, age in self._embeddings.held():
@@ -168,6 +171,10 @@ def ranked(path: Sequence[Node], held: Sequence[Node], newcomer: Node | None) ->
         for node in nodes:
             ranks.setdefault(node, rank)
     return ranks
+
+
+def _row_bytes(node: Node) -> int:
+    return node.rows.num_bytes if node.rows is not None else 0
 
 
 def _tokens_to_read(node: Node) -> tuple[int, int]:

@@ -26,6 +26,7 @@ class Held(enum.Enum):
 
 
 ON_DEVICE = frozenset({Held.SLAB, Held.SIDE})
+DROPPABLE = frozenset({Held.ROWS, Held.STATES, Held.EMBEDDINGS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,10 @@ class Ledger:
         there = self.on_device(held)
         limit = self.limits.device if there else self.limits.host
         return limit - self._sum(there)
+
+    def most_room(self) -> int:
+        """Bytes of host memory that could be taken if all that can be dropped were."""
+        return self.room(Held.ROWS) + sum(self._used[held] for held in DROPPABLE)
 
     def take(self, held: Held, num_bytes: int) -> None:
         """Count bytes that are about to be allocated, for which there is room."""

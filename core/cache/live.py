@@ -26,8 +26,9 @@ class RestoreFailedError(Exception):
 class LivePath:
     """The nodes whose KV is a range of the slab, from the first token on without a gap.
 
-    `make_room(num_bytes)` says whether there is room for a copy outside the slab; `fetch` brings a
-    run's rows from disk, None where there are none.
+    `make_room(num_bytes, needed)` says whether there is room for a copy outside the slab and drops
+    nothing once it is no longer needed; `fetch` brings a run's rows from disk, None where there are
+    none.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class LivePath:
         slab: KVSlab,
         tree: PrefixTree,
         ledger: Ledger,
-        make_room: Callable[[int], bool],
+        make_room: Callable[[int, Callable[[], bool]], bool],
         fetch: Callable[[Node], KVRows | None],
     ) -> None:
         self._specs = specs
@@ -86,8 +87,12 @@ class LivePath:
             return
         assert node.run is not None
         num_bytes = node.num_tokens * self._slab.bytes_per_token
-        # Making room can drop the very checkpoints that needed this run.
-        if not (self._make_room(num_bytes) and self._needed(node)):
+
+        def needed() -> bool:
+            # Making room can drop the very checkpoints that needed this run.
+            return self._needed(node)
+
+        if not (self._make_room(num_bytes, needed) and needed()):
             self._lose(node)
             return
         self._ledger.take(Held.ROWS, num_bytes)

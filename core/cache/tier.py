@@ -97,7 +97,7 @@ class DiskTier:
 
     def checkpoint(self, key: bytes) -> Checkpoint | None:
         """The checkpoint at a node's end; None where there is none, or no room to read it."""
-        tensors = self._get(SegmentKind.STATE, key, self._state_bytes)
+        tensors = self._get(SegmentKind.STATE, key)
         if tensors is None or "last_hidden" not in tensors:
             return None
         layers: dict[int, dict[int, Tensor]] = {}
@@ -112,7 +112,7 @@ class DiskTier:
 
     def rows(self, node: Node) -> KVRows | None:
         """A run's keys and values; None where there are none, or no room to read them."""
-        tensors = self._get(SegmentKind.KV, node.key, node.num_tokens * self._row_bytes)
+        tensors = self._get(SegmentKind.KV, node.key)
         if tensors is None:
             return None
         layers = sorted({int(name.split(".")[0]) for name in tensors})
@@ -122,7 +122,7 @@ class DiskTier:
 
     def embedding(self, key: bytes) -> Tensor | None:
         """A picture's embedding [tokens, hidden]."""
-        tensors = self._get(SegmentKind.EMBEDDING, key, 0)
+        tensors = self._get(SegmentKind.EMBEDDING, key)
         return tensors["embedding"] if tensors is not None else None
 
     def own(self, owner: str, keys: Sequence[bytes]) -> None:
@@ -220,8 +220,9 @@ class DiskTier:
         with self._ledger.passing(Held.IN_FLIGHT, num_bytes):
             return store.put(kind, key, parent, tensors, owners)
 
-    def _get(self, kind: SegmentKind, key: bytes, num_bytes: int) -> dict[str, Tensor] | None:
-        if not self._has(kind, key) or not self._make_room(Held.IN_FLIGHT, BUFFERS * num_bytes):
+    def _get(self, kind: SegmentKind, key: bytes) -> dict[str, Tensor] | None:
+        num_bytes = self.store.size(kind, key) if self.store is not None else 0
+        if not num_bytes or not self._make_room(Held.IN_FLIGHT, BUFFERS * num_bytes):
             return None
         assert self.store is not None
         with self._ledger.passing(Held.IN_FLIGHT, BUFFERS * num_bytes):

@@ -35,6 +35,8 @@ class PrefixTree:
         self._nodes: dict[bytes, Node] = {}
         self._remembered: OrderedDict[bytes, bool] = OrderedDict()  # key -> had a checkpoint
         self._clock = 0
+        # Where a request is about to go on from: making room leaves it and all above it whole.
+        self.pinned: Node | None = None
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -191,7 +193,10 @@ class PrefixTree:
             at = parent
 
     def forget(self, owner: str) -> bool:
-        """Drop what only `owner` used, and that it was ever read; whether anything went."""
+        """Drop what only `owner` used, and that it was read; whether anything went.
+
+        Of what went before, its key is still remembered: a digest that says nothing of the text.
+        """
         for node in self._nodes.values():
             node.owners.discard(owner)
         orphans = [node for node in self._nodes.values() if not node.owners]
@@ -228,7 +233,7 @@ class PrefixTree:
     def _useless(self, node: Node) -> bool:
         # A run in the slab without a checkpoint may still get one below it in this very prefill;
         # `live` prunes it once the path leaves it.
-        if node.children or node.num_checkpoints or node.in_slab:
+        if node.children or node.num_checkpoints or node.in_slab or node is self.pinned:
             return False
         return self.recurrent
 

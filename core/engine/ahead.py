@@ -46,10 +46,10 @@ class Ahead:
         """Prefill the stable part. Raises RequestCancelled; what was finished is kept."""
         loaded, command = self._loaded, self._command
         parts = image_parts(command.conversation)
-        pictures = Pictures(
-            loaded.model, loaded.catalog, parts, loaded.cache.embeddings, self._flag.check
-        )
         try:
+            pictures = Pictures(
+                loaded.model, loaded.catalog, parts, loaded.cache.embeddings, self._flag.check
+            )
             images = loaded.catalog.segments(parts)
             shown = self._render(command.conversation, images)
             stable = settled if isinstance(command, Settle) else read_ahead

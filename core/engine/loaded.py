@@ -7,6 +7,7 @@ length, image detail. A load that fails leaves nothing behind.
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,7 +177,9 @@ def open_cache(settings: ModelSettings, model: Model, context: int, root: bytes)
         budgets = Budgets(host=host, device=slab, disk=disk_budget(settings.cache_folder))
     store = None
     if settings.cache_folder is not None:
-        store = SegmentStore(Path(settings.cache_folder) / root.hex(), root, budgets.disk)
+        # Without a cap until the first request brings the user's own: what was stored under a
+        # larger one than today's default must not go for having been looked at.
+        store = SegmentStore(Path(settings.cache_folder) / root.hex(), root, sys.maxsize)
     return ContextCache(specs, device, context, root, budgets, DiskTier(store, specs))
 
 

@@ -56,9 +56,10 @@ class Session:
     def run(self) -> Finished:
         """Answer. Raises a WaymarkError when the request can't be answered at all."""
         try:
-            self._cache.apply(self._command.cache)
             if self._command.side:
                 self._context = SideBranch(self._cache)
+            else:
+                self._cache.apply(self._command.cache)
             self._render()
             self._prepare_sampling()
             self._restore()

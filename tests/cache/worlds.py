@@ -1,19 +1,29 @@
-"""A context cache without a model: rows and states are functions of the key, so any mix-up
-shows."""
+"""A context cache without a model: rows, states and embeddings are functions of their keys, so any
+mix-up shows.
+
+A `World` lives on a folder, if it is given one: it can be restarted there at any moment.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from core.api.params import CacheSettings
-from core.api.prompt import Prompt, Run
-from core.cache.context import ContextCache, Restored
-from core.cache.node import Node
+from core.api.positions import TokenIndex
+from core.api.prompt import CutKind, Image, Prompt, Run
+from core.cache.context import Budgets, ContextCache, Restored, Usage
+from core.cache.disk import SegmentStore
+from core.cache.disk_files import Files
+from core.cache.node import Node, Role
+from core.cache.side import Branch, SideBranch
+from core.cache.slab import KVSlab
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.cache.state import RecurrentState
+from core.cache.tier import DiskTier
+from tests.cache.disk_worlds import PLENTY, RoomyFiles
 
 CPU = torch.device("cpu")
 HYBRID: tuple[LayerSpec, ...] = (
@@ -21,32 +31,67 @@ HYBRID: tuple[LayerSpec, ...] = (
     FullAttentionSpec(1, 2, torch.float32),
 )
 PURE: tuple[LayerSpec, ...] = (FullAttentionSpec(1, 2, torch.float32),)
+ROOT = b"\1" * 32
 
 
 def numbers(key: bytes, count: int) -> Tensor:
     """`count` numbers that belong to one key alone."""
-    return torch.tensor([float(key[index % 32]) + index for index in range(count)])
+    return torch.tensor([float(key[index % len(key)]) + index for index in range(count)])
 
 
-@dataclass
 class World:
     """Plays requests on a cache, checking what it restores against what must be there."""
 
-    cache: ContextCache
-    specs: tuple[LayerSpec, ...]
+    def __init__(
+        self,
+        specs: tuple[LayerSpec, ...] = HYBRID,
+        context_length: int = 4096,
+        folder: Path | None = None,
+        files: Files | None = None,
+        growth: int | None = None,
+    ) -> None:
+        self.specs = specs
+        self._context_length = context_length
+        self._folder = folder
+        self._growth = growth
+        self.restart(files)
 
     @classmethod
     def new(cls, specs: tuple[LayerSpec, ...] = HYBRID) -> World:
-        return cls(ContextCache(specs, CPU, 4096, b"\0" * 32), specs)
+        return cls(specs)
 
-    def request(self, prompt: Prompt, settings: CacheSettings, stop_after: int = 10**9) -> Restored:
+    def restart(self, files: Files | None = None) -> None:
+        """A process that knows what is on disk, and nothing else."""
+        self.store = None
+        if self._folder is not None:
+            self.store = SegmentStore(self._folder, ROOT, PLENTY, 0, files or RoomyFiles())
+        self.cache = ContextCache(
+            self.specs,
+            CPU,
+            self._context_length,
+            ROOT,
+            Budgets(disk=PLENTY),
+            DiskTier(self.store, self.specs),
+        )
+        if self._growth is not None:
+            self.cache.slab._step = self._growth
+
+    def request(
+        self,
+        prompt: Prompt,
+        settings: CacheSettings,
+        stop_after: int = 10**9,
+        usage: Usage | None = None,
+    ) -> Restored:
         """Restore, check, then 'prefill' up to `stop_after` runs; the last state is kept on a
         stop."""
         cache = self.cache
         cache.apply(settings)
-        restored = cache.restore(prompt)
-        self.check(prompt, restored)
+        cache.ledger.peak_host = 0
+        restored = cache.restore(prompt, usage)
+        self.check(prompt, restored, cache.slab)
         planned = cache.planned(prompt, settings)
+        cache.slab.reserve(prompt.num_tokens)
         node = restored.node
         for index in range(restored.num_runs, len(prompt.runs)):
             if index - restored.num_runs == stop_after:
@@ -55,10 +100,20 @@ class World:
                 break
             node = self.prefill(node, prompt.runs[index], prompt.runs[index] in planned)
         self.scribble(node.end.token.value)
-        cache.check_integrity()
+        cache.end_use()
+        self.check_whole()
         return restored
 
+    def check_whole(self) -> None:
+        """Tree, store and ledger agree, and nothing was above the limits in force."""
+        self.cache.check_integrity()
+        assert self.cache.ledger.peak_host <= self.cache.ledger.limits.host
+        if self.store is not None:
+            self.store.check_integrity()
+
     def prefill(self, parent: Node, run: Run, planned: bool) -> Node:
+        if isinstance(run.content, Image):
+            self.picture(run.content)
         node = self.cache.add(parent, run)
         rows = self.rows(node.key, run.num_tokens)
         for layer, spec in enumerate(self.specs):
@@ -68,7 +123,58 @@ class World:
             self.cache.keep(node, self.state(node.key), numbers(node.key, 3))
         return node
 
-    def check(self, prompt: Prompt, restored: Restored) -> None:
+    def picture(self, image: Image) -> None:
+        """Look an embedding up, or leave it."""
+        expected = numbers(image.key, 3 * image.num_tokens).reshape(-1, 3)
+        held = self.cache.embeddings.get(image.key)
+        if held is None:
+            self.cache.embeddings.put(image.key, expected)
+        else:
+            assert torch.equal(held, expected)
+
+    def beside(self, prompt: Prompt) -> Restored:
+        """A side request: restored like any other, in a slab of its own."""
+        branch = SideBranch(self.cache)
+        try:
+            restored = branch.restore(prompt)
+            self.check(prompt, restored, branch.slab)
+            self._read_beside(branch, prompt, restored)
+        finally:
+            branch.end_use()
+        self.check_whole()
+        return restored
+
+    def _read_beside(self, branch: Branch, prompt: Prompt, restored: Restored) -> None:
+        node = restored.node
+        for run in prompt.runs[restored.num_runs :]:
+            node = branch.add(node, run)
+            assert not branch.keep(node, self.state(node.key), numbers(node.key, 3))
+            rows = self.rows(node.key, run.num_tokens)
+            branch.slab.write(len(self.specs) - 1, run.start.token.value, rows, -rows)
+
+    def traces(self) -> object:
+        """All that a side request must leave as it was."""
+        cache = self.cache
+        nodes = {
+            node.key: (
+                node.last_used,
+                node.in_slab,
+                id(node.rows),
+                id(node.checkpoint),
+                node.role,
+                frozenset(node.owners),
+            )
+            for node in cache.tree
+        }
+        live = [node.key for node in cache._live.nodes]
+        end = cache._live.nodes[-1].end.token.value if live else 0
+        rows = cache.slab.copy_out(0, end).layers
+        slab = {layer: [part.tolist() for part in pair] for layer, pair in rows.items()}
+        used = {held: cache.ledger.used(held) for held in cache.ledger._used}
+        pictures = list(cache.embeddings.held())
+        return nodes, live, slab, used, pictures, cache.tree.clock, cache.ledger.limits
+
+    def check(self, prompt: Prompt, restored: Restored, slab: KVSlab) -> None:
         """Slab, state and hidden row are exactly those of the runs said to be restored."""
         if restored.num_runs == 0:
             assert all(not tensor.any() for (tensor,) in restored.state.layers.values())
@@ -82,7 +188,7 @@ class World:
             assert torch.equal(restored.last_hidden, numbers(key, 3))
         layer = len(self.specs) - 1
         end = restored.cut.token.value
-        all_rows = self.cache.slab.copy_out(0, end).layers[layer]
+        all_rows = slab.copy_out(0, end).layers[layer]
         expected = torch.cat(
             [
                 self.rows(restored.keys[index], prompt.runs[index].num_tokens)
@@ -93,7 +199,8 @@ class World:
 
     def scribble(self, start: int) -> None:
         """What decode leaves behind the prompt must never be found again."""
-        junk = torch.full((5, 1, 2), float("nan"))
+        count = min(5, self._context_length - start)
+        junk = torch.full((count, 1, 2), float("nan"))
         self.cache.slab.write(len(self.specs) - 1, start, junk, junk)
 
     def rows(self, key: bytes, count: int) -> Tensor:
@@ -103,3 +210,10 @@ class World:
         if not self.cache.recurrent:
             return RecurrentState({})
         return RecurrentState({0: (numbers(key, 4),)})
+
+
+def roles(prompt: Prompt) -> dict[TokenIndex, Role]:
+    """System first, then user and reply in turn."""
+    ends = [run.end.token for run in prompt.runs if run.kind and run.kind & CutKind.MESSAGE_END]
+    said: tuple[Role, ...] = ("user", "reply")
+    return {end: said[(index - 1) % 2] if index else "system" for index, end in enumerate(ends)}

@@ -1,0 +1,163 @@
+"""Budgets that hold little: what making room must never touch, and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.api.errors import BudgetTooSmallError
+from core.api.params import CacheSettings
+from core.api.prompt import Image, Prompt, Segment, TextRun
+from core.cache.context import Usage
+from core.cache.ledger import Held
+from core.cache.policy import PRECIOUS
+from core.cache.specs import LayerSpec
+from tests.api.prompts import END
+from tests.cache.worlds import HYBRID, PURE, World, roles
+
+CONTEXT = 64
+ROW = 16  # bytes of keys and values a token
+STATE = 28  # bytes of a hybrid's checkpoint
+MANY = CacheSettings(count=32, interval=1)
+
+
+def prompt(*parts: Segment) -> Prompt:
+    return Prompt(parts, frozenset({END}), 8)
+
+
+def turn(*ids: int) -> TextRun:
+    return TextRun((*ids, END))
+
+
+def room_for(num_bytes: int, count: int = 32) -> CacheSettings:
+    """A budget of the slab and so many bytes beside it."""
+    return CacheSettings(count=count, interval=1, host_bytes=CONTEXT * ROW + num_bytes)
+
+
+def ask(world: World, made: Prompt, settings: CacheSettings) -> int:
+    """Tokens reused."""
+    return world.request(made, settings, usage=Usage("", roles(made))).cut.token.value
+
+
+def test_S3_a_place_about_to_be_gone_on_from_outlives_what_hangs_below_it(tmp_path: Path) -> None:
+    world = World(folder=tmp_path / "cache")
+    world.request(prompt(turn(3), turn(4)), MANY)
+    while world.cache.write_some():
+        pass
+    longer = prompt(turn(3), turn(4), turn(5))
+    world.request(longer, MANY)
+    tree = world.cache.tree
+    for node in tree.match(tree.keys(longer))[:2]:
+        tree.drop_checkpoint(node)
+    world.request(prompt(turn(7)), MANY)
+    # Its state comes from disk and takes the place of the only one below it.
+    two = CacheSettings(count=2, interval=1)
+    restored = world.request(prompt(turn(3), turn(4), turn(6)), two)
+    assert restored.tier == "disk" and restored.num_runs == 2
+
+
+@pytest.mark.parametrize("specs", [HYBRID, PURE], ids=["hybrid", "pure"])
+@pytest.mark.parametrize("beside", [0, 10, STATE, 100])
+def test_M1_the_smallest_budget_still_holds_a_whole_context(
+    specs: tuple[LayerSpec, ...], beside: int
+) -> None:
+    world = World(specs, CONTEXT, growth=16)
+    whole = prompt(turn(3), turn(4), turn(*range(10, 60)))
+    world.request(prompt(turn(3), turn(4)), room_for(beside))
+    world.request(whole, room_for(beside))
+    assert world.cache.slab.capacity == CONTEXT
+    # A budget lowered to it under a full slab.
+    world = World(specs, CONTEXT, growth=16)
+    world.request(whole, MANY)
+    world.request(prompt(turn(3), turn(4), turn(5)), room_for(beside))
+    assert world.cache.ledger.room(Held.SLAB) >= 0
+
+
+@pytest.mark.parametrize("specs", [HYBRID, PURE], ids=["hybrid", "pure"])
+def test_M1_less_than_the_smallest_is_refused_and_changes_nothing(
+    specs: tuple[LayerSpec, ...],
+) -> None:
+    world = World(specs, CONTEXT)
+    world.request(prompt(turn(3), turn(4)), room_for(500))
+    before, count = world.traces(), world.cache.count
+    with pytest.raises(BudgetTooSmallError, match=r"1,023 bytes.*64 tokens.*1,024 bytes"):
+        world.cache.apply(room_for(-1, count=1))
+    assert world.traces() == before and world.cache.count == count
+
+
+@pytest.mark.parametrize(
+    ("beside", "kept"),
+    [(400, {0, 1, 2, 3, 4}), (660, {0, 1, 3, 4})],
+    ids=["never room", "room for a while"],
+)
+def test_S10_rows_that_find_no_room_take_nothing_precious_with_them(
+    beside: int, kept: set[int]
+) -> None:
+    world = World(HYBRID, CONTEXT)
+    chat = [turn(index) for index in range(1, 6)]
+    ask(world, prompt(*chat), MANY)
+    # 640 bytes of rows, which nothing but the state behind them needs.
+    ask(world, prompt(turn(8), Image(b"p" * 32, 5, 8, 8)), MANY)
+    assert ask(world, prompt(*chat, turn(9)), room_for(beside)) == 10
+    tree = world.cache.tree
+    nodes = tree.match(tree.keys(prompt(*chat)))
+    assert {index for index, node in enumerate(nodes) if node.checkpoint is not None} == kept
+
+
+def test_S10_the_most_precious_stay_longest() -> None:
+    picture = Image(b"p" * 32, 1, 2, 2)
+    chat = prompt(
+        turn(1),  # system
+        turn(2),
+        turn(3),
+        turn(4),  # the user-message end before
+        turn(5),
+        TextRun((6,)),
+        picture,  # the last image edge
+        turn(7),  # the last user-message end
+        turn(8),  # the newest message end
+        TextRun((9,)),  # the newest stop
+    )
+    ends = {
+        "the live path's newest message end": 8,
+        "its last user-message end": 7,
+        "the system prompt's end": 0,
+        "the newest stop": 9,
+        "the last image edge": 6,
+        "the user-message end before": 3,
+    }
+    assert tuple(ends) == PRECIOUS
+    for count in range(1, len(PRECIOUS) + 1):
+        for by_bytes in (False, True):
+            world = World(HYBRID, CONTEXT)
+            ask(world, chat, MANY)
+            few = room_for(count * STATE) if by_bytes else room_for(1_000, count)
+            world.cache.apply(few)
+            tree = world.cache.tree
+            nodes = tree.match(tree.keys(chat))
+            held = {index for index, node in enumerate(nodes) if node.checkpoint is not None}
+            assert held == {ends[name] for name in PRECIOUS[:count]}
+
+
+def test_M1_what_passes_from_disk_is_counted_with_the_rest(tmp_path: Path) -> None:
+    world = World(HYBRID, CONTEXT, tmp_path / "cache")
+    shown = prompt(turn(1), Image(b"p" * 32, 4, 4, 4), turn(*range(2, 9)))
+    world.request(shown, MANY)
+    while world.cache.write_some():
+        pass
+    world.restart()
+    passing: list[int] = []
+    take = world.cache.ledger.take
+
+    def noted(held: Held, num_bytes: int) -> None:
+        if held is Held.IN_FLIGHT:
+            passing.append(num_bytes)
+        take(held, num_bytes)
+
+    world.cache.ledger.take = noted  # type: ignore[method-assign]
+    assert world.request(shown, MANY).tier == "disk"
+    world.picture(shown.images[0])
+    # Twice each file while it is read: three runs, a state (of two alike), the picture.
+    files = [path.stat().st_size for path in (tmp_path / "cache").glob("*.safetensors")]
+    assert all(2 * size in passing for size in files) and len(files) == 6
