@@ -71,6 +71,16 @@ class Worlds(RuleBasedStateMachine):
     def ask_again(self, back: int, owner: str) -> None:
         self._request(self.asked[-1 - back % len(self.asked)], 10**9, owner, True)
 
+    @rule(said=st.lists(segments, min_size=1, max_size=2), owner=owners)
+    def go_on(self, said: list[Segment], owner: str) -> None:
+        self.ask(said, 0, 9, 10**9, owner, True)
+
+    @rule(back=st.integers(0, 3), owner=owners)
+    def reopen(self, back: int, owner: str) -> None:
+        """Quit cleanly, and go on with something known."""
+        self.restart(100)
+        self._request(self.asked[-1 - back % len(self.asked)], 10**9, owner, True)
+
     @rule(
         count=st.sampled_from([32, 5, 3, 2, 1, 0]),
         interval=st.sampled_from([1, 16]),
