@@ -182,7 +182,7 @@ def test_M2_a_forget_that_was_killed_is_finished_by_the_next_start(tmp_path: Pat
 def test_D2_a_disk_that_fails_at_any_step_leaves_a_usable_store(
     tmp_path: Path, undisturbed: tuple[list[Held], int], stays_broken: bool
 ) -> None:
-    for step in random.Random(7).sample(range(1, undisturbed[1] + 1), 60):
+    for step in random.Random(7).sample(range(1, undisturbed[1] + 1), 40):
         files = FailingFiles()
         files.fail_at, files.stays_broken = step, stays_broken
         life = Life(tmp_path / str(step), files)
@@ -281,6 +281,33 @@ def test_D2_a_file_system_that_syncs_no_folders_will_do(tmp_path: Path) -> None:
     assert put_chain(store, [0], "chat") and store.trouble is None
     store.forget("chat")
     assert store.num_bytes == 0
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_D4_a_folder_that_can_not_be_written_closes_the_store(tmp_path: Path, code: int) -> None:
+    class ReadOnly(RoomyFiles):
+        def probe(self, folder: Path) -> None:
+            raise OSError(code, os.strerror(code))
+
+    put_chain(open_store(tmp_path), [0], "chat")
+    store = open_store(tmp_path, files=ReadOnly())
+    assert store.closed and os.strerror(code) in str(store.trouble)
+    assert not store.has(STATE, key(0)) and not put_chain(store, [1], "chat")
+    with pytest.raises(NotDeletedError, match="still there"):
+        store.forget("chat")
+    assert get(open_store(tmp_path), STATE, 0)
+
+
+def test_D4_a_full_disk_can_still_be_read_and_deleted_from(tmp_path: Path) -> None:
+    class Full(RoomyFiles):
+        def probe(self, folder: Path) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    put_chain(open_store(tmp_path), [0], "chat")
+    store = open_store(tmp_path, files=Full())
+    assert get(store, STATE, 0)
+    store.forget("chat")
+    assert not list(tmp_path.glob("*.safetensors"))
 
 
 def test_M2_what_can_not_be_deleted_is_said_and_asked_for_again(tmp_path: Path) -> None:
