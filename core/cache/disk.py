@@ -162,6 +162,12 @@ class SegmentStore:
         if name in self._index:
             self._own(owner, name)
 
+    def touch(self, kind: SegmentKind, key: bytes) -> None:
+        """Count a segment as used now, though memory served it; nothing where it isn't held."""
+        name = SegmentId(kind, key)
+        if name in self._index:
+            self._mark_used(name)
+
     def forget(self, owner: str | None) -> None:
         """Delete what only `owner` used; None deletes all. Gone from the disk on return.
 

@@ -135,6 +135,8 @@ class DiskTier:
             self.store.own(owner, SegmentKind.KV, deepest)
         for key in keys:
             self.store.own(owner, SegmentKind.STATE, key)
+        if keys:
+            self.store.touch(SegmentKind.STATE, keys[0])
 
     def forget(self, owner: str | None) -> None:
         """Delete what only a chat used; None deletes everything."""

@@ -80,13 +80,18 @@ class Engine:
             self.loaded.cache.clear()
 
     def forget(self, command: Forget) -> None:
-        """Delete what only one chat used, or everything, of this model and all others on disk."""
-        store = None
-        if self.loaded is not None:
-            self.loaded.cache.forget(command.chat)
-            store = self.loaded.cache.disk.store
-        if command.cache_folder is not None:
-            forget_everywhere(Path(command.cache_folder), command.chat, store)
+        """Delete what only one chat used, or everything, of this model and all others on disk.
+
+        Raises NotDeletedError where something stays, with all else deleted.
+        """
+        cache = self.loaded.cache if self.loaded is not None else None
+        try:
+            if cache is not None:
+                cache.forget(command.chat)
+        finally:
+            if command.cache_folder is not None:
+                store = cache.disk.store if cache is not None else None
+                forget_everywhere(Path(command.cache_folder), command.chat, store)
 
     def flush(self, command: Flush, flag: CancelFlag) -> Done:
         """Write what is computed to disk until it is done, cancelled or out of time."""

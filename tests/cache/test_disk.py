@@ -224,6 +224,16 @@ def test_D4_the_least_recently_used_goes_first_and_the_cap_holds(tmp_path: Path)
     store.check_integrity()
 
 
+def test_D4_what_memory_served_counts_as_used(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number in range(3):
+        store.put(EMBEDDING, key(number), None, tensors(number), [""])
+    store.touch(EMBEDDING, key(0))
+    store.touch(EMBEDDING, key(7))
+    store.cap = store.num_bytes - 1
+    assert [store.has(EMBEDDING, key(number)) for number in range(3)] == [True, False, True]
+
+
 def test_D4_recency_survives_a_restart(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for number in range(3):
