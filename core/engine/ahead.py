@@ -50,7 +50,7 @@ class Ahead:
             pictures = Pictures(
                 loaded.model, loaded.catalog, parts, loaded.cache.embeddings, self._flag.check
             )
-            images = loaded.catalog.segments(parts)
+            images = loaded.catalog.segments(parts, self._flag.check)
             shown = self._render(command.conversation, images)
             stable = settled if isinstance(command, Settle) else read_ahead
             runs = stable(self._prompt_of, command.conversation, images)

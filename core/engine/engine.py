@@ -17,7 +17,7 @@ from core.api.events import Done, Event, Finished, ImageDescribed, Loaded, Loadi
 from core.cache.disk import forget_everywhere
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
-from core.engine.images import checked_bytes
+from core.engine.images import checked_bytes, naming
 from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
@@ -122,7 +122,8 @@ class Engine:
         loaded = self.loaded
         resized, tokens = None, None
         if loaded is not None and loaded.processor is not None:
-            plan = loaded.processor.measure(*picture.size)
+            with naming(part):
+                plan = loaded.processor.measure(*picture.size)
             resized, tokens = (plan.width, plan.height), plan.tokens
         return ImageDescribed(
             request=command.request,

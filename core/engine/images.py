@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Protocol
@@ -16,7 +17,7 @@ from typing import Protocol
 from torch import Tensor
 
 from core.api.chat import Conversation, ImagePart, UserMessage
-from core.api.errors import ImageUnreadableError, NoVisionError
+from core.api.errors import ImageError, ImageUnreadableError, NoVisionError
 from core.api.prompt import Image
 from core.models.model import Model
 from core.vision.decode import decode_image
@@ -47,6 +48,15 @@ def checked_bytes(part: ImagePart) -> None:
         raise ImageUnreadableError(f"{path.name} has changed since it was added to the chat.")
 
 
+@contextmanager
+def naming(part: ImagePart) -> Iterator[None]:
+    """Put the file's name into an ImageError raised by what knows pixels only."""
+    try:
+        yield
+    except ImageError as error:
+        raise type(error)(f"{Path(part.path).name}: {error.message}") from error
+
+
 class ImageCatalog:
     """The pictures one loaded model has met. Without a processor every picture is refused."""
 
@@ -55,34 +65,39 @@ class ImageCatalog:
         self._known: dict[str, Image] = {}
         self._fresh: dict[str, ProcessedImage] = {}
 
-    def segments(self, parts: list[ImagePart]) -> list[Image]:
+    def segments(self, parts: list[ImagePart], check: Callable[[], None]) -> list[Image]:
         """The image segment of each picture. Raises ImageError or NoVisionError, naming the
-        file."""
-        return [self._segment(part) for part in parts]
+        file, and whatever `check` raises, which is asked before each step on a new picture."""
+        return [self._segment(part, check) for part in parts]
 
-    def take(self, part: ImagePart) -> ProcessedImage:
+    def take(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
         """Patches of a picture: those just made to learn its key, else from the file again."""
-        return self._fresh.pop(part.digest, None) or self._process(part)
+        return self._fresh.pop(part.digest, None) or self._process(part, check)
 
     def drop_patches(self) -> None:
         """Give back the patches that nobody took; a request calls it at its end."""
         self._fresh.clear()
 
-    def _process(self, part: ImagePart) -> ProcessedImage:
+    def _process(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
         if self._processor is None:
             raise NoVisionError(
                 "The conversation holds a picture, and this model reads text only. "
                 "Take the picture out or load a model with vision."
             )
+        check()
         checked_bytes(part)
-        processed = self._processor.process(decode_image(Path(part.path)))
+        check()
+        picture = decode_image(Path(part.path))
+        check()
+        with naming(part):
+            processed = self._processor.process(picture)
         self._known[part.digest] = processed.image
         return processed
 
-    def _segment(self, part: ImagePart) -> Image:
+    def _segment(self, part: ImagePart, check: Callable[[], None]) -> Image:
         known = self._known.get(part.digest)
         if known is None:
-            self._fresh[part.digest] = processed = self._process(part)
+            self._fresh[part.digest] = processed = self._process(part, check)
             known = processed.image
         return known
 
@@ -120,7 +135,8 @@ class Pictures:
         self._model = model
         self._catalog = catalog
         self._parts = {
-            image.key: part for part, image in zip(parts, catalog.segments(parts), strict=True)
+            image.key: part
+            for part, image in zip(parts, catalog.segments(parts, check), strict=True)
         }
         self._embeddings = embeddings
         self._check = check
@@ -139,7 +155,7 @@ class Pictures:
         if held is not None:
             return held
         began = time.perf_counter()
-        processed = self._catalog.take(self._parts[image.key])
+        processed = self._catalog.take(self._parts[image.key], self._check)
         embedding = self._model.encode_image(
             processed.pixels.to(self._model.device),
             processed.patch_rows,

@@ -77,7 +77,7 @@ class Session:
         )
         self._rendered = loaded.text.render(
             command.conversation,
-            loaded.catalog.segments(parts),
+            loaded.catalog.segments(parts, self._flag.check),
             command.thinking,
             loaded.settings.grid,
         )

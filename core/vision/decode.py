@@ -29,7 +29,7 @@ def decode_image(path: Path) -> Pillow.Image:
     Flattened as transformers' image processors do it. Raises ImageUnreadableError,
     ImageEmptyError, ImageTooLargeError (more than MAX_PIXELS, found out before decoding).
     """
-    _check_file(path)
+    _guarded(path, lambda: _check_file(path))
     _guarded(path, lambda: _verify(path))
     return _guarded(path, lambda: _decode(path))
 
@@ -92,11 +92,19 @@ def _upright(image: Pillow.Image) -> Pillow.Image:
 
 def _flattened(image: Pillow.Image) -> Pillow.Image:
     """RGB, with transparent parts over white."""
+    if image.mode.startswith("I;16"):
+        return _eight_bits(image)
     if "A" not in image.getbands() and image.info.get("transparency") is None:
         return image.convert("RGB")
     layer = image.convert("RGBA")
     white = Pillow.new("RGBA", layer.size, (255, 255, 255, 255))
     return Pillow.alpha_composite(white, layer).convert("RGB")
+
+
+def _eight_bits(image: Pillow.Image) -> Pillow.Image:
+    """Sixteen-bit greys as RGB. Pillow's own conversion cuts off at 255, which is nearly black, and
+    makes a scan or an X-ray a white page."""
+    return image.convert("I").point(lambda level: level / 257).convert("L").convert("RGB")
 
 
 def _guarded(path: Path, work: Callable[[], _T]) -> _T:

@@ -8,23 +8,30 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from core.api.chat import ImagePart, Message, TextPart, UserMessage
+from core.api.commands import DescribeImage
 from core.api.errors import (
     EmptyConversationError,
+    ImageAspectError,
     ImageEmptyError,
     ImageUnreadableError,
     InternalError,
     InvalidRequestError,
     NoVisionError,
     PromptTooLongError,
+    RequestCancelled,
     WaymarkError,
 )
 from core.api.params import SamplingParams
+from core.engine import images
+from core.engine.cancel import CancelFlag
 from core.engine.loaded import LoadedModel
+from core.vision.decode import decode_image
 from tests.oracle.checkpoints import token_id, tokenizer
 from tests.promises.machine import GREEDY, CountdownFlag, Machine, load, system, user, words
-from tests.promises.pictures import part_of
+from tests.promises.pictures import draw, part_of
 
 Draw = Callable[..., ImagePart]
 END = token_id("<|im_end|>")
@@ -160,6 +167,35 @@ def test_a_broken_picture_is_named_and_the_engine_goes_on(
     loaded = machine.engine.loaded
     assert loaded is not None and not loaded.catalog._fresh, "patches nobody took are given back"
     machine.same_as_cold([user(picture(1), "What is it?")])
+
+
+def test_a_picture_of_extreme_shape_is_named(machine: Machine, tmp_path: Path) -> None:
+    thin = draw(tmp_path / "thread.png", 1, (1, 300))
+    with pytest.raises(ImageAspectError, match=r"thread\.png.* 1 x 300 "):
+        machine.ask([user(thin, "What is it?")])
+    with pytest.raises(ImageAspectError, match=r"thread\.png"):
+        machine.engine.describe(DescribeImage(request=1, image=thin))
+    machine.same_as_cold([user("Hi")])
+
+
+def test_a_stop_is_seen_between_the_steps_on_a_new_picture(
+    machine: Machine, picture: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Decoding a large photograph takes seconds; a stop must not wait for all of a message's."""
+    flag, opened = CancelFlag(), []
+
+    def decode(path: Path) -> Image.Image:
+        opened.append(path)
+        flag.set()
+        return decode_image(path)
+
+    monkeypatch.setattr(images, "decode_image", decode)
+    chat: list[Message] = [user(picture(1), picture(2), "What is it?")]
+    with pytest.raises(RequestCancelled):
+        machine.ask(chat, flag=flag)
+    assert len(opened) == 1 and machine.model.fed == []
+    monkeypatch.undo()
+    machine.same_as_cold(chat)
 
 
 def test_a_picture_that_is_gone_is_named(machine: Machine, picture: Draw, tmp_path: Path) -> None:

@@ -235,7 +235,7 @@ class Machine:
         loaded = self.engine.loaded
         assert loaded is not None
         conversation = Conversation(messages=tuple(messages))
-        images = loaded.catalog.segments(image_parts(conversation))
+        images = loaded.catalog.segments(image_parts(conversation), lambda: None)
         return loaded.text.render(conversation, images, None, loaded.settings.grid).prompt
 
     def held(self, messages: Sequence[Message]) -> list[Node]:

@@ -85,6 +85,14 @@ def test_every_kind_of_pixel_becomes_rgb(tmp_path: Path, mode: str) -> None:
     assert decode_image(path).mode == "RGB"
 
 
+@pytest.mark.parametrize("name", ["a.png", "a.tiff"])
+def test_sixteen_bit_greys_keep_their_shades(tmp_path: Path, name: str) -> None:
+    levels = [0, 257, 32_896, 65_278, 65_535]
+    image = Image.frombytes("I;16", (5, 1), struct.pack("<5H", *levels))
+    found = decode_image(saved(image, tmp_path / name))
+    assert [found.getpixel((x, 0)) for x in range(5)] == [(level // 257,) * 3 for level in levels]
+
+
 def test_of_a_film_the_first_frame_is_taken(tmp_path: Path) -> None:
     frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
     path = saved(frames[0], tmp_path / "a.gif", save_all=True, append_images=frames[1:])
