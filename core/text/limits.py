@@ -42,6 +42,38 @@ class Budget:
         return value
 
 
+def check_shown(values: Iterable[Any], budget: Budget) -> None:
+    """Size of all `values` written out, before anything writes one.
+
+    A list that holds the same list twice, and that one again, is small in memory and endless on
+    paper. Each container is measured once, however often it occurs.
+    """
+    measured: dict[int, int] = {}
+    for value in values:
+        if isinstance(value, (list, tuple, dict, set, frozenset)):
+            budget.charge(_shown_size(value, measured))
+
+
+def _shown_size(value: Any, measured: dict[int, int]) -> int:
+    """Characters of `value` written out, no fewer than half. Raises TemplateTooLargeError early."""
+    if isinstance(value, str):
+        return len(value) + 2
+    if not isinstance(value, (list, tuple, dict, set, frozenset)):
+        return 4
+    known = measured.get(id(value))
+    if known is not None:
+        return known
+    size = 2
+    for item in value:
+        size += 2 + _shown_size(item, measured)
+        if isinstance(value, dict):
+            size += 2 + _shown_size(value[item], measured)
+        if size > MAX_OUTPUT_CHARACTERS:
+            raise too_large()
+    measured[id(value)] = size
+    return size
+
+
 def too_large() -> TemplateTooLargeError:
     """The error for a template that builds more than any conversation needs."""
     limit = MAX_OUTPUT_CHARACTERS // 2**20
@@ -93,7 +125,10 @@ def check_sum(left: Any, right: Any, budget: Budget) -> None:
     """Size of `left + right` where both are sequences."""
     sequences = (str, bytes, list, tuple)
     if isinstance(left, sequences) and isinstance(right, sequences):
-        budget.charge(len(left) + len(right))
+        total = len(left) + len(right)
+        budget.charge(total)
+        if not isinstance(left, (str, bytes)) and total > MAX_LIST_ITEMS:
+            raise too_large()
 
 
 def checked_join(pieces: Iterable[Any], separator: str, budget: Budget) -> list[Any]:

@@ -38,6 +38,31 @@ _BANNED_FILTERS = (
 )
 
 
+# Filters that write their argument out as text, whatever it is.
+_WRITING_FILTERS = (
+    "string",
+    "upper",
+    "lower",
+    "title",
+    "capitalize",
+    "trim",
+    "escape",
+    "e",
+    "forceescape",
+    "urlencode",
+    "center",
+    "indent",
+    "format",
+    "replace",
+    "truncate",
+    "wordcount",
+    "tojson",
+    "safe",
+    "int",
+    "float",
+)
+
+
 class RaisedByTemplate(jinja2.TemplateError):
     """The template called raise_exception: the message is the template author's own."""
 
@@ -77,6 +102,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.budget = limits.Budget()
         self._clock = 0.0
         self.concat = self.join_checked  # type: ignore[method-assign]
+        self.finalize = self._checked_output
         self._set_filters()
         self._set_globals()
 
@@ -85,8 +111,15 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.budget = limits.Budget()
         self._clock = created
 
+    def _checked_output(self, value: Any) -> Any:
+        """What is about to be written."""
+        limits.check_shown((value,), self.budget)
+        return value
+
     def join_checked(self, pieces: Iterable[Any]) -> str:
         """Concatenate, counting characters before they are copied."""
+        pieces = list(pieces)
+        limits.check_shown(pieces, self.budget)
         texts = [piece if isinstance(piece, str) else str(piece) for piece in pieces]
         self.budget.charge(sum(map(len, texts)))
         return "".join(texts)
@@ -101,6 +134,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             limits.check_sum(left, right, self.budget)
         elif isinstance(left, (str, bytes)):
             limits.check_percent_format(left)
+            limits.check_shown((right,), self.budget)
         return self.budget.charge_result(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
@@ -112,35 +146,34 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         elif isinstance(owner, (str, bytes)) or owner is str:
             text = owner if isinstance(owner, str) else ""
             limits.check_text_method(text, name, (*args, *kwargs.values()), __self.budget)
+        if __obj is _raise_exception:
+            limits.check_shown((*args, *kwargs.values()), __self.budget)
         result = super().call(__context, __obj, *args, **kwargs)
         return __self.budget.charge_result(result)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """`str.format` within limits, on top of the sandbox's own guard."""
         wrapped = super().wrap_str_format(value)
-        if wrapped is not None:
-            limits.check_brace_format(value.__self__)
-        return wrapped
+        if wrapped is None:
+            return None
+        limits.check_brace_format(value.__self__)
+
+        def checked(*args: Any, **kwargs: Any) -> str:
+            limits.check_shown((*args, *kwargs.values()), self.budget)
+            return wrapped(*args, **kwargs)
+
+        return checked
 
     def _set_filters(self) -> None:
         for name in _BANNED_FILTERS:
             del self.filters[name]
         for name, check in _FILTER_CHECKS.items():
             self.filters[name] = _checked_before(self, self.filters[name], check)
-        for name in (
-            "string",
-            "upper",
-            "lower",
-            "list",
-            "title",
-            "sum",
-            "escape",
-            "e",
-            "forceescape",
-        ):
-            self.filters[name] = _charged_after(self, self.filters[name])
+        self.filters["list"] = _charged_after(self, self.filters["list"])
         self.filters["join"] = _checked_join_filter(self, self.filters["join"])
         self.filters["tojson"] = _to_json
+        for name in _WRITING_FILTERS:
+            self.filters[name] = _checked_before(self, self.filters[name], _check_shown)
 
     def _set_globals(self) -> None:
         del self.globals["lipsum"]
@@ -233,10 +266,25 @@ def _checked_join_filter(
 ) -> Callable[..., Any]:
     @functools.wraps(original)
     def checked(first: Any, value: Any, separator: Any = "", attribute: Any = None) -> Any:
+        value = list(value)
+        limits.check_shown((*value, separator), environment.budget)
         listed = limits.checked_join(value, str(separator), environment.budget)
         return environment.budget.charge_result(original(first, listed, separator, attribute))
 
     return checked
+
+
+def _check_shown(budget: limits.Budget, args: tuple[Any, ...]) -> None:
+    limits.check_shown(args, budget)
+
+
+def _check_sum(budget: limits.Budget, args: tuple[Any, ...]) -> None:
+    """Adding lists copies the sum so far for each of them, so their number counts twice."""
+    parts = args[0]
+    if isinstance(parts, (list, tuple)):
+        for part in parts:
+            size = len(part) if isinstance(part, (list, tuple)) else 0
+            budget.charge(size * len(parts))
 
 
 def _check_widths(budget: limits.Budget, args: tuple[Any, ...]) -> None:
@@ -265,7 +313,7 @@ _FILTER_CHECKS: dict[str, _Check] = {
     "round": _check_widths,
     "batch": _check_widths,
     "slice": _check_widths,
-    "truncate": lambda budget, args: None,
+    "sum": _check_sum,
     "indent": _check_indent,
     "format": _check_format,
     "replace": _check_replace,

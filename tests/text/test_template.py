@@ -177,6 +177,48 @@ def test_a_template_that_doubles_what_it_has_is_stopped(step: str) -> None:
         rendered(macro + start + "{% for i in range(40) %}" + step + "{% endfor %}")
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "{{ n.x }}",
+        "{{ n.x | string | length }}",
+        "{{ n.x | tojson | length }}",
+        "{{ n.x | upper | length }}",
+        "{{ n.x | urlencode | length }}",
+        "{{ n.x | replace('a', 'b') | length }}",
+        "{{ [n.x, n.x] | join | length }}",
+        "{{ (n.x ~ 'b') | length }}",
+        "{{ ('%s' % n.x) | length }}",
+        "{{ ('%s' | format(n.x)) | length }}",
+        "{{ '{}'.format(n.x) | length }}",
+        "{{ '{x}'.format(x=n.x) | length }}",
+        "{{ [n.x] | map('string') | first | length }}",
+        "{{ {'k': n.x} }}",
+        "{{ raise_exception(n.x) }}",
+    ],
+)
+def test_a_list_that_is_endless_only_on_paper_is_never_written(use: str) -> None:
+    """Forty lists in one another, each holding the next one twice: a terabyte as text, written in
+    one call that holds the interpreter, so neither the time limit nor the watchdog would help."""
+    nest = "{% set n = namespace(x='a') %}"
+    nest += "{% for i in range(40) %}{% set n.x = [n.x, n.x] %}{% endfor %}"
+    with pytest.raises(TemplateTooLargeError):
+        rendered(nest + use)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "{{ ([['a' * 4000] * 999999] * 99999) | string | length }}",
+        "{{ (['a' * 1000000] * 99999) | tojson | length }}",
+        "{{ ([[1] * 99999] * 99999) | sum(start=[]) | length }}",
+    ],
+)
+def test_a_long_text_many_times_in_a_list_is_never_written(use: str) -> None:
+    with pytest.raises(TemplateTooLargeError):
+        rendered(use)
+
+
 def test_output_has_a_limit_of_its_own() -> None:
     with pytest.raises(TemplateTooLargeError):
         rendered("{% for i in range(5) %}{{ 'a' * 4000000 }}{% endfor %}")
