@@ -14,6 +14,7 @@ NUMERICS_VERSION = 1
 
 def fingerprint(
     weights_digest: str,
+    config: str,
     device: torch.device,
     dtype: torch.dtype,
     grid: int,
@@ -26,6 +27,7 @@ def fingerprint(
         capability = (torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device))
     facts = {
         "weights": weights_digest,
+        "config": config,
         "precision": str(dtype),
         "backend": "reference",
         "numerics": NUMERICS_VERSION,

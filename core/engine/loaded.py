@@ -73,6 +73,7 @@ def load(
     context = context_length(settings, model, available_bytes(device))
     root = fingerprint(
         loaded.weights_digest,
+        loaded.config,
         device,
         dtype,
         settings.grid,

@@ -47,10 +47,15 @@ PRECISIONS = (torch.float32, torch.bfloat16)
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to run, and the SHA-256 (hex) of the weights files it was read from."""
+    """A model ready to run, and the SHA-256 (hex) of the weights files it was read from.
+
+    `config` is what the family read from config.json, written out: with the weights it fixes what
+    the model computes.
+    """
 
     model: Model
     weights_digest: str
+    config: str
 
 
 def estimate_bytes(folder: ModelFolder, dtype: torch.dtype) -> int:
@@ -77,7 +82,7 @@ def load_model(
     check_memory(planned_bytes(recipe.plan), available(device), device)
     tensors, digest = stream_weights(recipe.plan, folder.files, device, progress, check)
     weights = Weights(lambda name, _: tensors.pop(recipe.published(name)), dtype)
-    return LoadedModel(recipe.build(weights, device), digest)
+    return LoadedModel(recipe.build(weights, device), digest, recipe.config)
 
 
 class _Recipe:
@@ -91,6 +96,10 @@ class _Recipe:
         asked = plan_weights(lambda weights: self.build(weights, torch.device("cpu")), dtype)
         self.plan: WeightPlan = {self.published(name): spec for name, spec in asked.items()}
         check_plan(self.plan, folder.files)
+
+    @property
+    def config(self) -> str:
+        return f"{self._family.build.__name__} {self._config!r}"
 
     def build(self, weights: Weights, device: torch.device) -> Model:
         return self._family.build(self._config, weights, device)

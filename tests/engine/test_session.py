@@ -182,7 +182,8 @@ def test_a_stop_is_seen_between_the_steps_on_a_new_picture(
     machine: Machine, picture: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decoding a large photograph takes seconds; a stop must not wait for all of a message's."""
-    flag, opened = CancelFlag(), []
+    flag = CancelFlag()
+    opened: list[Path] = []
 
     def decode(path: Path) -> Image.Image:
         opened.append(path)

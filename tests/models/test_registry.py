@@ -169,3 +169,16 @@ def test_the_digest_follows_the_weights_and_nothing_else(path: Path) -> None:
     assert load(path, torch.bfloat16).weights_digest == first
     edit_weights(path, lambda tensors: tensors[NAMES["embedding"]].add_(1))
     assert load(path).weights_digest != first
+
+
+def test_the_description_follows_what_the_config_means(path: Path) -> None:
+    """Keys and values of another config are other numbers, though the weights are the same."""
+    first = load(path)
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "transformers_version": "0"}))
+    assert load(path).config == first.config
+    text = config.get("text_config", config)
+    text["rms_norm_eps"] = 0.25
+    (path / "config.json").write_text(json.dumps(config))
+    changed = load(path)
+    assert changed.weights_digest == first.weights_digest and changed.config != first.config
