@@ -20,14 +20,17 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Scripts under packaging/ import their siblings, so each of these folders is checked on its own.
 SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py)))
 
+# Minutes of work each, by hand before a release; the suite plays a tenth of it.
+LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds.py
+
 export PYTHON TORCH
 
-.PHONY: help run test check format clean
+.PHONY: help run test test-long check format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
 	@echo "Waymark. Usage: make TARGET"
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-9s %s\n", $$1, $$2 }'
 	@echo "Variables: ARGS='-k tree' (passed to pytest), WORKERS=0 (test processes; 0 runs all in one),"
 	@echo "           TORCH=auto|cpu|cuda (which torch to install), PYTHON=python3.12, VENV=.venv"
 
@@ -36,6 +39,9 @@ run: $(STAMPS)/run $(STAMPS)/qt-run ## set up and open the window
 
 test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-long: $(STAMPS)/test ## play 2,000 moves in random conversation trees, and ten times the random worlds
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)
 
 check: $(STAMPS)/check ## formatting, lint, types and import layers
 	$(BIN)/ruff format --check .

@@ -14,7 +14,7 @@ from core.cache.ledger import Held
 from core.cache.policy import PRECIOUS
 from core.cache.specs import LayerSpec
 from tests.api.prompts import END
-from tests.cache.worlds import HYBRID, PURE, World, roles
+from tests.cache.worlds import HYBRID, PURE, World, roles, traces
 
 CONTEXT = 64
 ROW = 16  # bytes of keys and values a token
@@ -80,10 +80,10 @@ def test_M1_less_than_the_smallest_is_refused_and_changes_nothing(
 ) -> None:
     world = World(specs, CONTEXT)
     world.request(prompt(turn(3), turn(4)), room_for(500))
-    before, count = world.traces(), world.cache.count
+    before, count = traces(world.cache), world.cache.count
     with pytest.raises(BudgetTooSmallError, match=r"1,023 bytes.*64 tokens.*1,024 bytes"):
         world.cache.apply(room_for(-1, count=1))
-    assert world.traces() == before and world.cache.count == count
+    assert traces(world.cache) == before and world.cache.count == count
 
 
 @pytest.mark.parametrize(

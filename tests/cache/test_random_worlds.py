@@ -20,7 +20,7 @@ from core.cache.disk import SegmentKind
 from core.cache.specs import LayerSpec
 from tests.api.prompts import END
 from tests.cache.disk_worlds import PLENTY, DiedError, FailingFiles
-from tests.cache.worlds import HYBRID, PURE, World, roles
+from tests.cache.worlds import HYBRID, PURE, World, roles, traces
 
 CONTEXT = 56
 SLAB = 16 * CONTEXT  # bytes
@@ -95,10 +95,10 @@ class Worlds(RuleBasedStateMachine):
     @rule(back=st.integers(0, 5), said=st.lists(segments, max_size=2))
     def ask_beside(self, back: int, said: list[Segment]) -> None:
         parts = (*self.asked[-1 - back % len(self.asked)], *said)
-        before = self.world.traces()
+        before = traces(self.world.cache)
         with contextlib.suppress(NoRoomBesideError):
             self.world.beside(Prompt(parts, frozenset({END}), 8))
-        assert self.world.traces() == before
+        assert traces(self.world.cache) == before
 
     @rule(owner=st.sampled_from(["one", "two"]))
     def forget(self, owner: str) -> None:

@@ -17,6 +17,7 @@ from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import Budgets, ContextCache, Restored, Usage
 from core.cache.disk import SegmentStore
 from core.cache.disk_files import Files
+from core.cache.ledger import Held
 from core.cache.node import Node, Role
 from core.cache.side import Branch, SideBranch
 from core.cache.slab import KVSlab
@@ -152,28 +153,6 @@ class World:
             rows = self.rows(node.key, run.num_tokens)
             branch.slab.write(len(self.specs) - 1, run.start.token.value, rows, -rows)
 
-    def traces(self) -> object:
-        """All that a side request must leave as it was."""
-        cache = self.cache
-        nodes = {
-            node.key: (
-                node.last_used,
-                node.in_slab,
-                id(node.rows),
-                id(node.checkpoint),
-                node.role,
-                frozenset(node.owners),
-            )
-            for node in cache.tree
-        }
-        live = [node.key for node in cache._live.nodes]
-        end = cache._live.nodes[-1].end.token.value if live else 0
-        rows = cache.slab.copy_out(0, end).layers
-        slab = {layer: [part.tolist() for part in pair] for layer, pair in rows.items()}
-        used = {held: cache.ledger.used(held) for held in cache.ledger._used}
-        pictures = list(cache.embeddings.held())
-        return nodes, live, slab, used, pictures, cache.tree.clock, cache.ledger.limits
-
     def check(self, prompt: Prompt, restored: Restored, slab: KVSlab) -> None:
         """Slab, state and hidden row are exactly those of the runs said to be restored."""
         if restored.num_runs == 0:
@@ -210,6 +189,31 @@ class World:
         if not self.cache.recurrent:
             return RecurrentState({})
         return RecurrentState({0: (numbers(key, 4),)})
+
+
+def traces(cache: ContextCache) -> object:
+    """All that a side request must leave as it was."""
+    nodes = {
+        node.key: (
+            node.last_used,
+            node.in_slab,
+            id(node.rows),
+            id(node.checkpoint),
+            node.role,
+            frozenset(node.owners),
+        )
+        for node in cache.tree
+    }
+    live = [node.key for node in cache._live.nodes]
+    end = cache._live.nodes[-1].end.token.value if live else 0
+    pairs = cache.slab.copy_out(0, end).layers.values()
+    slab = [part.view(torch.uint8).numpy().tobytes() for pair in pairs for part in pair]
+    used = {held: cache.ledger.used(held) for held in Held}
+    pictures = list(cache.embeddings.held())
+    wanted = list(cache.disk._wanted)
+    path = [node.key for node in cache._path]
+    settings = cache.count, cache.ledger.limits, cache.disk.cap, cache.disk.num_bytes
+    return nodes, live, slab, used, pictures, wanted, path, settings, cache.tree.clock
 
 
 def roles(prompt: Prompt) -> dict[TokenIndex, Role]:

@@ -23,6 +23,7 @@ TEMPLATES = Path(__file__).parents[1] / "text" / "templates"
 # Attention behind recurrence and recurrence behind attention: a mistake in either shows in both.
 MODELS = {
     "hybrid": Tiny(layers="LFLF", seed=5),
+    "other": Tiny(layers="FL", seed=11),
     "pure": Tiny(layers="FFF", seed=6),
     "text": Tiny(layers="LF", seed=7, text_only=True),
     "thinking": Tiny(

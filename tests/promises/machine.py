@@ -23,17 +23,21 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.api.commands import Generate, LoadModel, ReadAhead, Settle
+from core.api.commands import Forget, Generate, LoadModel, ReadAhead, Settle
 from core.api.events import Event, Finished, Prepared
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.prompt import Prompt
-from core.cache.context import ContextCache
+from core.cache.context import Budgets, ContextCache
+from core.cache.disk import SegmentStore
+from core.cache.disk_files import Files
 from core.cache.node import Node
+from core.cache.tier import DiskTier
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts
 from core.engine.loaded import LoadedModel
 from core.models.model import Model
+from tests.cache.disk_worlds import PLENTY, FailingFiles
 from tests.oracle.checkpoints import token_id
 
 GREEDY = SamplingParams(temperature=0, max_tokens=4)
@@ -133,27 +137,67 @@ class Answer:
 
 @dataclass
 class Machine:
-    """One engine. `ask` answers a conversation and checks every counter on the way."""
+    """One engine, on a cache folder if it is given one. `ask` answers a conversation and checks
+    every counter on the way."""
 
     base: LoadedModel
+    folder: Path | None = None
+    files: Files = field(default_factory=FailingFiles)
     engine: Engine = field(init=False)
     model: CountingModel = field(init=False)
 
     def __post_init__(self) -> None:
-        base = self.base
+        self.restart()
+
+    def restart(self, base: LoadedModel | None = None, files: Files | None = None) -> None:
+        """A new process, with this or another model: it knows what is on disk, and nothing else."""
+        self.base = base = base or self.base
+        self.files = files or self.files
         self.model = CountingModel(base.model)
         self.engine = Engine()
+        specs, root = base.model.layer_specs, bytes.fromhex(base.info.fingerprint)
+        store = None
+        if self.folder is not None:
+            store = SegmentStore(self.folder / root.hex(), root, PLENTY, 0, self.files)
         self.engine.loaded = replace(
             base,
             model=self.model,
             catalog=ImageCatalog(base.processor),
             cache=ContextCache(
-                base.model.layer_specs,
+                specs,
                 base.model.device,
                 base.info.context_length,
-                bytes.fromhex(base.info.fingerprint),
+                root,
+                Budgets(disk=PLENTY),
+                DiskTier(store, specs),
             ),
         )
+
+    def write(self, segments: int | None = None) -> int:
+        """Write so many segments to disk, or all there are to write; how many there were."""
+        written = 0
+        while written != segments and self.engine.write_some(CancelFlag()):
+            written += 1
+        self.check_whole()
+        return written
+
+    def reopen(self) -> None:
+        """Quit cleanly and start again."""
+        self.write()
+        self.restart()
+
+    def forget(self, chat: str | None) -> None:
+        """Delete what only a chat used."""
+        folder = str(self.folder) if self.folder is not None else None
+        self.engine.forget(Forget(request=9, chat=chat, cache_folder=folder))
+        self.check_whole()
+
+    def check_whole(self) -> None:
+        """Tree, store and ledger agree, and nothing was above the limits in force."""
+        self.cache.check_integrity()
+        assert self.cache.ledger.peak_host <= self.cache.ledger.limits.host
+        if self.cache.disk.store is not None:
+            self.cache.disk.store.check_integrity()
 
     @property
     def cache(self) -> ContextCache:
@@ -182,13 +226,14 @@ class Machine:
             **more,
         )
         events: list[Event] = []
+        self.cache.ledger.peak_host = 0
         self.model.forget()
         self.model.say = list(say)
         if before_forward is not None:
             self.model.before_forward = before_forward
         finished = self.engine.generate(command, flag or CancelFlag(), events.append)
         answer = Answer(finished, tuple(self.model.rows), tuple(self.model.fed), tuple(events))
-        self._check(answer, cache)
+        self._check(answer, cache if not command.side else None)
         return answer
 
     def settle(self, messages: Sequence[Message], **options: Any) -> Prepared:
@@ -205,14 +250,16 @@ class Machine:
         messages: Sequence[Message],
         cache: CacheSettings = DEFAULT,
         flag: CancelFlag | None = None,
+        chat: str = "",
     ) -> Prepared:
         conversation = Conversation(messages=tuple(messages))
+        self.cache.ledger.peak_host = 0
         self.model.forget()
         try:
-            command = kind(request=8, conversation=conversation, cache=cache)
+            command = kind(request=8, conversation=conversation, cache=cache, chat=chat)
             prepared = self.engine.prepare(command, flag or CancelFlag())
         finally:
-            self.cache.check_integrity()
+            self.check_whole()
         assert prepared.tokens == sum(self.model.fed)
         assert prepared.encoded == self.model.num_encoded
         assert self.cache.num_states() <= cache.count
@@ -243,7 +290,7 @@ class Machine:
         tree = self.cache.tree
         return tree.match(tree.keys(self.prompt(messages)))
 
-    def _check(self, answer: Answer, cache: CacheSettings) -> None:
+    def _check(self, answer: Answer, cache: CacheSettings | None) -> None:
         stats = answer.stats
         assert stats.evaluated_tokens == sum(answer.fed)
         assert stats.images_encoded == self.model.num_encoded
@@ -251,8 +298,10 @@ class Machine:
             assert stats.reused_tokens + stats.evaluated_tokens == stats.prompt_tokens
         assert stats.prompt_tokens == len(answer.finished.prompt_ids)
         assert stats.reply_tokens == len(answer.ids)
-        assert stats.checkpoints_held == self.cache.num_states() <= cache.count
-        self.cache.check_integrity()
+        assert stats.checkpoints_held == self.cache.num_states()
+        # A side request applies no settings.
+        assert cache is None or self.cache.num_states() <= cache.count
+        self.check_whole()
 
 
 def same(one: Answer, other: Answer) -> None:

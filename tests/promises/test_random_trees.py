@@ -1,14 +1,20 @@
 """Random conversation trees: after every move the logits are those of an engine that read nothing.
 
-Chats are sent, edited, cut, regenerated, swiped and stopped anywhere, with pictures and changing
-settings; every answer goes through `Machine.ask`, which compares all counters with what was
-computed, and the tree's own invariants.
+Chats are sent, edited, cut, forked, regenerated, swiped, stopped anywhere and deleted, with
+pictures, changing settings and budgets, side requests, two models on one cache folder, and
+restarts; every answer goes through `Machine.ask`, which compares all counters with what was
+computed, the tree's and the store's invariants, and the peak of memory with its limit.
+
+`make test` plays about 200 moves, `make test-long` ten times as many.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -22,32 +28,49 @@ from hypothesis.stateful import (
 )
 
 from core.api.chat import AssistantMessage, ImagePart, Message
-from core.api.errors import RequestCancelled
+from core.api.errors import NoRoomBesideError, PromptTooLongError, RequestCancelled
 from core.api.params import CacheSettings, SamplingParams
 from core.engine.loaded import LoadedModel
+from tests.cache.worlds import traces
 from tests.promises.machine import CountdownFlag, Machine, same, system, user, words
 
 HOT = SamplingParams(temperature=1.5, max_tokens=3)
+HOT_0 = HOT.model_copy(update={"seed": 0})
 SAID = ("Hi", "What is it?", words(30), words(30) + " end", words(75), words(75, "q"))
 SYSTEM = "Be brief. " + words(25)
+# What fits beside the slab, in states; None is all of it.
+BESIDE = (None, 12, 4, 1, 0)
 
 parts = st.lists(st.one_of(st.sampled_from(SAID), st.integers(1, 3)), min_size=1, max_size=3)
 seeds = st.integers(0, 2)
 
 
-class RandomTrees(RuleBasedStateMachine):
-    """Two chats on one engine. `replies` are the alternatives to a chat's last message."""
+@dataclass
+class Chat:
+    """`replies` are the alternatives to the chat's last message."""
 
-    base: LoadedModel
+    name: str
+    messages: list[Message] = field(default_factory=lambda: [system(SYSTEM)])
+    replies: list[AssistantMessage] = field(default_factory=list)
+
+
+class RandomTrees(RuleBasedStateMachine):
+    """Some chats on one engine and one cache folder."""
+
+    models: tuple[LoadedModel, LoadedModel]
     draw: Callable[..., ImagePart]
 
     def __init__(self) -> None:
         super().__init__()
-        self.machine = Machine(self.base)
-        self.chats: list[list[Message]] = [[system(SYSTEM)], [system(SYSTEM)]]
-        self.replies: list[list[AssistantMessage]] = [[], []]
-        self.at = 0
+        self.home = tempfile.TemporaryDirectory()
+        self.machine = Machine(self.models[0], Path(self.home.name))
+        self.chats = [Chat("chat-0"), Chat("chat-1")]
+        self.chat = self.chats[0]
+        self.num_named = 2
         self.settings = CacheSettings(count=5, interval=64)
+
+    def teardown(self) -> None:
+        self.home.cleanup()
 
     @initialize(said=parts)
     def begin(self, said: list[str | int]) -> None:
@@ -60,121 +83,217 @@ class RandomTrees(RuleBasedStateMachine):
         self._answer(seed)
 
     @rule(seed=seeds)
-    @precondition(lambda self: len(self.chat) > 1)
+    @precondition(lambda self: len(self.chat.messages) > 1)
     def regenerate(self, seed: int) -> None:
         self._answer(seed)
 
     @rule(said=parts, data=st.data(), seed=seeds)
-    @precondition(lambda self: len(self.chat) > 1)
+    @precondition(lambda self: len(self.chat.messages) > 1)
     def edit(self, said: list[str | int], data: st.DataObject, seed: int) -> None:
         self._cut(data)
         self._say(said)
         self._answer(seed)
 
     @rule(data=st.data())
-    @precondition(lambda self: len(self.chat) > 3)
+    @precondition(lambda self: len(self.chat.messages) > 3)
     def delete(self, data: st.DataObject) -> None:
         self._cut(data, first=3)
-        self.chat.pop()
+        self.chat.messages.pop()
         self._answer(0)
 
     @rule(data=st.data())
-    @precondition(lambda self: len(self.alternatives) > 1)
+    @precondition(lambda self: len(self.chat.replies) > 1)
     def swipe(self, data: st.DataObject) -> None:
-        chosen = data.draw(st.integers(0, len(self.alternatives) - 1))
-        self.alternatives.append(self.alternatives.pop(chosen))
+        chosen = data.draw(st.integers(0, len(self.chat.replies) - 1))
+        self.chat.replies.append(self.chat.replies.pop(chosen))
 
     @rule(looks=st.integers(0, 40), said=parts)
     def stop(self, looks: int, said: list[str | int]) -> None:
         self._settle()
         self._say(said)
-        answer = self.machine.ask(
-            self.chat, cache=self.settings, sampling=HOT, flag=CountdownFlag(looks)
-        )
-        cuts = {0, *(run.end.token.value for run in self.machine.prompt(self.chat).runs)}
-        assert answer.reused + sum(answer.fed) in cuts
+        with self._cutting_what_is_too_long():
+            answer = self.machine.ask(
+                self.chat.messages,
+                cache=self.settings,
+                sampling=HOT,
+                flag=CountdownFlag(looks),
+                chat=self.chat.name,
+            )
+            prompt = self.machine.prompt(self.chat.messages)
+            cuts = {0, *(run.end.token.value for run in prompt.runs)}
+            assert answer.reused + sum(answer.fed) in cuts
+        self._answer(0)
+
+    @rule(tokens=st.integers(0, 400), said=parts)
+    def stop_after_tokens(self, tokens: int, said: list[str | int]) -> None:
+        self._settle()
+        self._say(said)
+        with self._cutting_what_is_too_long():
+            answer = self.machine.ask(
+                self.chat.messages,
+                cache=self.settings,
+                sampling=HOT,
+                cancel_prefill_after_tokens=tokens,
+                chat=self.chat.name,
+            )
+            if answer.finished.reason == "cancelled":
+                assert sum(answer.fed) >= tokens and not answer.ids
+                assert sum(answer.fed[:-1]) < tokens or tokens == 0
         self._answer(0)
 
     @rule(looks=st.integers(0, 60))
-    @precondition(lambda self: self.alternatives)
+    @precondition(lambda self: self.chat.replies)
     def settle(self, looks: int) -> None:
         with contextlib.suppress(RequestCancelled):
             self.machine.settle(
-                [*self.chat, self.alternatives[-1]],
+                [*self.chat.messages, self.chat.replies[-1]],
                 cache=self.settings,
                 flag=CountdownFlag(looks),
+                chat=self.chat.name,
             )
 
     @rule(said=parts, looks=st.integers(0, 60))
-    @precondition(lambda self: self.alternatives)
+    @precondition(lambda self: self.chat.replies)
     def draft(self, said: list[str | int], looks: int) -> None:
         shown = (part if isinstance(part, str) else self.draw(part) for part in said)
         with contextlib.suppress(RequestCancelled):
             self.machine.read_ahead(
-                [*self.chat, self.alternatives[-1], user(*shown)],
+                [*self.chat.messages, self.chat.replies[-1], user(*shown)],
                 cache=self.settings,
                 flag=CountdownFlag(looks),
+                chat=self.chat.name,
             )
 
-    @rule()
-    def other_chat(self) -> None:
-        self.at = 1 - self.at
-        if len(self.chat) == 1:
+    @rule(data=st.data())
+    def other_chat(self, data: st.DataObject) -> None:
+        self.chat = data.draw(st.sampled_from(self.chats))
+        if len(self.chat.messages) == 1:
             self._say(["Hi", 1])
             self._answer(0)
 
-    @rule(count=st.integers(0, 5), interval=st.sampled_from([1, 64, 200, 32_768]))
-    def change_settings(self, count: int, interval: int) -> None:
-        self.settings = CacheSettings(count=count, interval=interval)
+    @rule()
+    @precondition(lambda self: len(self.chats) < 4)
+    def fork(self) -> None:
+        copied = Chat(self._unused_name(), list(self.chat.messages), list(self.chat.replies))
+        self.chats.append(copied)
+        self.chat = copied
+
+    @rule(said=parts)
+    def side(self, said: list[str | int]) -> None:
+        shown = (part if isinstance(part, str) else self.draw(part) for part in said)
+        asked = [*self.chat.messages, *self.chat.replies[-1:], user(*shown)]
+        before = traces(self.machine.cache)
+        with contextlib.suppress(NoRoomBesideError, PromptTooLongError):
+            beside = self.machine.ask(asked, cache=self.settings, sampling=HOT_0, side=True)
+            same(beside, self.machine.cold(asked, sampling=HOT_0))
+        assert traces(self.machine.cache) == before
+
+    @rule()
+    def forget(self) -> None:
+        gone = self.chat.name
+        self.machine.forget(gone)
+        cache = self.machine.cache
+        assert not any(gone in node.owners for node in cache.tree)
+        assert not list(Path(self.home.name).rglob(f"*{gone}*"))
+        self.chats.remove(self.chat)
+        self.chats.append(Chat(self._unused_name()))
+        self.chat = self.chats[0]
+
+    @rule(
+        count=st.integers(0, 5),
+        interval=st.sampled_from([1, 64, 200, 32_768]),
+        beside=st.sampled_from(BESIDE),
+        disk=st.sampled_from([None, 100_000, 20_000, 0]),
+    )
+    def change_settings(
+        self, count: int, interval: int, beside: int | None, disk: int | None
+    ) -> None:
+        host = None
+        if beside is not None:
+            states = max(model.info.checkpoint_bytes for model in self.models) + 1_000
+            slab = max(
+                model.info.kv_bytes_per_token * model.info.context_length for model in self.models
+            )
+            host = slab + beside * states
+        self.settings = CacheSettings(
+            count=count, interval=interval, host_bytes=host, disk_bytes=disk
+        )
+
+    @rule(segments=st.sampled_from([None, 0, 3, 8]), switch=st.booleans())
+    def restart(self, segments: int | None, switch: bool) -> None:
+        """After all is written, a part of it or nothing; perhaps with the other model."""
+        self.machine.write(segments)
+        now = self.models.index(self.machine.base)
+        self.machine.restart(self.models[now ^ switch])
+        self.machine.check_whole()
 
     @rule()
     def clear(self) -> None:
         self.machine.engine.clear_cache()
-        self.machine.cache.check_integrity()
-        assert self.machine.cache.num_states() == 0
+        self.machine.check_whole()
+        assert self.machine.cache.num_states() == self.machine.cache.disk.num_bytes == 0
 
-    @property
-    def chat(self) -> list[Message]:
-        return self.chats[self.at]
-
-    @property
-    def alternatives(self) -> list[AssistantMessage]:
-        return self.replies[self.at]
+    def _unused_name(self) -> str:
+        self.num_named += 1
+        return f"chat-{self.num_named}"
 
     def _say(self, said: list[str | int]) -> None:
         shown = (part if isinstance(part, str) else self.draw(part) for part in said)
-        self.chat.append(user(*shown))
+        self.chat.messages.append(user(*shown))
 
     def _settle(self) -> None:
         """The chosen reply becomes history; a message without one is taken back."""
-        if self.alternatives:
-            self.chat.append(self.alternatives[-1])
-            self.alternatives.clear()
-        elif len(self.chat) > 1:
-            self.chat.pop()
+        if self.chat.replies:
+            self.chat.messages.append(self.chat.replies[-1])
+            self.chat.replies.clear()
+        elif len(self.chat.messages) > 1:
+            self.chat.messages.pop()
 
     def _cut(self, data: st.DataObject, first: int = 1) -> None:
         """Back to right before one of the user's messages, which lie at the odd places."""
-        places = range(first, len(self.chat), 2)
-        del self.chat[data.draw(st.sampled_from(places)) :]
-        self.alternatives.clear()
+        places = range(first, len(self.chat.messages), 2)
+        del self.chat.messages[data.draw(st.sampled_from(places)) :]
+        self.chat.replies.clear()
+
+    @contextlib.contextmanager
+    def _cutting_what_is_too_long(self) -> Iterator[None]:
+        """What doesn't fit is refused with nothing read; the chat then goes on from its start."""
+        try:
+            yield
+        except PromptTooLongError:
+            assert not self.machine.model.fed
+            del self.chat.messages[2:]
 
     def _answer(self, seed: int) -> None:
         sampling = HOT.model_copy(update={"seed": seed})
-        warm = self.machine.ask(self.chat, cache=self.settings, sampling=sampling)
-        same(warm, Machine(self.base).ask(self.chat, sampling=sampling))
-        self.alternatives.append(warm.reply)
+        with self._cutting_what_is_too_long():
+            warm = self.machine.ask(
+                self.chat.messages, cache=self.settings, sampling=sampling, chat=self.chat.name
+            )
+            same(warm, self.machine.cold(self.chat.messages, sampling=sampling))
+            self.chat.replies.append(warm.reply)
 
 
-@pytest.mark.parametrize("name", ["hybrid", "pure"])
-def test_X1_I8_S4_S12_W2_random_trees_answer_like_cold_engines(
-    loaded_of: Callable[..., LoadedModel], picture: Callable[..., ImagePart], name: str
+@pytest.mark.parametrize(
+    ("one", "other", "precision"),
+    [
+        ("hybrid", "other", "float32"),
+        ("hybrid", "other", "bfloat16"),
+        ("pure", "hybrid", "float32"),
+    ],
+)
+def test_X1_X3_I8_S4_S12_M1_W2_random_trees_answer_like_cold_engines(
+    loaded_of: Callable[..., LoadedModel],
+    picture: Callable[..., ImagePart],
+    one: str,
+    other: str,
+    precision: str,
 ) -> None:
     class Trees(RandomTrees):
-        base = loaded_of(name)
+        models = (loaded_of(one, precision), loaded_of(other, precision))
         draw = staticmethod(picture)
 
     few = hypothesis_settings(
-        max_examples=hypothesis_settings().max_examples // 8, stateful_step_count=12
+        max_examples=hypothesis_settings().max_examples // 20, stateful_step_count=14
     )
     run_state_machine_as_test(Trees, settings=few)
