@@ -200,16 +200,18 @@ def _pieces(
     if isinstance(segment, Image):
         yield segment, CutKind.IMAGE_END
         return
-    first = 0
-    last = len(segment.ids) - 1
-    for index, token_id in enumerate(segment.ids):
+    ids, first = segment.ids, 0
+    while first < len(ids):
+        # Only cuts make kinds: one for every token is 4 us each, 150 ms for 39,000 tokens.
+        furthest = min(first + grid, len(ids))
+        closing = (index + 1 for index in range(first, furthest) if ids[index] in end_ids)
+        end = next(closing, furthest)
         kind = CutKind(0)
-        if token_id in end_ids:
+        if ids[end - 1] in end_ids:
             kind |= CutKind.MESSAGE_END
-        if index + 1 - first == grid:
+        if end - first == grid:
             kind |= CutKind.GRID
-        if index == last and before_image:
+        if end == len(ids) and before_image:
             kind |= CutKind.IMAGE_START
-        if kind or index == last:
-            yield TextRun(segment.ids[first : index + 1]), kind or None
-            first = index + 1
+        yield TextRun(ids[first:end]), kind or None
+        first = end

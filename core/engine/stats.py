@@ -7,8 +7,10 @@ model for this request before its first token was drawn.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from core.api.chat import Conversation
 from core.api.events import (
@@ -18,6 +20,7 @@ from core.api.events import (
     Miss,
     MissReason,
     Place,
+    Tier,
 )
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run
@@ -41,11 +44,9 @@ class MessageMap:
 
     def at(self, token: TokenIndex) -> int | None:
         """The message that holds a token, counted from 0; None before the first."""
-        found = None
-        for index, start in enumerate(self.starts):
-            if start <= token:
-                found = index
-        return found
+        # Asked once a message: a walk over all starts is 13 s for a chat of 1,600 messages.
+        index = bisect_right(self.starts, token) - 1
+        return index if index >= 0 else None
 
     def roles(self, prompt: Prompt) -> dict[TokenIndex, Role]:
         """Whose message ends at each message end of a prompt."""
@@ -131,26 +132,36 @@ def _parting(prompt: Prompt, restored: Restored, cache: ContextCache) -> TokenIn
     return run.start.token + cache.tree.common_tokens(held[-1], run)
 
 
+class _Look(NamedTuple):
+    """What a run looks like in the context drawn to scale."""
+
+    kind: Literal["text", "image"]
+    source: Literal["reused", "evaluated"]
+    tier: Tier
+    on_disk: bool
+
+
 def context_parts(
     prompt: Prompt, num_reused_runs: int, keys: Sequence[bytes], cache: ContextCache
 ) -> tuple[ContextPart, ...]:
     """The prompt as stretches of one kind, one source and one tier, in order."""
-    parts: list[ContextPart] = []
+    # Told after every run of a prefill, so what is made here is made for stretches, not for runs.
+    stretches: list[tuple[Run, Run, _Look]] = []
     for index, run in enumerate(prompt.runs):
-        part = _part(run, index < num_reused_runs, keys[index], cache)
-        last = parts[-1] if parts else None
-        grown = last and last.model_copy(update={"start": part.start, "end": part.end})
-        if last and part.kind == "text" and grown == part:
-            parts[-1] = last.model_copy(update={"end": part.end})
+        look = _look(run, index < num_reused_runs, keys[index], cache)
+        first, _, before = stretches[-1] if stretches else (run, run, None)
+        if look.kind == "text" and look == before:
+            stretches[-1] = (first, run, look)
         else:
-            parts.append(part)
-    return tuple(parts)
+            stretches.append((run, run, look))
+    return tuple(
+        ContextPart(start=first.start.token.value, end=last.end.token.value, **look._asdict())
+        for first, last, look in stretches
+    )
 
 
-def _part(run: Run, reused: bool, key: bytes, cache: ContextCache) -> ContextPart:
-    return ContextPart(
-        start=run.start.token.value,
-        end=run.end.token.value,
+def _look(run: Run, reused: bool, key: bytes, cache: ContextCache) -> _Look:
+    return _Look(
         kind="image" if isinstance(run.content, Image) else "text",
         source="reused" if reused else "evaluated",
         tier=cache.tier_of(key) or "slab",

@@ -54,7 +54,7 @@ class Assembly:
         text, dropped = without_swallowed("".join(self._texts), self._before, after)
         self._before = None
         encoding = self._encoder.encode(text, self._num_tokens == 0) if text else None
-        ends = [end for _, end in encoding.offsets] if encoding is not None and self._noted else []
+        ends = encoding.ends if encoding is not None else ()
         for name, offset in self._noted:
             self._places[name] = self._num_tokens + _tokens_before(ends, offset - dropped)
         self._texts, self._length, self._noted = [], 0, []

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.chat import AssistantMessage, ReplyIds
+from core.text import plain_encoder
 from core.text.added_tokens import AddedTokens
 from core.text.chat_text import ChatText
 from core.text.files import read_text_files
@@ -157,3 +158,23 @@ def test_blank_added_tokens_stay_what_the_model_was_taught(
     assert double.spelling == "\n\n"
     assert double.id in ids(render(text, chat("a\n\nb")))
     assert read_text_files(folder_of("gemma")).fingerprint == text.tokenizer_fingerprint
+
+
+def test_what_was_encoded_once_is_not_encoded_again(
+    chat_text: ChatText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversation is sent whole with every turn."""
+    encoder = chat_text._kit.encoder
+    first = render(chat_text, chat("Once upon a time", "there was"))
+    before = encoder.num_encoded
+    assert render(chat_text, chat("Once upon a time", "there was")).prompt == first.prompt
+    assert encoder.num_encoded == before
+    render(chat_text, chat("Once upon a time", "there will be"))
+    assert encoder.num_encoded > before
+    monkeypatch.setattr(plain_encoder, "REMEMBERED_CHARACTERS", 20)
+    for text in ("a" * 12, "b" * 12, "a" * 12):
+        before = encoder.num_encoded
+        encoder.ids(text)
+        assert encoder.num_encoded == before + 12
+    encoder.ids("a" * 12)
+    assert encoder.num_encoded == before + 12

@@ -1,0 +1,74 @@
+"""Which message a token belongs to, and how little is made to tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.api.chat import ImagePart, Message
+from core.api.events import ContextPart, Prefilling
+from core.api.positions import TokenIndex
+from core.api.prompt import Image
+from core.engine import stats
+from core.engine.stats import MessageMap
+from tests.promises.machine import Machine, user, words
+
+
+@given(st.lists(st.integers(0, 50)).map(sorted), st.integers(0, 60))
+def test_a_token_is_in_the_last_message_that_starts_at_or_before_it(
+    starts: list[int], token: int
+) -> None:
+    messages = MessageMap(tuple(map(TokenIndex, starts)), frozenset())
+    before = [index for index, start in enumerate(starts) if start <= token]
+    assert messages.at(TokenIndex(token)) == (before[-1] if before else None)
+
+
+def test_W1_parts_are_made_for_stretches_and_not_for_runs(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told after every run, parts for every run would be as many as the square of the runs."""
+    made: list[ContextPart] = []
+
+    def counted(**fields: object) -> ContextPart:
+        made.append(ContextPart.model_validate(fields))
+        return made[-1]
+
+    monkeypatch.setattr(stats, "ContextPart", counted)
+    chat: list[Message] = [user("One")]
+    for index in range(20):
+        chat += [machine.ask(chat[:1]).reply, user(words(3, f"{index}-"))]
+    made.clear()
+    answer = machine.ask(chat)
+    told = [event.stats.parts for event in answer.events if isinstance(event, Prefilling)]
+    told.append(answer.stats.parts)
+    # The last of them also shows the reply.
+    assert len(made) + 1 == sum(map(len, told)) <= 2 * len(told) + 1
+    assert len(told) > 40
+
+
+def test_W1_parts_say_of_every_token_what_it_is_and_where(
+    machine: Machine, picture: Callable[..., ImagePart]
+) -> None:
+    """A picture is a part of its own, and text that is alike is one."""
+    chat: list[Message] = [user(words(100), picture(1), picture(2), "Both.")]
+    chat += [machine.ask(chat).reply, user("More.")]
+    parts = machine.ask(chat).stats.parts[:-1]
+    runs = machine.prompt(chat).runs
+    assert [part.start for part in parts] == [0, *(part.end for part in parts[:-1])]
+    assert parts[-1].end == runs[-1].end.token.value
+    pictures = [run for run in runs if isinstance(run.content, Image)]
+    assert [(part.start, part.end) for part in parts if part.kind == "image"] == [
+        (run.start.token.value, run.end.token.value) for run in pictures
+    ]
+    assert [(part.kind, part.source) for part in parts] == [
+        ("text", "reused"),
+        ("image", "reused"),
+        ("text", "reused"),  # the marks between the pictures
+        ("image", "reused"),
+        ("text", "reused"),
+        ("text", "evaluated"),
+    ]
+    assert all(part.tier == "slab" and not part.on_disk for part in parts)
