@@ -160,9 +160,10 @@ class ContextCache:
         self.disk.limit(disk)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
-        """The runs whose ends get a checkpoint: the plan's, and the prompt's own end."""
-        if not self.recurrent and settings.count == 0:
-            return frozenset({prompt.runs[-1]})
+        """The runs whose ends get a checkpoint: the plan's, and the prompt's own end.
+
+        Without recurrent states it is the last hidden row alone, which no count bounds.
+        """
         return frozenset(plan(prompt, settings.interval)) | {prompt.runs[-1]}
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:

@@ -6,6 +6,8 @@ Gemma 3 is one whose pictures attend both ways, so none of them may ever be cut.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +15,9 @@ import torch
 from core.api.chat import ImagePart, Message
 from core.api.params import CacheSettings, SamplingParams
 from core.api.prompt import Image
+from core.cache.context import Budgets, ContextCache
+from core.cache.disk import SegmentStore
+from core.cache.tier import DiskTier
 from core.engine.debug import check_positions
 from core.engine.loaded import LoadedModel
 from tests.promises.fixtures import PURE
@@ -204,3 +209,42 @@ def test_X1_bidirectional_pictures_give_equal_bits_in_bfloat16(
     machine.same_as_cold([user(words(30), picture(2))], cache=OFF)
     chat += [machine.same_as_cold(chat, cache=OFF).reply, user("More.")]
     assert machine.same_as_cold(chat, cache=OFF).reused > 100
+
+
+# ---------------------------------------------------------------- after a restart
+
+
+def on_disk(base: LoadedModel, folder: Path) -> Machine:
+    """An engine that keeps its cache in a folder, as another did before it."""
+    machine = Machine(base)
+    specs, root = base.model.layer_specs, bytes.fromhex(base.info.fingerprint)
+    assert machine.engine.loaded is not None
+    cache = ContextCache(
+        specs,
+        base.model.device,
+        base.info.context_length,
+        root,
+        Budgets(host=10**9, device=0, disk=10**8),
+        DiskTier(SegmentStore(folder, root, 10**8), specs),
+    )
+    machine.engine.loaded = replace(machine.engine.loaded, cache=cache)
+    return machine
+
+
+@pytest.mark.parametrize("count", [0, 32])
+def test_D1_a_pure_transformer_reads_only_what_is_new_after_a_restart(
+    loaded_of: Callable[..., LoadedModel], picture: Draw, tmp_path: Path, count: int
+) -> None:
+    base = loaded_of("gemma3")
+    settings = CacheSettings(count=count, interval=512, restore="always")
+    chat: list[Message] = [user(picture(1), words(40))]
+    before = on_disk(base, tmp_path)
+    first = before.ask(chat, cache=settings, chat="one")
+    while before.cache.write_some():
+        pass
+    chat += [first.reply, user("And now?")]
+    after = on_disk(base, tmp_path)
+    second = after.same_as_cold(chat, cache=settings, chat="one")
+    assert second.stats.restored_from == "disk"
+    assert second.reused == deepest_cut(after, chat, first) and second.evaluated < 40
+    assert second.stats.images_encoded == 0
