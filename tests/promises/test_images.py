@@ -166,6 +166,7 @@ def test_I8_a_stop_never_leaves_a_cut_inside_a_picture(
     cuts = {0, *(run.end.token.value for run in prompt.runs)}
     for looks in range(8 * block, 8 * block + 8):
         stopped = Machine(machine.base)
+        stopped.prompt(chat)  # its pictures are known: a stop while they are decoded has no cuts
         first = stopped.ask(chat, flag=CountdownFlag(looks))
         held = {node.end.token.value for node in stopped.cache.tree}
         assert held <= cuts
@@ -183,6 +184,7 @@ def test_I8_stopping_inside_a_picture_resumes_at_the_cut_before_it(
     seen = set()
     for looks in range(60):
         stopped = Machine(machine.base)
+        stopped.prompt(chat)  # its pictures are known: a stop while they are decoded has no cuts
         sum_fed = sum(stopped.ask(chat, flag=CountdownFlag(looks)).fed)
         if sum_fed in (first, second):
             seen.add((sum_fed, stopped.model.num_encoded))
