@@ -73,7 +73,12 @@ def read_text_files(folder: Path) -> TextFiles:
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise MissingFileError(f"{folder.name} has no tokenizer.json.")
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BrokenTokenizerError(
+            f"{folder.name}/tokenizer.json can't be read: {error.strerror}."
+        ) from error
     tokenizer_config = _read_json(folder / "tokenizer_config.json")
     template = _read_template(folder, tokenizer_config)
     digest = hashlib.sha256(data)
@@ -104,6 +109,10 @@ def _read_json(path: Path) -> JsonObject:
         return {}
     try:
         parsed = json.loads(path.read_bytes())
+    except OSError as error:
+        raise BrokenConfigError(
+            f"{path.parent.name}/{path.name} can't be read: {error.strerror}."
+        ) from error
     except (ValueError, RecursionError) as error:
         raise BrokenConfigError(f"{path.parent.name}/{path.name} is not valid JSON.") from error
     if not isinstance(parsed, dict):
@@ -117,6 +126,10 @@ def _read_template(folder: Path, tokenizer_config: JsonObject) -> str:
     if path.is_file():
         try:
             return path.read_text("utf-8")
+        except OSError as error:
+            raise BrokenConfigError(
+                f"{folder.name}/{path.name} can't be read: {error.strerror}."
+            ) from error
         except UnicodeDecodeError as error:
             raise BrokenConfigError(f"{folder.name}/{path.name} is not UTF-8 text.") from error
     for place in (_read_json(folder / "chat_template.json"), tokenizer_config):

@@ -33,7 +33,7 @@ def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
             presence_penalty=value("presence_penalty", 0.0),
             frequency_penalty=value("frequency_penalty", 0.0),
         )
-    except (ValidationError, TypeError, ValueError) as error:
+    except (ValidationError, TypeError, ValueError, OverflowError) as error:
         raise BrokenConfigError(
             "generation_config.json holds a sampling setting that is out of range."
         ) from error

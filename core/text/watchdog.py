@@ -1,12 +1,14 @@
 """A time limit on code that Waymark did not write, such as a chat template from the internet.
 
-A second thread raises in the running one when time is up. If even that does not help (the code sits
-in one long C call), the process says why and ends itself: the window starts it again.
+A second thread raises in the running one when time is up. If even that does not help, it says why
+and ends the process: the window starts it again. Code that sits in one long C call never lets that
+thread run; for it a timer below the interpreter prints where it is stuck and ends the process.
 """
 
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import sys
 import threading
@@ -14,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+# The timer below the interpreter leaves the thread this much time to say it in words.
+HEADSTART_S = 2.0
 # Exit status of a process that could not get out of a template: seldom used by anything else.
 STUCK_EXIT_CODE = 86
 
@@ -58,12 +62,14 @@ class _Watch:
         self._sent = False
 
     def start(self) -> None:
+        _backstop.begin(id(self), sum(self._limits) + HEADSTART_S)
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def finish(self) -> None:
         """Stop watching: from here on nothing is sent."""
         with self._lock:
             self._done.set()
+        _backstop.end(id(self))
 
     def let_arrive(self) -> None:
         """Raise here what was sent but has not arrived; it does at the next function call.
@@ -87,6 +93,30 @@ class _Watch:
             return
         print(self._last_words, file=sys.stderr, flush=True)
         os._exit(STUCK_EXIT_CODE)
+
+
+class _Backstop:
+    """faulthandler's timer, of which a process has one: it guards the call that began last, and
+    runs until the last of several calls at once has ended. Ending a call twice is harmless."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: set[int] = set()
+
+    def begin(self, call: int, seconds: float) -> None:
+        with self._lock:
+            self._calls.add(call)
+            if sys.__stderr__ is not None:
+                faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+
+    def end(self, call: int) -> None:
+        with self._lock:
+            self._calls.discard(call)
+            if not self._calls:
+                faulthandler.cancel_dump_traceback_later()
+
+
+_backstop = _Backstop()
 
 
 def _interrupt(thread_id: ctypes.c_ulong) -> None:

@@ -57,7 +57,7 @@ def read_processor_config(folder: Path) -> ProcessorConfig:
     settings = read_settings(folder)
     try:
         config = _from_settings(settings)
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise BrokenConfigError(
             f"{folder.name}: the image processor's settings make no sense."
         ) from error
@@ -103,7 +103,7 @@ def read_settings(folder: Path) -> Mapping[str, Any]:
         try:
             settings = json.loads(path.read_bytes())
             settings = settings if key is None else settings.get(key)
-        except (ValueError, RecursionError, AttributeError) as error:
+        except (OSError, ValueError, RecursionError, AttributeError) as error:
             raise BrokenConfigError(f"{folder.name}/{name} can't be read.") from error
         if isinstance(settings, dict):
             return settings

@@ -69,6 +69,7 @@ def test_the_fingerprint_covers_tokenizer_and_template(folder: Path) -> None:
         ("config.json", b"[]", BrokenConfigError),
         ("generation_config.json", b"[" * 100_000, BrokenConfigError),
         ("generation_config.json", b'{"do_sample": true, "top_p": 7}', BrokenConfigError),
+        ("generation_config.json", b'{"do_sample": true, "top_k": Infinity}', BrokenConfigError),
         ("chat_template.jinja", b"\xff\xfe\xfd", BrokenConfigError),
         ("chat_template.jinja", b"{% if %}", TemplateError),
         ("chat_template.jinja", b"{{ raise_exception('no') }}", TemplateError),
@@ -83,6 +84,31 @@ def test_a_broken_folder_is_named_by_what_is_broken(
     else:
         (folder / name).write_bytes(content)
     with pytest.raises(error):
+        ChatText.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("tokenizer.json", BrokenTokenizerError),
+        ("config.json", BrokenConfigError),
+        ("chat_template.jinja", BrokenConfigError),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: type[WaymarkError]
+) -> None:
+    """Tests may run as root, whom no permission stops: the refusal is played."""
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == name:
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: refuse(path).decode(encoding))
+    with pytest.raises(error, match=f"{name} can't be read: Permission denied"):
         ChatText.open(folder)
 
 

@@ -291,6 +291,18 @@ def test_a_process_stuck_in_a_template_says_why_and_ends() -> None:
     assert ended.stderr.strip() == "TemplateTimeoutError: stuck"
 
 
+def test_a_process_stuck_in_one_call_of_c_ends_too() -> None:
+    """Such a call never lets another thread run, not even to end the process."""
+    program = (
+        "from core.text.watchdog import run_limited\n"
+        "run_limited(lambda: sum(range(10**13)), 0.1, 'never said', grace=0.2)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ended.returncode != 0 and "Timeout" in ended.stderr and "run_limited" in ended.stderr
+
+
 def _spin(end: float) -> None:
     while time.monotonic() < end:
         pass
