@@ -1,16 +1,19 @@
 """Headless runner: a conversation script in, one JSON line per step out, through a real worker.
 
     python -m core.replay SCRIPT.json --model DIR [--device cpu|cuda] [--dtype float32|bfloat16]
-        [--checkpoints N] [--interval T] [--grid G] [--no-cache] [--data DIR] [--logits FILE]
+        [--checkpoints N] [--interval T] [--host-bytes N] [--device-bytes N] [--disk-bytes N]
+        [--grid G] [--no-cache] [--data DIR] [--logits FILE]
 
-This is how bugs are reported and benchmarks run. The script's format is in `core.client.script`.
-Exit code 0 when all went well, 1 when a step ended in an error, 2 when the script doesn't fit.
+This is how bugs are reported and benchmarks run. The script's format is in
+`core.client.script_steps`. Exit code 0 when all went well, 1 when a step ended in an error, 2 when
+the script doesn't fit.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import sys
 import tempfile
@@ -19,154 +22,161 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from core.api.chat import ContentPart, ImagePart, TextPart, UserMessage
-from core.api.errors import ErrorInfo, ImageUnreadableError, InvalidRequestError, WaymarkError
+from core.api.errors import ImageUnreadableError, InvalidRequestError, WaymarkError
 from core.api.events import Finished, Prepared
-from core.api.params import CacheSettings, ModelSettings
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
 from core.client.lock import DataFolderLock
-from core.client.script import (
+from core.client.script import read_script
+from core.client.script_chats import Chat, Chats
+from core.client.script_steps import (
     AnsweringStep,
-    Chat,
+    ChatStep,
     Content,
     ContinueStep,
     DraftStep,
     Edit,
+    ForgetStep,
+    LoadStep,
+    Restart,
     Script,
     ScriptText,
     Send,
+    SettingsStep,
     SettleStep,
+    Side,
     Step,
-    move,
-    read_script,
 )
-
-Line = dict[str, object]
-
-EMPTY_LINE: Line = dict.fromkeys(
-    (
-        "step",
-        "op",
-        "chat",
-        "prompt_tokens",
-        "prompt_positions",
-        "reused_tokens",
-        "evaluated_tokens",
-        "images_in_prompt",
-        "images_encoded",
-        "restored_from",
-        "restored_at",
-        "checkpoints",
-        "miss",
-        "prompt_ids",
-        "reply_ids",
-        "reply",
-        "reasoning",
-        "finish_reason",
-        "ttft_s",
-        "prefill_s",
-        "decode_tokens_per_s",
-        "bytes",
-        "seed",
-        "settled_tokens",
-        "read_ahead_tokens",
-        "error",
-    )
-)
+from core.replay_lines import Line, answer_line, empty_line, error_line, prepared_line
+from core.replay_options import cache_settings, model_settings, parse_options
 
 
 class Replay:
     """Steps through a script. Chats live here; the engine keeps none."""
 
-    def __init__(self, script: Script, folder: Path, data: Path, options: argparse.Namespace):
+    def __init__(
+        self, script: Script, folder: Path, data: Path, options: argparse.Namespace
+    ) -> None:
         self._script = script
         self._folder = folder
         self._data = data
         self._options = options
+        self._model = model_settings(options, data)
+        self._cache = cache_settings(options)
         self._blobs = BlobStore(data / "images")
-        self._chats: dict[str, Chat] = {}
+        self._chats = Chats()
         self._logits: dict[str, bytes] = {}
-        self._cache = CacheSettings(count=options.checkpoints, interval=options.interval)
 
     async def run(self) -> bool:
         """Print a line per step; returns whether all steps went well."""
-        client = EngineClient(log_file=self._data / "worker.log")
-        await client.start()
+        self._client = EngineClient(log_file=self._data / "worker.log")
         try:
-            await client.load(model_settings(self._options))
-            lines = [await self._step(client, index) for index in range(len(self._script.steps))]
+            await self._start()
+            lines = [await self._step(index) for index in range(len(self._script.steps))]
         finally:
-            await client.close()
+            await self._client.close()
         if self._options.logits:
             self._save_logits(Path(self._options.logits))
         return all(line["error"] is None for line in lines)
 
-    async def _step(self, client: EngineClient, index: int) -> Line:
+    async def _start(self) -> None:
+        await self._client.start()
+        await self._client.load(self._model)
+
+    async def _step(self, index: int) -> Line:
         step = self._script.steps[index]
-        line: Line = {**EMPTY_LINE, "step": index, "op": step.op, "chat": step.chat}
-        chat = self._chats.setdefault(step.chat, Chat())
-        before = list(chat.messages)
+        line = empty_line(index, step.op, step.chat if isinstance(step, ChatStep) else None)
         try:
-            move(chat, step, self._content(step))
-            if isinstance(step, AnsweringStep):
-                line |= _answer_line(await self._answer(client, index, step, chat))
-            elif isinstance(step, SettleStep | DraftStep):
-                line |= await self._prepare(client, step, chat)
+            if isinstance(step, ChatStep):
+                line |= await self._talk(index, step)
+            else:
+                await self._change(step)
         except WaymarkError as error:
-            # A step that failed leaves its chat as it was, so that the next steps still fit.
-            chat.messages = before
-            line["error"] = _error(error.info())
+            line |= error_line(error.info())
         print(json.dumps(line), flush=True)
         return line
 
-    async def _answer(
-        self, client: EngineClient, index: int, step: AnsweringStep, chat: Chat
-    ) -> Finished:
+    async def _change(self, step: Restart | LoadStep | SettingsStep) -> None:
+        """A step that belongs to no chat."""
+        match step:
+            case Restart():
+                await (self._client.kill() if step.kill else self._client.close())
+                await self._start()
+            case LoadStep():
+                path = str((self._folder / step.model).resolve())
+                settings = self._model.model_copy(update={"path": path})
+                await self._client.load(settings)
+                self._model = settings
+            case SettingsStep():
+                self._cache = step.applied_to(self._cache)
+
+    async def _talk(self, index: int, step: ChatStep) -> Line:
+        """A step of a chat. One that fails leaves it as it was, so that the next steps still
+        fit."""
+        chat = self._chats.of(step.chat)
+        before = list(chat.messages)
+        try:
+            self._chats.move(step, self._content(step))
+            if isinstance(step, AnsweringStep):
+                return answer_line(await self._answer(index, step, chat))
+            if isinstance(step, SettleStep | DraftStep):
+                return await self._prepare(step, chat)
+            if isinstance(step, ForgetStep):
+                await self._client.forget(chat_key(step.chat), self._model.cache_folder)
+            return {}
+        except WaymarkError:
+            self._chats.restore(step.chat, chat, before)
+            raise
+
+    async def _answer(self, index: int, step: AnsweringStep, chat: Chat) -> Finished:
         if self._options.no_cache:
-            await client.clear_cache()
+            await self._client.clear_cache()
         logits = self._data / f"step.{index}.logits" if self._options.logits else None
-        goes_on = isinstance(step, ContinueStep)
-        finished = await client.generate(
-            chat.answered() if goes_on else chat.unanswered(),
+        if isinstance(step, Side):
+            conversation = chat.with_draft(UserMessage(content=self._content(step)))
+        elif isinstance(step, ContinueStep):
+            conversation = chat.answered()
+        else:
+            conversation = chat.unanswered()
+        finished = await self._client.generate(
+            conversation,
             step.sampling if step.sampling is not None else self._script.sampling,
             step.thinking,
             self._cache,
             step.stop_after_tokens,
             str(logits) if logits else None,
+            chat=chat_key(step.chat),
+            side=isinstance(step, Side),
+            cancel_prefill_after_tokens=step.cancel_prefill_after_tokens,
         ).last()
         assert isinstance(finished, Finished)
-        reply = chat.open_reply()
-        if goes_on:
-            reply.replace(finished.reply)
-        else:
-            reply.add(finished.reply)
+        if isinstance(step, ContinueStep):
+            chat.open_reply().replace(finished.reply)
+        elif not isinstance(step, Side):
+            chat.open_reply().add(finished.reply)
         if logits is not None and logits.exists():
-            self._logits[f"step.{index}.logits"] = logits.read_bytes()
+            self._logits[logits.name] = logits.read_bytes()
             logits.unlink()
         return finished
 
-    async def _prepare(
-        self, client: EngineClient, step: SettleStep | DraftStep, chat: Chat
-    ) -> Line:
-        """Idle work, run to its end within the step."""
+    async def _prepare(self, step: SettleStep | DraftStep, chat: Chat) -> Line:
+        """Idle work, run to its end within the step; writing what was settled is part of it."""
+        key = chat_key(step.chat)
         if isinstance(step, SettleStep):
-            request = client.settle(chat.answered(), step.thinking, self._cache)
+            request = self._client.settle(chat.answered(), step.thinking, self._cache, key)
         else:
             draft = UserMessage(content=self._content(step))
-            request = client.read_ahead(chat.with_draft(draft), step.thinking, self._cache)
+            request = self._client.read_ahead(
+                chat.with_draft(draft), step.thinking, self._cache, key
+            )
         prepared = await request.last()
         assert isinstance(prepared, Prepared)
-        settled = isinstance(step, SettleStep)
-        return {
-            "settled_tokens": prepared.tokens if settled else None,
-            "read_ahead_tokens": None if settled else prepared.tokens,
-            "images_encoded": prepared.encoded,
-            "bytes": prepared.bytes.model_dump(mode="json"),
-        }
+        totals = await self._client.flush() if isinstance(step, SettleStep) else None
+        return prepared_line(prepared, step.op, totals)
 
     def _content(self, step: Step) -> tuple[ContentPart, ...]:
         """A step's content with its pictures' bytes taken now."""
-        if not isinstance(step, Send | Edit | DraftStep):
+        if not isinstance(step, Send | Edit | DraftStep | Side):
             return ()
         content: Content = step.content
         if isinstance(content, str):
@@ -195,49 +205,9 @@ class Replay:
         save_file(tensors, path)
 
 
-def model_settings(options: argparse.Namespace) -> ModelSettings:
-    """Replay shows pictures at the processor's own limit."""
-    return ModelSettings(
-        path=str(Path(options.model).resolve()),
-        device=options.device,
-        precision=options.dtype,
-        context_length=options.context,
-        max_image_tokens=0,
-        grid=options.grid,
-    )
-
-
-def _answer_line(finished: Finished) -> Line:
-    stats = finished.stats.model_dump(mode="json")
-    line: Line = {key: stats[key] for key in EMPTY_LINE.keys() & stats.keys()}
-    return line | {
-        "prompt_ids": list(finished.prompt_ids),
-        "reply_ids": list(finished.reply_ids),
-        "reply": finished.reply.text,
-        "reasoning": finished.reply.reasoning,
-        "finish_reason": finished.reason,
-    }
-
-
-def _error(error: ErrorInfo) -> dict[str, str]:
-    return {"name": error.name, "title": error.title, "message": error.message}
-
-
-def parse_options(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line; argparse ends the process with exit code 2 when it doesn't fit."""
-    parser = argparse.ArgumentParser(prog="python -m core.replay", description=__doc__)
-    parser.add_argument("script", type=Path)
-    parser.add_argument("--model", required=True, help="model folder")
-    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto")
-    parser.add_argument("--checkpoints", type=int, default=CacheSettings().count)
-    parser.add_argument("--interval", type=int, default=CacheSettings().interval)
-    parser.add_argument("--grid", type=int, default=512)
-    parser.add_argument("--context", type=int, help="context length in tokens")
-    parser.add_argument("--no-cache", action="store_true", help="start every step cold")
-    parser.add_argument("--data", type=Path, help="data folder (default: a fresh temporary one)")
-    parser.add_argument("--logits", help="safetensors file for each step's first logits")
-    return parser.parse_args(arguments)
+def chat_key(name: str) -> str:
+    """What the cache knows a script's chat by; a name may hold any character, a key may not."""
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _replay(script: Script, options: argparse.Namespace, data: Path) -> int:
@@ -254,8 +224,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse_options(arguments)
     try:
         script = read_script(options.script)
-        CacheSettings(count=options.checkpoints, interval=options.interval)
-        model_settings(options)
+        cache_settings(options)
+        model_settings(options, Path())
     except InvalidRequestError as error:
         print(error.message, file=sys.stderr)
         return 2

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,13 +12,13 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from core import replay
 from core.api.chat import ImagePart
 from core.client.lock import DataFolderLock
-from core.replay import EMPTY_LINE
+from core.replay_lines import EMPTY_LINE
 from tests.oracle.checkpoints import VOCABULARY
 from tests.promises.fixtures import folder_of, picture
 from tests.promises.machine import last_end, words
+from tests.replays import Run, run
 
 __all__ = ["folder_of", "picture"]
 
@@ -42,27 +39,6 @@ SCRIPT: dict[str, Any] = {
     ],
 }
 ANSWERED = [1, 2, 3, 5, 6, 7, 9]
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one replay printed."""
-
-    code: int
-    lines: list[dict[str, Any]]
-    errors: str
-
-    @property
-    def answers(self) -> list[dict[str, Any]]:
-        return [line for line in self.lines if line["reply"] is not None]
-
-
-def run(*arguments: object) -> Run:
-    output, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
-        code = replay.main([str(argument) for argument in arguments])
-    lines = [json.loads(line) for line in output.getvalue().splitlines()]
-    return Run(code, lines, errors.getvalue())
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -7,7 +7,10 @@ import pytest
 
 from core.api.chat import AssistantMessage, TextPart, UserMessage
 from core.api.errors import InvalidRequestError
-from core.client.script import Chat, Script, read_script
+from core.api.params import CacheSettings
+from core.client.script import read_script
+from core.client.script_chats import Chat
+from core.client.script_steps import Script, SettingsStep
 
 
 def read(tmp_path: Path, *steps: object, **top: object) -> Script:
@@ -36,6 +39,28 @@ def test_the_documented_script_is_read(tmp_path: Path) -> None:
     assert script.sampling.max_tokens == 32
 
 
+def test_the_steps_around_chats_are_read(tmp_path: Path) -> None:
+    script = read(
+        tmp_path,
+        {**SEND, "cancel_prefill_after_tokens": 0},
+        {"op": "side", "chat": "a", "content": "A title?", "sampling": {"max_tokens": 2}},
+        {"op": "fork", "chat": "a", "to": "b", "message": 1},
+        {"op": "settle", "chat": "b"},
+        {"op": "forget", "chat": "b"},
+        {"op": "fork", "chat": "a", "to": "b", "message": 0},
+        {"op": "regenerate", "chat": "b"},
+        {"op": "restart"},
+        {"op": "restart", "kill": True},
+        {"op": "load", "model": "../other"},
+        {"op": "settings", "checkpoints": 3, "interval": 64, "disk_bytes": 0},
+        {"op": "settings", "count": 4, "disk_bytes": None},
+    )
+    three, four = (step for step in script.steps if isinstance(step, SettingsStep))
+    changed = three.applied_to(CacheSettings(host_bytes=9))
+    assert changed == CacheSettings(count=3, interval=64, disk_bytes=0, host_bytes=9)
+    assert four.applied_to(changed) == CacheSettings(count=4, interval=64, host_bytes=9)
+
+
 @pytest.mark.parametrize(
     ("step", "place"),
     [
@@ -51,6 +76,18 @@ def test_the_documented_script_is_read(tmp_path: Path) -> None:
         ({"op": "system", "chat": "a", "content": "late"}, "comes first"),
         ({**SEND, "sampling": {"temperature": -1}}, "temperature"),
         ({**SEND, "stop_after_tokens": 0}, "stop_after_tokens"),
+        ({**SEND, "cancel_prefill_after_tokens": -1}, "cancel_prefill_after_tokens"),
+        ({"op": "fork", "chat": "a", "to": "b", "message": 2}, r"steps\.1: there is no message 2"),
+        ({"op": "fork", "chat": "a", "to": "a", "message": 0}, "has begun already"),
+        ({"op": "fork", "chat": "a", "message": 0}, r"steps\.1\.fork\.to"),
+        ({"op": "side", "chat": "a"}, r"side\.content"),
+        ({"op": "restart", "chat": "a"}, r"steps\.1\.restart\.chat"),
+        ({"op": "restart", "kill": "perhaps"}, r"steps\.1\.restart\.kill"),
+        ({"op": "load"}, r"load\.model"),
+        ({"op": "settings"}, "no setting is named"),
+        ({"op": "settings", "count": 257}, "count"),
+        ({"op": "settings", "host_bytes": -1}, "host_bytes"),
+        ({"op": "settings", "chat": "a", "count": 1}, r"settings\.chat"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(
@@ -58,6 +95,11 @@ def test_what_does_not_fit_is_refused_with_its_place(
 ) -> None:
     with pytest.raises(InvalidRequestError, match=place):
         read(tmp_path, SEND, step)
+
+
+def test_what_was_forgotten_is_gone_for_the_script_too(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequestError, match=r"steps\.2: there is no message to answer"):
+        read(tmp_path, SEND, {"op": "forget", "chat": "a"}, {"op": "regenerate", "chat": "a"})
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "null", "[" * 100_000, b"\xff\xfe\x00\xd8"])
@@ -88,3 +130,17 @@ def test_a_swipe_decides_what_the_next_turn_shows() -> None:
     shown = chat.unanswered().messages
     assert [message.role for message in shown] == ["user", "assistant", "user"]
     assert shown[1] == AssistantMessage(text="first")
+
+
+def test_a_fork_shows_what_is_selected_and_goes_its_own_way() -> None:
+    chat = Chat()
+    chat.ask(user("one"))
+    for text in ("first", "second"):
+        chat.open_reply().add(AssistantMessage(text=text))
+    chat.swipe(0)
+    fork = chat.fork(1)
+    chat.swipe(1)
+    fork.ask(user("two"))
+    assert [message.role for message in fork.unanswered().messages] == ["user", "assistant", "user"]
+    assert fork.unanswered().messages[1] == AssistantMessage(text="first")
+    assert len(chat.messages) == 2

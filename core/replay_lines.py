@@ -1,0 +1,72 @@
+"""The lines a replay prints: every line has every key, null where it does not apply."""
+
+from __future__ import annotations
+
+from core.api.errors import ErrorInfo
+from core.api.events import CacheBytes, Finished, Prepared
+
+Line = dict[str, object]
+
+EMPTY_LINE: Line = dict.fromkeys(
+    (
+        "step",
+        "op",
+        "chat",
+        "prompt_tokens",
+        "prompt_positions",
+        "reused_tokens",
+        "evaluated_tokens",
+        "images_in_prompt",
+        "images_encoded",
+        "restored_from",
+        "restored_at",
+        "checkpoints",
+        "miss",
+        "prompt_ids",
+        "reply_ids",
+        "reply",
+        "reasoning",
+        "finish_reason",
+        "ttft_s",
+        "prefill_s",
+        "decode_tokens_per_s",
+        "bytes",
+        "seed",
+        "settled_tokens",
+        "read_ahead_tokens",
+        "error",
+    )
+)
+
+
+def empty_line(index: int, op: str, chat: str | None) -> Line:
+    """A step's line with nothing to tell yet."""
+    return {**EMPTY_LINE, "step": index, "op": op, "chat": chat}
+
+
+def answer_line(finished: Finished) -> Line:
+    """What an answering step adds to its line."""
+    stats = finished.stats.model_dump(mode="json")
+    line: Line = {key: stats[key] for key in EMPTY_LINE.keys() & stats.keys()}
+    return line | {
+        "prompt_ids": list(finished.prompt_ids),
+        "reply_ids": list(finished.reply_ids),
+        "reply": finished.reply.text,
+        "reasoning": finished.reply.reasoning,
+        "finish_reason": finished.reason,
+    }
+
+
+def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Line:
+    """What idle work adds to its line; `totals` are known better when it was written to disk."""
+    key = "settled_tokens" if op == "settle" else "read_ahead_tokens"
+    return {
+        key: prepared.tokens,
+        "images_encoded": prepared.encoded,
+        "bytes": (totals or prepared.bytes).model_dump(mode="json"),
+    }
+
+
+def error_line(error: ErrorInfo) -> Line:
+    """What a step that failed adds to its line."""
+    return {"error": {"name": error.name, "title": error.title, "message": error.message}}
