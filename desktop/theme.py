@@ -57,6 +57,9 @@ class Colours:
     warning_soft: str
     selection: str
     selection_text: str
+    slab: str
+    memory: str
+    disk: str
     reused: str
     evaluated: str
     reply: str

@@ -13,6 +13,7 @@ from core.client.blobs import BlobStore
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
+from desktop.controllers.context import ContextController
 from desktop.controllers.engine import Engine, EngineController
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
@@ -74,6 +75,7 @@ class WindowParts(QObject):
             blobs,
             self.tasks,
         )
+        self.context = ContextController(self.chat, self.replies, self.ahead, self.engine)
         self.engine.said.connect(self.said)
         self.settings.said.connect(self.said)
         self.replies.ended.connect(self._on_ended)

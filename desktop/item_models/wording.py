@@ -20,7 +20,7 @@ _REASONS: dict[MissReason, str] = {
     "restore_failed": "what was kept could not be restored, so it was read to be safe.",
     "faster_to_read": "reading it was quicker here than restoring it would have been.",
 }
-_TIERS: dict[Tier, str] = {"slab": "the live context", "memory": "memory", "disk": "disk"}
+_TIERS: dict[Tier, str] = {"slab": "the context in use", "memory": "memory", "disk": "disk"}
 
 
 def format_count(count: int) -> str:

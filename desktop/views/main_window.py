@@ -13,10 +13,8 @@ from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter
 
 from core.api.errors import ErrorInfo
-from core.api.events import ModelInfo
 from desktop import theme
 from desktop.controllers.window_parts import WindowParts
-from desktop.item_models.messages import LiveReply
 from desktop.views import dialogs
 from desktop.views.actions import Command, add_menus
 from desktop.views.chat_page import ChatPage
@@ -121,14 +119,7 @@ class MainWindow(QMainWindow):
         parts.failed.connect(self._show_error)
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
-        parts.replies.progressed.connect(self._on_progress)
-        parts.engine.changed.connect(self._show_context)
-        for signal in (
-            parts.transcript.chat_changed,
-            parts.transcript.rows_replaced,
-            parts.chat.busy_changed,
-        ):
-            signal.connect(self._show_context)
+        parts.context.changed.connect(self._show_context)
         self.side_bar.open_asked.connect(self._open)
         self.settings.model_box.browse_asked.connect(self._choose_model)
         page.header.chats_toggled.connect(self._toggle_chats)
@@ -194,17 +185,8 @@ class MainWindow(QMainWindow):
         undo = ("Undo", lambda: self._parts.chats.restore(chat))
         self.toast.say(f"The chat is deleted: {title}", action=undo)
 
-    def _on_progress(self, live: LiveReply) -> None:
-        if live.chat == self._parts.transcript.chat:
-            self._show_context()
-
     def _show_context(self) -> None:
-        live = self._parts.chat.running
-        if live is not None and live.stats is not None and live.done is not None:
-            self.context.show_live(live.stats, live.done)
-            return
-        model: ModelInfo | None = self._parts.engine.model
-        self.context.show_stats(self._parts.transcript.last_stats(), model)
+        self.context.show_view(self._parts.context.view)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._leaving:

@@ -1,7 +1,7 @@
-"""The painted strip: the context to scale, its images hatched, its checkpoints ticked.
+"""The painted strip: above where each part lives, below it what the last request did with it.
 
-Knows colours and the words of a part's tooltip. Leaves where things lie to strip_layout, and the
-legend to ContextStrip.
+Images are hatched, checkpoints ticked, what a restart keeps is underlined. Leaves where things lie
+to strip_layout, fills to `fills`, words to `strip_words`, and the legend to ContextStrip.
 """
 
 from __future__ import annotations
@@ -16,58 +16,60 @@ from PySide6.QtGui import (
     QPainterPath,
     QPaintEvent,
     QPen,
-    QPolygonF,
 )
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from core.api.events import ContextPart, RequestStats
+from core.api.events import ContextPart
 from desktop import theme
-from desktop.item_models.wording import count_of, format_count
+from desktop.item_models.context_view import Strip
+from desktop.item_models.strip_words import part_words, room_words, tier_of
+from desktop.views.widgets.fills import (
+    TICK_HALF_WIDTH,
+    TICK_HEIGHT,
+    fill,
+    hatch,
+    mark_kept,
+    tick_shape,
+)
 from desktop.views.widgets.strip_layout import StripLayout, lay_out
 
-TICK_HEIGHT = 7
-TICK_HALF_WIDTH = 4.0
 BAR_HEIGHT = 24
+# The lower band, and its distance from the upper.
+BAND_TOP = TICK_HEIGHT + BAR_HEIGHT + 3
+BAND_HEIGHT = 6
 CORNER = 6.0
 # Light enough to be room for what is still to be read, dark enough to show its kind.
 UNREAD_OPACITY = 0.3
 
-_SOURCE_WORDS = {"reused": "reused", "evaluated": "read for this reply", "reply": "the reply"}
-
 
 class ContextBar(QWidget):
-    """Paints one request's context."""
+    """Paints one context."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._stats: RequestStats | None = None
-        self._done: int | None = None
+        self._strip = Strip()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setMouseTracking(True)
         theme.signals().changed.connect(self.update)
 
-    def show_stats(self, stats: RequestStats | None, done: int | None) -> None:
-        """Paint `stats`; what lies at or after token `done` is still to be read."""
-        self._stats, self._done = stats, done
+    def show_strip(self, strip: Strip) -> None:
+        """Paint `strip`."""
+        self._strip = strip
         self.update()
 
     def strip_layout(self) -> StripLayout:
         """Where everything lies at the present width."""
-        stats = self._stats or RequestStats()
         # The ticks at both ends need room for their halves.
-        return lay_out(stats.parts, stats.context_length, self.width() - 2 * TICK_HALF_WIDTH)
+        width = self.width() - 2 * TICK_HALF_WIDTH
+        return lay_out(self._strip.parts, self._strip.context_length, width)
 
     def words_at(self, x: float) -> str:
         """What the tooltip says at a place."""
         layout = self.strip_layout()
         box = layout.box_at(x - TICK_HALF_WIDTH)
         if box is not None:
-            return part_words(box.part)
-        if self._stats is None or not layout.boxes:
-            return "The context is empty."
-        free = max(0, self._stats.context_length - layout.boxes[-1].part.end)
-        scale = " (not to scale)" if layout.room_is_cut else ""
-        return f"Room for {count_of(free, 'more token')}{scale}"
+            return part_words(box.part, self._strip)
+        return room_words(self._strip, to_scale=not layout.room_is_cut)
 
     def _paint_bar(self, painter: QPainter, layout: StripLayout) -> None:
         bar = QRectF(0, 0, layout.width, BAR_HEIGHT)
@@ -80,21 +82,32 @@ class ContextBar(QWidget):
         painter.setClipping(False)
 
     def _paint_part(self, painter: QPainter, area: QRectF, part: ContextPart) -> None:
-        table = theme.colours()
-        painter.setOpacity(1.0 if self._is_read(part) else UNREAD_OPACITY)
-        painter.fillRect(area, QColor(getattr(table, part.source)))
+        read = self._is_read(part)
+        painter.setOpacity(1.0 if read else UNREAD_OPACITY)
+        fill(painter, area, tier_of(part, self._strip))
         if part.kind == "image":
-            hatch = QColor(table.image)
-            hatch.setAlphaF(0.55)
-            painter.fillRect(area, QBrush(hatch, Qt.BrushStyle.BDiagPattern))
+            hatch(painter, area)
+        if part.on_disk and self._strip.known and read:
+            mark_kept(painter, area)
         painter.setOpacity(1.0)
         # A seam in the background's colour parts neighbours of one colour, where there is room.
         if area.width() >= 8:
             seam = QRectF(area.right() - 1, 0, 1, BAR_HEIGHT)
             painter.fillRect(seam, self.palette().window())
 
+    def _paint_band(self, painter: QPainter, layout: StripLayout) -> None:
+        """What the last request reused, read and wrote, under the parts themselves."""
+        for part in self._strip.asked:
+            left, right = layout.place_of(part.start), layout.place_of(part.end)
+            painter.setOpacity(1.0 if self._is_read(part) else UNREAD_OPACITY)
+            # What was read is thicker than what was not, whatever its colour.
+            height = BAND_HEIGHT / 3 if part.source == "reused" else BAND_HEIGHT
+            fill(painter, QRectF(left, 0, max(1.0, right - left), height), part.source)
+        painter.setOpacity(1.0)
+
     def _is_read(self, part: ContextPart) -> bool:
-        return self._done is None or part.source == "reused" or part.end <= self._done
+        done = self._strip.done
+        return done is None or part.source == "reused" or part.end <= done
 
     def _room_brush(self, layout: StripLayout) -> QBrush:
         room = QColor(theme.colours().room)
@@ -112,7 +125,7 @@ class ContextBar(QWidget):
         line = QColor(table.checkpoint)
         line.setAlphaF(0.6)
         painter.setBrush(QColor(table.checkpoint))
-        for checkpoint in self._stats.checkpoints if self._stats else ():
+        for checkpoint in self._strip.checkpoints:
             x = layout.place_of(checkpoint.token)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.drawPolygon(tick_shape(QPointF(x, TICK_HEIGHT)))
@@ -120,10 +133,10 @@ class ContextBar(QWidget):
             painter.drawLine(QPointF(x, TICK_HEIGHT - 1), QPointF(x, TICK_HEIGHT + BAR_HEIGHT))
 
     def sizeHint(self) -> QSize:
-        return QSize(260, TICK_HEIGHT + BAR_HEIGHT + 1)
+        return QSize(260, BAND_TOP + BAND_HEIGHT)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(80, TICK_HEIGHT + BAR_HEIGHT + 1)
+        return QSize(80, BAND_TOP + BAND_HEIGHT)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         layout = self.strip_layout()
@@ -131,7 +144,9 @@ class ContextBar(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(TICK_HALF_WIDTH, TICK_HEIGHT)
         self._paint_bar(painter, layout)
-        painter.translate(0, -TICK_HEIGHT)
+        painter.translate(0, BAND_TOP - TICK_HEIGHT)
+        self._paint_band(painter, layout)
+        painter.translate(0, -BAND_TOP)
         self._paint_ticks(painter, layout)
 
     def event(self, event: QEvent) -> bool:
@@ -139,24 +154,3 @@ class ContextBar(QWidget):
             QToolTip.showText(event.globalPos(), self.words_at(event.pos().x()), self)
             return True
         return super().event(event)
-
-
-def tick_shape(tip: QPointF) -> QPolygonF:
-    """The small flag of a checkpoint, pointing down at `tip`."""
-    top = tip.y() - TICK_HEIGHT + 1
-    return QPolygonF(
-        [
-            tip,
-            QPointF(tip.x() - TICK_HALF_WIDTH, top),
-            QPointF(tip.x() + TICK_HALF_WIDTH, top),
-        ]
-    )
-
-
-def part_words(part: ContextPart) -> str:
-    """A part in words: what it is, where it came from, and which tokens it holds."""
-    kind = "Image" if part.kind == "image" else "Text"
-    size = count_of(part.end - part.start, "token")
-    first, last = format_count(part.start), format_count(part.end - 1)
-    place = f"token {first}" if first == last else f"tokens {first} to {last}"
-    return f"{kind}, {_SOURCE_WORDS[part.source]}: {size} ({place})"

@@ -1,7 +1,7 @@
-"""The context in live numbers: what was reused, what was read, and what is kept to make it so.
+"""The context in live numbers: what was reused, what was read, where it lives and what it takes.
 
 Knows which number stands where and explains each. Leaves wording to item_models.wording and drawing
-to ContextStrip. Every value label keeps its objectName.
+to ContextStrip and ByteBars. Every value label keeps its objectName.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
 
-from core.api.events import ModelInfo, RequestStats
+from core.api.events import RequestStats
 from desktop.item_models import wording
+from desktop.item_models.context_view import ContextView
 from desktop.item_models.wording import format_count
+from desktop.views.widgets.byte_bars import ByteBars
 from desktop.views.widgets.context_strip import ContextStrip
 from desktop.views.widgets.value_grid import Row, ValueGrid
 
@@ -34,13 +36,12 @@ _SPEED_ROWS = (
     Row("contextFirstToken", "First token", "Time from the request to the reply's first token."),
     Row("contextSpeed", "Speed", "Tokens of the reply that the model wrote in a second."),
 )
-_CHECKPOINT_ROWS = (
+_KEPT_ROWS = (
     Row(
         "contextCheckpoints",
         "Checkpoints",
         "States kept along this chat, from any of which reading can go on; and those of all chats.",
     ),
-    Row("contextCheckpointBytes", "They take", "What the checkpoints of all chats take together."),
     Row("contextRestoredFrom", "Restored from", "Where the reused part was held, and its end."),
 )
 
@@ -58,24 +59,31 @@ class ContextPanel(QWidget):
         self._progress.setAccessibleName("Reading the prompt")
         self._strip = ContextStrip(self)
         self._strip.setObjectName("contextStrip")
-        self._grids = [
-            ValueGrid(rows, self) for rows in (_PROMPT_ROWS, _SPEED_ROWS, _CHECKPOINT_ROWS)
-        ]
+        self._grids = [ValueGrid(rows, self) for rows in (_PROMPT_ROWS, _SPEED_ROWS, _KEPT_ROWS)]
+        self._bytes = ByteBars(self)
+        self._bytes.setObjectName("byteBars")
         self._miss = self._words("contextMiss", "muted")
         self._miss.setToolTip("Why tokens were read that had been read before.")
         self._note = self._words("contextNote", "warning")
         self._lay_out()
-        self.show_stats(None, None)
+        self.show_view(ContextView())
 
-    def show_stats(self, stats: RequestStats | None, model: ModelInfo | None) -> None:
-        """Show a request's numbers, or that there are none yet."""
-        self._progress.hide()
-        self._strip.show_stats(stats)
+    def show_view(self, view: ContextView) -> None:
+        """Show the last request, where its context lives, and what is held."""
+        model = view.model
+        self._strip.show_strip(view.strip)
+        self._bytes.show_bytes(view.bytes)
         note = "" if model is None or model.spliced_replies else model.history_note
         self._show_words(self._note, note)
-        if stats is None:
-            self._show_nothing(model)
-            return
+        if view.stats is not None and view.done is not None:
+            self._show_live(view.stats, view.done)
+        elif view.stats is not None:
+            self._show_stats(view.stats)
+        else:
+            self._show_nothing(view)
+
+    def _show_stats(self, stats: RequestStats) -> None:
+        self._progress.hide()
         self._hero.setText(f"{wording.reused_percent(stats)} % reused")
         self._summary.setText(
             f"{format_count(stats.reused_tokens)} of {format_count(stats.prompt_tokens)} prompt "
@@ -83,9 +91,8 @@ class ContextPanel(QWidget):
         )
         self._show_values(stats)
 
-    def show_live(self, stats: RequestStats, done: int) -> None:
-        """Show how far reading the prompt is: `done` of its tokens are in the context."""
-        self._strip.show_stats(stats, done)
+    def _show_live(self, stats: RequestStats, done: int) -> None:
+        """How far reading the prompt is: `done` of its tokens are in the context."""
         self._progress.setRange(0, max(1, stats.prompt_tokens))
         self._progress.setValue(min(done, stats.prompt_tokens))
         self._progress.show()
@@ -96,9 +103,13 @@ class ContextPanel(QWidget):
         )
         self._show_values(stats)
 
-    def _show_nothing(self, model: ModelInfo | None) -> None:
-        self._hero.setText("Nothing read yet")
-        fits = f"{format_count(model.context_length)} tokens fit." if model else ""
+    def _show_nothing(self, view: ContextView) -> None:
+        self._progress.hide()
+        ahead = view.strip.num_tokens
+        self._hero.setText("Read ahead" if ahead else "Nothing read yet")
+        fits = f"{format_count(view.model.context_length)} tokens fit." if view.model else ""
+        if ahead:
+            fits = f"{format_count(ahead)} tokens of your draft are read already."
         self._summary.setText(f"Numbers appear with the first message. {fits}".strip())
         for grid in self._grids:
             grid.clear()
@@ -117,7 +128,6 @@ class ContextPanel(QWidget):
             "contextFirstToken": "" if ttft is None else wording.format_seconds(ttft),
             "contextSpeed": "" if speed is None else wording.format_speed(speed),
             "contextCheckpoints": held,
-            "contextCheckpointBytes": wording.format_bytes(stats.bytes.checkpoints),
             "contextRestoredFrom": wording.describe_restore(stats),
         }
         for grid in self._grids:
@@ -155,4 +165,6 @@ class ContextPanel(QWidget):
             layout.addWidget(line)
             layout.addSpacing(4)
             layout.addWidget(grid)
+        layout.addSpacing(8)
+        layout.addWidget(self._bytes)
         layout.addStretch(1)

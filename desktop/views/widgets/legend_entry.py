@@ -1,30 +1,26 @@
-"""One entry of the strip's legend: a swatch and its words."""
+"""One entry of a legend: a swatch and its words."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QBrush, QColor, QPainter, QPaintEvent
+from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from desktop import theme
-from desktop.views.widgets.context_bar import TICK_HEIGHT, tick_shape
-
-LegendKind = Literal["reused", "evaluated", "reply", "room", "image", "checkpoint"]
+from desktop.views.widgets.fills import TICK_HEIGHT, Fill, fill, tick_shape
 
 
 class LegendEntry(QWidget):
-    """A swatch of what the strip draws, beside what it means."""
+    """A swatch of what is drawn, beside what it means; a `tick` is drawn as the strip draws it."""
 
-    def __init__(self, kind: LegendKind, parent: QWidget | None = None) -> None:
+    def __init__(self, kind: Fill, parent: QWidget | None = None, tick: bool = False) -> None:
         super().__init__(parent)
         self._label = QLabel(self)
         self._label.setProperty("class", "muted small")
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(7)
-        layout.addWidget(_Swatch(kind, self))
+        layout.addWidget(_Swatch(kind, tick, self))
         layout.addWidget(self._label, 1)
 
     def set_text(self, text: str) -> None:
@@ -37,28 +33,25 @@ class LegendEntry(QWidget):
 
 
 class _Swatch(QWidget):
-    """A little of what the strip draws."""
+    """A little of what is drawn."""
 
-    def __init__(self, kind: LegendKind, parent: QWidget) -> None:
+    def __init__(self, kind: Fill, tick: bool, parent: QWidget) -> None:
         super().__init__(parent)
-        self._kind = kind
+        self._kind: Fill = kind
+        self._tick = tick
         self.setFixedSize(QSize(12, 12))
         theme.signals().changed.connect(self.update)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        table = theme.colours()
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setPen(Qt.PenStyle.NoPen)
-        area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
-        if self._kind == "checkpoint":
-            painter.setBrush(QColor(table.checkpoint))
+        if self._tick:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(theme.colours().checkpoint))
             painter.drawPolygon(tick_shape(QPointF(6, 3 + TICK_HEIGHT)))
             return
-        if self._kind == "image":
-            painter.setBrush(QColor(table.muted))
-            painter.drawRoundedRect(area, 3, 3)
-            painter.setBrush(QBrush(QColor(table.image), Qt.BrushStyle.BDiagPattern))
-        else:
-            painter.setBrush(QColor(getattr(table, self._kind)))
-        painter.drawRoundedRect(area, 3, 3)
+        area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        outline = QPainterPath()
+        outline.addRoundedRect(area, 3, 3)
+        painter.setClipPath(outline)
+        fill(painter, area, self._kind)

@@ -42,14 +42,20 @@ class NumbersLine(QWidget):
         self._toggle.setObjectName("numbersToggle")
         self._toggle.setCheckable(True)
         self._toggle.toggled.connect(self._on_toggled)
-        self._details = ValueGrid(_ROWS, self)
-        self._details.setObjectName("numbersDetails")
-        self._details.hide()
+        self._stats = RequestStats()
+        # Twenty labels for each reply of a long chat would be felt; they are made when asked for.
+        self._details: ValueGrid | None = None
         self._lay_out()
 
     def show_stats(self, stats: RequestStats) -> None:
         """Show a reply's numbers."""
+        self._stats = stats
         self._text.setText(wording.numbers_text(stats))
+        if self._details is not None:
+            self._show_details(self._details)
+
+    def _show_details(self, details: ValueGrid) -> None:
+        stats = self._stats
         ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
         for name, text in {
             "numbersPromptTokens": format_count(stats.prompt_tokens),
@@ -65,7 +71,7 @@ class NumbersLine(QWidget):
             if stats.miss
             else "nothing was read again",
         }.items():
-            self._details.show_value(name, text)
+            details.show_value(name, text)
 
     def text(self) -> str:
         """The line as it is shown."""
@@ -76,9 +82,20 @@ class NumbersLine(QWidget):
         self._toggle.setChecked(is_open)
 
     def _on_toggled(self, is_open: bool) -> None:
+        if self._details is None:
+            self._details = self._make_details()
         self._details.setVisible(is_open)
         self._toggle.set_icon("chevron_down" if is_open else "chevron_right")
         self._toggle.set_words(f"{'Hide' if is_open else 'Show'} all numbers of this reply")
+
+    def _make_details(self) -> ValueGrid:
+        details = ValueGrid(_ROWS, self)
+        details.setObjectName("numbersDetails")
+        # The values stand under the words of the line, not under its button.
+        details.setContentsMargins(28, 0, 0, 4)
+        self._column.addWidget(details)
+        self._show_details(details)
+        return details
 
     def _lay_out(self) -> None:
         line = QHBoxLayout()
@@ -86,10 +103,7 @@ class NumbersLine(QWidget):
         line.setSpacing(4)
         line.addWidget(self._toggle)
         line.addWidget(self._text, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(6)
-        layout.addLayout(line)
-        layout.addWidget(self._details)
-        # The values stand under the words of the line, not under its button.
-        self._details.setContentsMargins(28, 0, 0, 4)
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(6)
+        self._column.addLayout(line)

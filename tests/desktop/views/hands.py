@@ -123,6 +123,7 @@ def thumbnails(app: App) -> list[PictureThumbnail]:
 
 async def settle() -> None:
     """Let Qt lay out what was just changed."""
-    for _ in range(5):
+    # Qt's own events run while a coroutine sleeps. To process them inside one would run the next
+    # step of another task within this one's, which asyncio refuses: that task never wakes again.
+    for _ in range(10):
         await asyncio.sleep(0.01)
-        QGuiApplication.processEvents()

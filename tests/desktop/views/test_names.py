@@ -65,6 +65,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await until(lambda: len(engine.asked) == 3)
     engine.asked[2].finish("Again.")
     await ended(app)
+    press(app, "numbersToggle")
     press(app, "editMessage")
     drop(app, files([folder / "a.png"]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)

@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
+from desktop.item_models.context_view import Strip
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.context_strip import ContextStrip
 from desktop.views.widgets.icon_button import IconButton
@@ -113,7 +114,7 @@ def chat_page() -> QWidget:
     panel.setObjectName("contextSide")
     panel.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
     panel.setFixedWidth(310)
-    panel.show_stats(samples.second_turn(), samples.model_info())
+    panel.show_view(samples.view(samples.second_turn()))
     return beside(transcript, panel)
 
 
@@ -121,10 +122,10 @@ def parts_page() -> QWidget:
     left, column = framed("panel", 24)
     for stats in (samples.first_words(), samples.second_turn(), samples.long_chat()):
         strip = ContextStrip()
-        strip.show_stats(stats)
+        strip.show_strip(Strip.of_request(stats))
         column.addWidget(strip)
     reading = ContextStrip()
-    reading.show_stats(samples.long_chat(), done=13_400)
+    reading.show_strip(Strip.of_request(samples.long_chat(), done=13_400))
     column.addWidget(reading)
     numbers = NumbersLine()
     numbers.show_stats(samples.long_chat())
@@ -140,10 +141,8 @@ def parts_page() -> QWidget:
     for show in ("empty", "live", "miss"):
         panel = ContextPanel()
         panel.setFixedWidth(290)
-        if show == "live":
-            panel.show_live(samples.long_chat(), 13_400)
-        else:
-            panel.show_stats(samples.long_chat() if show == "miss" else None, samples.model_info())
+        shown = None if show == "empty" else samples.long_chat()
+        panel.show_view(samples.view(shown, 13_400 if show == "live" else None))
         panels.append(panel)
     return beside(left, *panels)
 

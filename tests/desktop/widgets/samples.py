@@ -15,6 +15,7 @@ from core.api.events import (
     RequestStats,
 )
 from core.api.params import SamplingParams
+from desktop.item_models.context_view import ContextView, Strip
 
 MIB = 1024 * 1024
 
@@ -39,11 +40,23 @@ def second_turn() -> RequestStats:
         ttft_s=0.41,
         prefill_s=0.3,
         decode_tokens_per_s=28.3,
-        bytes=CacheBytes(kv=212 * MIB, checkpoints=12 * 150 * MIB, embeddings=8 * MIB),
+        bytes=CacheBytes(
+            kv=212 * MIB,
+            slab=90 * MIB,
+            checkpoints=12 * 150 * MIB,
+            embeddings=8 * MIB,
+            disk=1400 * MIB,
+            host_budget=6000 * MIB,
+            disk_budget=20_000 * MIB,
+        ),
         parts=(
-            ContextPart(start=0, end=22, kind="text", source="reused"),
-            ContextPart(start=22, end=1021, kind="image", source="reused"),
-            ContextPart(start=1021, end=1204, kind="text", source="reused"),
+            ContextPart(start=0, end=22, kind="text", source="reused", on_disk=True),
+            ContextPart(
+                start=22, end=1021, kind="image", source="reused", tier="memory", on_disk=True
+            ),
+            ContextPart(
+                start=1021, end=1204, kind="text", source="reused", tier="disk", on_disk=True
+            ),
             ContextPart(start=1204, end=1260, kind="text", source="evaluated"),
             ContextPart(start=1260, end=1570, kind="text", source="reply"),
         ),
@@ -127,6 +140,12 @@ def model_info() -> ModelInfo:
         tokenizer="demo",
         fingerprint="demo",
     )
+
+
+def view(stats: RequestStats | None, done: int | None = None) -> ContextView:
+    """What the Context page shows after, or during, such a request."""
+    strip = Strip.of_request(stats, done) if stats else Strip()
+    return ContextView(stats, done, strip, stats.bytes if stats else None, model_info())
 
 
 def landscape(width: int = 480, height: int = 360) -> QImage:

@@ -6,11 +6,15 @@ from PySide6.QtGui import QColor, QHelpEvent
 from PySide6.QtWidgets import QApplication, QLabel, QProgressBar, QToolTip
 from pytestqt.qtbot import QtBot
 
-from core.api.events import ContextPart, RequestStats
+from core.api.events import CacheBytes, ContextPart, HeldCheckpoint, Prepared, RequestStats
 from desktop import theme
-from desktop.views.widgets.context_bar import BAR_HEIGHT, TICK_HALF_WIDTH, TICK_HEIGHT, ContextBar
+from desktop.item_models.byte_stores import stores
+from desktop.item_models.context_view import ContextView, Strip, prepared_strip
+from desktop.views.widgets.byte_bars import ByteBars, PlaceBytes, StackedBar
+from desktop.views.widgets.context_bar import BAND_TOP, BAR_HEIGHT, ContextBar
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.context_strip import ContextStrip
+from desktop.views.widgets.fills import TICK_HALF_WIDTH, TICK_HEIGHT
 from desktop.views.widgets.value_grid import NOT_KNOWN
 from tests.desktop.widgets import samples
 
@@ -23,7 +27,6 @@ VALUES = (
     "contextFirstToken",
     "contextSpeed",
     "contextCheckpoints",
-    "contextCheckpointBytes",
     "contextRestoredFrom",
 )
 
@@ -61,47 +64,96 @@ def label(panel: ContextPanel, name: str) -> QLabel:
     return found
 
 
-def test_each_part_is_painted_in_the_colour_of_its_source(strip: ContextStrip) -> None:
-    strip.show_stats(
-        RequestStats(
-            prompt_tokens=200,
-            reused_tokens=100,
-            evaluated_tokens=100,
-            reply_tokens=100,
-            parts=(
-                ContextPart(start=0, end=100, kind="text", source="reused"),
-                ContextPart(start=100, end=200, kind="text", source="evaluated"),
-                ContextPart(start=200, end=300, kind="text", source="reply"),
-            ),
-            context_length=400,
-        )
-    )
-    bar, table = strip.bar(), theme.colours()
+SIX = RequestStats(
+    prompt_tokens=200,
+    reused_tokens=100,
+    evaluated_tokens=100,
+    reply_tokens=100,
+    parts=(
+        ContextPart(start=0, end=100, kind="text", source="reused"),
+        ContextPart(start=100, end=200, kind="text", source="evaluated", tier="memory"),
+        ContextPart(start=200, end=300, kind="text", source="reply", tier="disk", on_disk=True),
+    ),
+    context_length=400,
+)
+
+
+def places(bar: ContextBar) -> list[float]:
+    """The middles of four parts of one size."""
     width = bar.strip_layout().width
-    seen = [colour(bar, TICK_HALF_WIDTH + width * share) for share in (0.12, 0.37, 0.62, 0.87)]
-    assert seen == [table.reused, table.evaluated, table.reply, table.room]
+    return [TICK_HALF_WIDTH + width * share for share in (0.12, 0.37, 0.62, 0.87)]
+
+
+def test_each_part_is_painted_where_it_lives_and_below_what_became_of_it(
+    strip: ContextStrip,
+) -> None:
+    strip.show_strip(Strip.of_request(SIX))
+    bar, table = strip.bar(), theme.colours()
+    upper = [colour(bar, x) for x in places(bar)]
+    assert upper[:2] + upper[3:] == [table.slab, table.memory, table.room]
+    # What lies on disk has a pattern of its own.
+    area = [colour(bar, places(bar)[2] + x, TICK_HEIGHT + 8 + y) for x in range(4) for y in (0, 1)]
+    assert set(area) == {table.disk, table.room}
+    lower = [colour(bar, x, BAND_TOP) for x in places(bar)]
+    assert lower[:3] == [table.reused, table.evaluated, table.reply]
+    # Told apart by thickness too.
+    assert colour(bar, places(bar)[0], BAND_TOP + 4) != table.reused
+    assert colour(bar, places(bar)[1], BAND_TOP + 4) == table.evaluated
+
+
+def test_what_a_restart_keeps_is_underlined(strip: ContextStrip) -> None:
+    strip.show_strip(Strip.of_request(SIX))
+    bar, foot = strip.bar(), TICK_HEIGHT + BAR_HEIGHT - 2
+    assert colour(bar, places(bar)[2], foot) == theme.colours().checkpoint
+    assert colour(bar, places(bar)[1], foot) == theme.colours().memory
+
+
+def test_where_an_old_context_lives_is_not_claimed(strip: ContextStrip) -> None:
+    strip.show_strip(Strip.of_request(SIX, known=False))
+    bar, grey = strip.bar(), theme.colours().border_strong
+    assert [colour(bar, x) for x in places(bar)[:3]] == [grey] * 3
+    assert strip.legends()[0] == "Not known yet 300, Free 100"
+    assert "is known once the engine has worked on this chat." in bar.words_at(places(bar)[0])
+
+
+def test_after_idle_work_the_strip_shows_what_is_held(strip: ContextStrip) -> None:
+    held = ContextPart(start=0, end=350, kind="text", source="reused", on_disk=True)
+    event = Prepared(
+        request=1,
+        tokens=50,
+        encoded=0,
+        bytes=CacheBytes(),
+        prompt_tokens=350,
+        parts=(held,),
+        checkpoints=(HeldCheckpoint(token=350, position=350, bytes=1),),
+    )
+    strip.show_strip(prepared_strip(event, SIX, 400))
+    assert strip.legends() == (
+        "In use now 350, Free 50, 1 checkpoint, Kept on disk too",
+        "Reused 100, Read 100, Reply 100",
+    )
 
 
 def test_an_image_is_hatched(strip: ContextStrip) -> None:
-    strip.show_stats(samples.second_turn())
+    strip.show_strip(Strip.of_request(samples.second_turn()))
     bar = strip.bar()
     image = bar.grab().toImage()
     row = TICK_HEIGHT + BAR_HEIGHT // 2
-    boxes = [box for box in bar.strip_layout().boxes if box.part.source == "reused"]
+    boxes = bar.strip_layout().boxes
     seen = [
         {
             image.pixelColor(int(x + TICK_HALF_WIDTH), row).name()
             for x in range(int(box.left) + 3, int(box.right) - 3)
         }
-        for box in boxes[1:]
+        for box in (boxes[1], boxes[4])
     ]
-    assert theme.colours().reused in seen[0] & seen[1]
+    assert theme.colours().memory in seen[0]
     assert len(seen[0]) > 1
-    assert len(seen[1]) == 1
+    assert seen[1] == {theme.colours().slab}
 
 
 def test_a_checkpoint_is_ticked_above_the_bar(strip: ContextStrip) -> None:
-    strip.show_stats(samples.second_turn())
+    strip.show_strip(Strip.of_request(samples.second_turn()))
     bar = strip.bar()
     place = bar.strip_layout().place_of(1021) + TICK_HALF_WIDTH
     assert colour(bar, place, 3) == theme.colours().checkpoint
@@ -110,29 +162,37 @@ def test_a_checkpoint_is_ticked_above_the_bar(strip: ContextStrip) -> None:
 
 def test_what_is_still_to_be_read_is_faint(strip: ContextStrip) -> None:
     stats = samples.long_chat()
-    strip.show_stats(stats, done=stats.reused_tokens)
+    strip.show_strip(Strip.of_request(stats, done=stats.reused_tokens))
     bar = strip.bar()
     last = bar.strip_layout().boxes[-2]
     place = last.left + last.width / 2 + TICK_HALF_WIDTH
     faint = colour(bar, place)
-    strip.show_stats(stats, done=stats.prompt_tokens)
-    assert colour(bar, place) == theme.colours().evaluated != faint
+    strip.show_strip(Strip.of_request(stats, done=stats.prompt_tokens))
+    assert colour(bar, place) == theme.colours().slab != faint
 
 
 def test_the_strip_follows_the_theme(strip: ContextStrip, dressed: QApplication) -> None:
-    strip.show_stats(samples.first_words())
+    strip.show_strip(Strip.of_request(samples.first_words()))
     theme.force(dressed, "dark")
-    assert colour(strip.bar(), 60) == QColor(theme.colours().evaluated).name()
+    assert colour(strip.bar(), 60) == QColor(theme.colours().slab).name()
 
 
 def test_a_tooltip_names_the_part_under_the_pointer(strip: ContextStrip) -> None:
-    strip.show_stats(samples.second_turn())
+    strip.show_strip(Strip.of_request(samples.second_turn()))
     bar = strip.bar()
     boxes = bar.strip_layout().boxes
     at = [bar.words_at(box.left + box.width / 2 + TICK_HALF_WIDTH) for box in boxes]
-    assert at[1] == "Image, reused: 999 tokens (tokens 22 to 1,020)"
-    assert at[3] == "Text, read for this reply: 56 tokens (tokens 1,204 to 1,259)"
-    assert at[4] == "Text, the reply: 310 tokens (tokens 1,260 to 1,569)"
+    assert at[1] == (
+        "Image: 999 tokens (22 to 1,020)\n"
+        "In memory, ready to go on from; a restart keeps it.\n"
+        "Reused for the last reply, not read again."
+    )
+    assert at[3] == (
+        "Text: 56 tokens (1,204 to 1,259)\nIn use now; a restart would lose it.\n"
+        "Read for the last reply."
+    )
+    assert at[2].splitlines()[1].startswith("On disk, to be fetched when it is needed;")
+    assert at[4].endswith("The last reply itself.")
     assert bar.words_at(bar.width() - 6) == "Room for 2,526 more tokens"
     where = QPoint(20, 15)
     QApplication.sendEvent(bar, QHelpEvent(QHelpEvent.Type.ToolTip, where, bar.mapToGlobal(where)))
@@ -141,29 +201,30 @@ def test_a_tooltip_names_the_part_under_the_pointer(strip: ContextStrip) -> None
 
 
 def test_the_room_says_when_it_is_not_to_scale(strip: ContextStrip) -> None:
-    strip.show_stats(samples.first_words())
+    strip.show_strip(Strip.of_request(samples.first_words()))
     words = strip.bar().words_at(strip.bar().width() - 6)
     assert words == "Room for 262,114 more tokens (not to scale)"
 
 
 def test_the_strip_is_described_in_words(strip: ContextStrip) -> None:
     assert strip.accessibleDescription() == "The context is empty."
-    strip.show_stats(samples.second_turn())
+    strip.show_strip(Strip.of_request(samples.second_turn()))
     assert strip.accessibleDescription() == (
         "The context holds 1,570 tokens of 4,096: "
-        "reused 1,204, read 56, reply 310, free 2,526, 1 image, 3 checkpoints."
+        "in use now 388, in memory 999, on disk 183, free 2,526, 1 image, 3 checkpoints, "
+        "kept on disk too. The last reply: reused 1,204, read 56, reply 310."
     )
 
 
 def test_the_legend_names_only_what_is_there(strip: ContextStrip) -> None:
-    strip.show_stats(samples.first_words())
-    assert strip.legend() == "Read 26, Reply 4, Free 262,114"
-    strip.show_stats(None)
-    assert strip.legend() == ""
+    strip.show_strip(Strip.of_request(samples.first_words()))
+    assert strip.legends() == ("In use now 30, Free 262,114", "Read 26, Reply 4")
+    strip.show_strip(Strip())
+    assert strip.legends() == ("", "")
 
 
 def test_the_panel_shows_every_number(panel: ContextPanel) -> None:
-    panel.show_stats(samples.second_turn(), samples.model_info())
+    panel.show_view(samples.view(samples.second_turn()))
     assert values(panel) == {
         "contextTokens": "1,570 of 4,096 tokens",
         "contextReused": "1,204",
@@ -173,7 +234,6 @@ def test_the_panel_shows_every_number(panel: ContextPanel) -> None:
         "contextFirstToken": "0.4 s",
         "contextSpeed": "28 tokens/s",
         "contextCheckpoints": "3 here, 12 in all",
-        "contextCheckpointBytes": "1.9 GB",
         "contextRestoredFrom": "memory, up to token 1,204",
     }
     assert label(panel, "contextHero").text() == "95 % reused"
@@ -188,15 +248,15 @@ def test_every_number_is_explained(panel: ContextPanel) -> None:
 
 
 def test_the_panel_says_why_something_was_read_again(panel: ContextPanel) -> None:
-    panel.show_stats(samples.long_chat(), samples.model_info())
+    panel.show_view(samples.view(samples.long_chat()))
     miss = label(panel, "contextMiss")
     assert miss.isVisible()
     assert miss.text().startswith("Read again from message 37 on (token 11,061)")
 
 
 def test_without_a_request_nothing_is_claimed(panel: ContextPanel) -> None:
-    panel.show_stats(samples.long_chat(), samples.model_info())
-    panel.show_stats(None, samples.model_info())
+    panel.show_view(samples.view(samples.long_chat()))
+    panel.show_view(samples.view(None))
     assert set(values(panel).values()) == {NOT_KNOWN}
     assert "32,768 tokens fit." in label(panel, "contextSummary").text()
     assert not label(panel, "contextMiss").isVisible()
@@ -206,12 +266,12 @@ def test_reading_is_shown_live(panel: ContextPanel) -> None:
     progress = panel.findChild(QProgressBar, "contextProgress")
     assert isinstance(progress, QProgressBar)
     stats = samples.long_chat()
-    panel.show_live(stats, 12_000)
+    panel.show_view(samples.view(stats, 12_000))
     assert progress.isVisible()
     assert (progress.value(), progress.maximum()) == (12_000, stats.prompt_tokens)
     assert label(panel, "contextSummary").text().startswith("12,000 of 16,188 prompt tokens")
     assert values(panel)["contextReused"] == "11,061"
-    panel.show_stats(stats, samples.model_info())
+    panel.show_view(samples.view(stats))
     assert not progress.isVisible()
 
 
@@ -219,8 +279,58 @@ def test_a_model_whose_replies_cannot_be_reused_is_named(panel: ContextPanel) ->
     model = samples.model_info().model_copy(
         update={"spliced_replies": False, "history_note": "Replies are read again as text."}
     )
-    panel.show_stats(None, model)
+    panel.show_view(ContextView(model=model))
     assert label(panel, "contextNote").text() == "Replies are read again as text."
     assert label(panel, "contextNote").isVisible()
-    panel.show_stats(None, samples.model_info())
+    panel.show_view(samples.view(None))
     assert not label(panel, "contextNote").isVisible()
+
+
+def test_bytes_are_shown_by_class_against_their_budgets(panel: ContextPanel) -> None:
+    panel.show_view(samples.view(samples.second_turn()))
+    assert label(panel, "bytesHostWords").text() == "2.1 GB of 6.3 GB"
+    assert label(panel, "bytesDiskWords").text() == "1.5 GB of 21.0 GB"
+    host = panel.findChild(PlaceBytes, "bytesHost")
+    assert isinstance(host, PlaceBytes)
+    assert host.accessibleDescription() == (
+        "Memory: 2.1 GB of 6.3 GB: context in use now 94.4 MB, contexts kept 127.9 MB, "
+        "checkpoints 1.9 GB, pictures, encoded 8.4 MB."
+    )
+    device = panel.findChild(PlaceBytes, "bytesDevice")
+    assert isinstance(device, PlaceBytes) and device.isHidden()
+
+
+def test_a_graphics_cards_memory_is_shown_apart(panel: ContextPanel) -> None:
+    held = CacheBytes(kv=3_000_000, slab=1_000_000, device_budget=4_000_000, host_budget=10**9)
+    panel.show_view(ContextView(bytes=held))
+    assert label(panel, "bytesDeviceWords").text() == "1.0 MB of 4.0 MB"
+    assert label(panel, "bytesHostWords").text() == "2.0 MB of 1.0 GB"
+    assert label(panel, "bytesDiskWords").text() == "nothing is kept here"
+
+
+def test_a_stacked_bar_is_to_scale_and_hides_nothing(qtbot: QtBot) -> None:
+    bar = StackedBar()
+    qtbot.addWidget(bar)
+    bar.resize(200, 10)
+    assert bar.widths() == []
+    held = CacheBytes(kv=600, slab=500, embeddings=1, host_budget=1000)
+    bar.show_store(stores(held)["host"])
+    assert [(share.kind, width) for share, width in bar.widths()] == [
+        ("slab", 100.0),
+        ("memory", 20.0),
+        ("image", 2.0),
+    ]
+
+
+def test_bytes_that_are_not_known_are_not_shown(panel: ContextPanel) -> None:
+    bars = panel.findChild(ByteBars, "byteBars")
+    assert isinstance(bars, ByteBars) and bars.isHidden()
+    panel.show_view(samples.view(samples.second_turn()))
+    assert bars.isVisible()
+
+
+def test_a_draft_read_ahead_is_told_before_the_first_message(panel: ContextPanel) -> None:
+    part = ContextPart(start=0, end=70, kind="image", source="reused")
+    panel.show_view(ContextView(strip=Strip(parts=(part,), context_length=100)))
+    assert label(panel, "contextHero").text() == "Read ahead"
+    assert "70 tokens of your draft are read already." in label(panel, "contextSummary").text()

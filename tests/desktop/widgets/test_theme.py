@@ -35,7 +35,10 @@ WORDS = (
 )
 # Marks that carry meaning, on what lies behind them.
 MARKS = (
-    *product(("reused", "evaluated", "reply", "checkpoint", "accent"), ("window", "side")),
+    *product(("slab", "memory", "disk", "checkpoint", "accent"), ("window", "side")),
+    *product(("reused", "evaluated", "reply"), ("window", "side")),
+    # Told apart in grey too: the context in use from what lies in memory.
+    ("slab", "memory"),
     *product(("border_strong",), ("window", "surface")),
 )
 

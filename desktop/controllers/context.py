@@ -1,0 +1,89 @@
+"""Follows what the engine says of its context, and puts together what the Context page shows.
+
+Any work of the engine may move what others left behind, so only the newest word counts: what was
+said of another path before is not claimed any more.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.events import CacheBytes, Prepared, RequestStats
+from desktop.controllers.ahead import AheadController
+from desktop.controllers.chat import ChatController
+from desktop.controllers.engine import EngineController
+from desktop.controllers.replies import Replies
+from desktop.item_models.context_view import ContextView, Strip, prepared_strip
+from desktop.item_models.engine_status import EngineStatus
+from desktop.item_models.messages import LiveReply
+from desktop.store.records import Reply
+
+
+class ContextController(QObject):
+    """The context of the path on screen.
+
+    Signals:
+        changed(): `view` is another one.
+    """
+
+    changed = Signal()
+
+    def __init__(
+        self,
+        chat: ChatController,
+        replies: Replies,
+        ahead: AheadController,
+        engine: EngineController,
+    ) -> None:
+        super().__init__()
+        self._chat = chat
+        self._engine = engine
+        self._bytes: CacheBytes | None = None
+        # The message that ended the path the engine worked on last (None: a new chat's draft), and
+        # what it said of it.
+        self._last: tuple[int | None, RequestStats | Prepared] | None = None
+        replies.progressed.connect(self._on_progress)
+        replies.ended.connect(self._on_end)
+        ahead.prepared.connect(self._on_prepared)
+        engine.changed.connect(self._on_engine)
+        transcript = chat.transcript
+        for signal in (transcript.chat_changed, transcript.rows_replaced, chat.busy_changed):
+            signal.connect(self.changed)
+
+    @property
+    def view(self) -> ContextView:
+        """What the page shows now."""
+        model, live = self._engine.model, self._chat.running
+        if live is not None and live.stats is not None and live.done is not None:
+            strip = Strip.of_request(live.stats, live.done)
+            return ContextView(live.stats, live.done, strip, live.stats.bytes, model)
+        stats = self._chat.transcript.last_stats()
+        return ContextView(stats, None, self._strip(stats), self._bytes, model)
+
+    def _strip(self, stats: RequestStats | None) -> Strip:
+        rows, model = self._chat.transcript.rows, self._engine.model
+        end = rows[-1].id if rows else None
+        said = self._last[1] if self._last is not None and self._last[0] == end else None
+        if isinstance(said, Prepared):
+            return prepared_strip(said, stats, model.context_length if model else 0)
+        return Strip.of_request(stats, known=said is not None) if stats else Strip()
+
+    def _on_progress(self, live: LiveReply) -> None:
+        if live.stats is not None and live.done is not None:
+            self._note(live.message, live.stats)
+
+    def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
+        if reply.stats is not None and reply.error is None:
+            self._note(live.message, reply.stats)
+
+    def _on_prepared(self, end: int | None, event: Prepared) -> None:
+        self._note(end, event)
+
+    def _note(self, end: int | None, said: RequestStats | Prepared) -> None:
+        self._last, self._bytes = (end, said), said.bytes
+        self.changed.emit()
+
+    def _on_engine(self, status: EngineStatus) -> None:
+        if status.model is None:
+            self._last = self._bytes = None
+        self.changed.emit()

@@ -1,0 +1,61 @@
+"""What the Context page shows, as one value: the last request, where its context lives, the bytes.
+
+Where things live is known only of the engine that runs now, and only of what it worked on last;
+numbers of an older reply are still those of its request. Drawing and wording are left to others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.api.events import (
+    CacheBytes,
+    ContextPart,
+    HeldCheckpoint,
+    ModelInfo,
+    Prepared,
+    RequestStats,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """What is drawn to scale.
+
+    `parts` lie where their tiers say, if `known`; `asked` are the parts of the last request, by
+    what became of them. With `done`, the parts from that token on are still to be read.
+    """
+
+    parts: tuple[ContextPart, ...] = ()
+    asked: tuple[ContextPart, ...] = ()
+    checkpoints: tuple[HeldCheckpoint, ...] = ()
+    context_length: int = 0
+    done: int | None = None
+    known: bool = True
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens the context holds."""
+        return self.parts[-1].end if self.parts else 0
+
+    @classmethod
+    def of_request(cls, stats: RequestStats, done: int | None = None, known: bool = True) -> Strip:
+        """The context a request left behind; live while `done` says how far reading is."""
+        return cls(stats.parts, stats.parts, stats.checkpoints, stats.context_length, done, known)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextView:
+    """The last request's numbers, the strip, the engine's bytes; None is not known."""
+
+    stats: RequestStats | None = None
+    done: int | None = None
+    strip: Strip = Strip()
+    bytes: CacheBytes | None = None
+    model: ModelInfo | None = None
+
+
+def prepared_strip(event: Prepared, stats: RequestStats | None, context_length: int) -> Strip:
+    """The context after idle work; below it, what the last request (if any) had to read."""
+    asked = stats.parts if stats else ()
+    return Strip(event.parts, asked, event.checkpoints, context_length)

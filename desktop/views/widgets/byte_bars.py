@@ -1,0 +1,133 @@
+"""What the cache holds, place by place: a stacked bar against the budget, each class in numbers.
+
+Leaves which class lies where to item_models.byte_stores.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from core.api.events import CacheBytes
+from desktop import theme
+from desktop.item_models.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
+from desktop.item_models.wording import format_bytes
+from desktop.views.widgets.fills import fill
+from desktop.views.widgets.legend_entry import LegendEntry
+
+BAR_HEIGHT = 10
+# What is held but thinner than this could not be seen.
+THINNEST = 2.0
+PLACES: tuple[PlaceKind, ...] = ("host", "device", "disk")
+
+
+class ByteBars(QWidget):
+    """All places, hidden while nothing is known of them."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._places = {place: PlaceBytes(place, self) for place in PLACES}
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(12)
+        for widget in self._places.values():
+            layout.addWidget(widget)
+        self.show_bytes(None)
+
+    def show_bytes(self, bytes_held: CacheBytes | None) -> None:
+        """Show the engine's totals; None is not known."""
+        found = stores(bytes_held) if bytes_held is not None else {}
+        for place, widget in self._places.items():
+            widget.setVisible(place in found)
+            if place in found:
+                widget.show_store(found[place])
+        self.setVisible(bool(found))
+
+
+class PlaceBytes(QWidget):
+    """One place: title and numbers, the bar, and a line for each class."""
+
+    def __init__(self, place: PlaceKind, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName(f"bytes{place.capitalize()}")
+        self.setAccessibleName(TITLES[place])
+        self._words = QLabel(self)
+        self._words.setObjectName(f"bytes{place.capitalize()}Words")
+        self._words.setAccessibleName(TITLES[place])
+        self._bar = StackedBar(self)
+        self._lines: dict[str, tuple[LegendEntry, QLabel]] = {}
+        self._grid = QGridLayout()
+        self._grid.setVerticalSpacing(2)
+        self._grid.setColumnStretch(0, 1)
+        head = QHBoxLayout()
+        head.addWidget(QLabel(TITLES[place], self), 1)
+        head.addWidget(self._words)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addLayout(head)
+        layout.addWidget(self._bar)
+        layout.addLayout(self._grid)
+
+    def show_store(self, store: ByteStore) -> None:
+        """Show what lies here."""
+        self._words.setText(store.words())
+        self.setAccessibleDescription(store.spoken())
+        self.setToolTip(store.spoken())
+        self._bar.show_store(store)
+        for share in store.shares:
+            self._show_share(share)
+
+    def _show_share(self, share: Share) -> None:
+        if share.kind not in self._lines:
+            entry, size = LegendEntry(share.kind, self), QLabel(self)
+            entry.set_text(share.name)
+            size.setProperty("class", "muted small")
+            size.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
+            line = self._grid.rowCount()
+            self._grid.addWidget(entry, line, 0)
+            self._grid.addWidget(size, line, 1)
+            self._lines[share.kind] = entry, size
+        for label in self._lines[share.kind]:
+            label.setVisible(bool(share.size))
+        self._lines[share.kind][1].setText(format_bytes(share.size))
+
+
+class StackedBar(QWidget):
+    """The shares of a budget side by side, to scale."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._store: ByteStore | None = None
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        theme.signals().changed.connect(self.update)
+
+    def show_store(self, store: ByteStore) -> None:
+        """Paint what lies in a place."""
+        self._store = store
+        self.update()
+
+    def widths(self) -> list[tuple[Share, float]]:
+        """Each share that is not empty, and how wide it is painted."""
+        if self._store is None:
+            return []
+        whole = max(self._store.budget, self._store.used, 1)
+        return [
+            (share, max(THINNEST, self.width() * share.size / whole)) for share in self._store.all
+        ]
+
+    def sizeHint(self) -> QSize:
+        return QSize(200, BAR_HEIGHT)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        outline = QPainterPath()
+        outline.addRoundedRect(QRectF(self.rect()), BAR_HEIGHT / 2, BAR_HEIGHT / 2)
+        painter.setClipPath(outline)
+        fill(painter, QRectF(self.rect()), "room")
+        left = 0.0
+        for share, width in self.widths():
+            fill(painter, QRectF(left, 0, width, self.height()), share.kind)
+            left += width

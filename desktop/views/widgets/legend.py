@@ -1,0 +1,49 @@
+"""A legend: entries in columns under a small heading, only of what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
+
+from desktop.item_models.strip_words import LegendKind
+from desktop.views.widgets.legend_entry import LegendEntry
+
+COLUMNS = 2
+
+
+class Legend(QWidget):
+    """Shows words by kind; hidden while there are none."""
+
+    def __init__(self, heading: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._entries: dict[LegendKind, LegendEntry] = {}
+        self._layout = QGridLayout(self)
+        self._layout.setContentsMargins(4, 0, 4, 0)
+        self._layout.setHorizontalSpacing(12)
+        self._layout.setVerticalSpacing(2)
+        label = QLabel(heading, self)
+        label.setProperty("class", "small")
+        self._layout.addWidget(label, 0, 0, 1, COLUMNS)
+        self.hide()
+
+    def show_words(self, words: Mapping[LegendKind, str]) -> None:
+        """Show what each kind means."""
+        if list(words) != list(self._entries):
+            self._rebuild(list(words))
+        for kind, text in words.items():
+            self._entries[kind].set_text(text)
+        self.setVisible(bool(words))
+
+    def text(self) -> str:
+        """The legend in words."""
+        return ", ".join(entry.text() for entry in self._entries.values())
+
+    def _rebuild(self, kinds: list[LegendKind]) -> None:
+        for entry in self._entries.values():
+            self._layout.removeWidget(entry)
+            entry.hide()
+            entry.deleteLater()
+        self._entries = {kind: LegendEntry(kind, self, tick=kind == "checkpoint") for kind in kinds}
+        for number, entry in enumerate(self._entries.values()):
+            self._layout.addWidget(entry, 1 + number // COLUMNS, number % COLUMNS)

@@ -1,0 +1,141 @@
+"""What the Context page knows: the newest word of the engine, and never an older one for a new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.api.errors import BudgetTooSmallError
+from core.api.events import CacheBytes, ContextPart, Failed, HeldCheckpoint, Prepared, RequestStats
+from desktop.controllers.window_parts import WindowParts
+from desktop.item_models.engine_status import Phase
+from desktop.item_models.setting_rows import AHEAD_ROWS
+from tests.desktop.conftest import OpenParts, until
+from tests.desktop.controllers.test_chat import ask, ended
+from tests.desktop.fake_engine import FakeEngine, png
+
+STATS = RequestStats(
+    prompt_tokens=10,
+    evaluated_tokens=10,
+    parts=(ContextPart(start=0, end=10, kind="text", source="evaluated"),),
+    bytes=CacheBytes(kv=5, host_budget=100),
+    context_length=4096,
+)
+PREPARED = Prepared(
+    request=0,
+    tokens=4,
+    encoded=0,
+    bytes=CacheBytes(kv=9, host_budget=100),
+    prompt_tokens=14,
+    parts=(ContextPart(start=0, end=14, kind="text", source="reused", tier="memory"),),
+    checkpoints=(HeldCheckpoint(token=14, position=14, bytes=1),),
+)
+
+
+async def ready(open_parts: OpenParts) -> WindowParts:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    return parts
+
+
+async def answered(parts: WindowParts, engine: FakeEngine, text: str = "Hello") -> None:
+    (await ask(parts, engine, text)).finish("Good day", stats=STATS)
+    await ended(parts)
+
+
+async def test_the_strip_shows_what_settling_left_behind(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    before = parts.context.view
+    assert before.bytes is None
+    await answered(parts, engine)
+    assert parts.context.view.strip.parts == STATS.parts
+    assert parts.context.view.bytes == STATS.bytes
+    await until(lambda: engine.settling)
+    engine.settling[0].put(PREPARED)
+    await until(lambda: parts.context.view.bytes == PREPARED.bytes)
+    strip = parts.context.view.strip
+    assert (strip.parts, strip.checkpoints) == (PREPARED.parts, PREPARED.checkpoints)
+    # What the reply had to read stays to be seen beside it.
+    assert (strip.asked, strip.context_length, strip.known) == (STATS.parts, 4096, True)
+
+
+async def test_opening_a_chat_makes_it_ready_and_shows_where_it_lies(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    await answered(parts, engine)
+    chat = parts.transcript.chat
+    parts.chat.open(None)
+    await answered(parts, engine, "Another")
+    await until(lambda: len(engine.settling) == 2)
+    parts.chat.open(chat)
+    await until(lambda: len(engine.settling) == 3)
+    assert [message.role for message in engine.settled[2].messages] == ["user", "assistant"]
+    # What another chat did since may have moved it.
+    assert not parts.context.view.strip.known
+    engine.settling[2].put(PREPARED)
+    await until(lambda: parts.context.view.strip.known)
+    assert parts.context.view.strip.parts == PREPARED.parts
+
+
+async def test_a_chat_left_again_is_no_longer_made_ready(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    await answered(parts, engine)
+    chat = parts.transcript.chat
+    parts.chat.open(None)
+    parts.chat.open(chat)
+    await until(lambda: len(engine.settling) == 2)
+    parts.chat.open(None)
+    assert engine.unsettled == [1]
+
+
+async def test_opening_reads_nothing_where_settling_is_off(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    parts.settings.set_value(AHEAD_ROWS[0], False)
+    await answered(parts, engine)
+    chat = parts.transcript.chat
+    parts.chat.open(None)
+    parts.chat.open(chat)
+    await until(lambda: parts.transcript.rows)
+    await answered(parts, engine, "And?")
+    assert engine.settled == []
+
+
+async def test_a_draft_read_ahead_is_shown(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts = await ready(open_parts)
+    (tmp_path / "a.png").write_bytes(png())
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "a.png"])
+    await until(lambda: engine.reading)
+    engine.reading[0].put(PREPARED)
+    await until(lambda: parts.context.view.strip.parts)
+    view = parts.context.view
+    assert (view.stats, view.strip.context_length) == (None, 4096)
+
+
+async def test_nothing_is_claimed_of_an_engine_that_died(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    await answered(parts, engine)
+    await engine.die()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    assert parts.context.view.bytes is None
+    assert not parts.context.view.strip.known
+
+
+async def test_a_budget_too_small_for_idle_work_is_said_beside_the_setting(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    await answered(parts, engine)
+    await until(lambda: engine.settling)
+    error = BudgetTooSmallError("1 byte is too little.").info()
+    engine.settling[0].put(Failed(request=0, error=error))
+    await until(lambda: parts.settings.budget_trouble == "1 byte is too little.")
