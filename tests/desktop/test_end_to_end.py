@@ -126,17 +126,18 @@ async def test_idle_work_leaves_only_the_new_words_to_read(
     open_app: OpenApp, folders: Folders
 ) -> None:
     app, _ = await with_model(open_app, folders)
+    told: list[Prepared] = []
+    app.parts.ahead.prepared.connect(lambda _end, event: told.append(event))
     drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
-    await until(lambda: app.parts.ahead.reading)
-    assert app.parts.ahead.reading is not None
-    read = await app.parts.ahead.reading.last()
-    assert isinstance(read, Prepared) and read.encoded == 1
+    await until(lambda: told, "the picture is read ahead")
+    read = told[-1]
+    assert read.encoded == 1
+    assert app.parts.context.view.strip.parts == read.parts
     first = stats_of(await answer(app, "What is in the picture?"))
     assert (first.images_encoded, first.reused_tokens) == (0, read.tokens)
-    await until(lambda: app.parts.ahead.settling)
-    assert app.parts.ahead.settling is not None
-    settled = await app.parts.ahead.settling.last()
-    assert isinstance(settled, Prepared) and settled.tokens > 0
+    await until(lambda: len(told) == 2, "the reply is settled")
+    settled = told[-1]
+    assert settled.tokens > 0
     second = stats_of(await answer(app, "What colour is the star?"))
     assert second.images_encoded == 0 and second.miss is None
     assert second.reused_tokens > first.prompt_tokens - first.evaluated_tokens + settled.tokens
