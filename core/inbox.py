@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.api.chat import AssistantMessage
 from core.api.commands import (
     ClearCache,
     Flush,
@@ -23,7 +22,7 @@ from core.api.commands import (
     UnloadModel,
 )
 from core.api.errors import RequestCancelled
-from core.api.events import Event, Failed, Finished, Queued, RequestStats
+from core.api.events import Event, Failed, Finished, Queued
 from core.engine.cancel import CancelFlag
 
 Work = LoadModel | UnloadModel | Generate | Settle | ReadAhead | ClearCache | Forget | Flush
@@ -145,14 +144,7 @@ class Inbox:
 def cancelled(work: Work) -> Event:
     """The last event of a request that was stopped before it began."""
     if isinstance(work, Generate):
-        return Finished(
-            request=work.request,
-            reason="cancelled",
-            reply=AssistantMessage(text=""),
-            prompt_ids=(),
-            reply_ids=(),
-            stats=RequestStats(),
-        )
+        return Finished.unbegun(work.request)
     error = RequestCancelled("The request was stopped before it began.")
     return Failed(request=work.request, error=error.info())
 

@@ -218,6 +218,18 @@ class Finished(_Answer):
     reply_ids: tuple[int, ...]
     stats: RequestStats
 
+    @classmethod
+    def unbegun(cls, request: int) -> Finished:
+        """The end of a request that was stopped before anything of it was read."""
+        return cls(
+            request=request,
+            reason="cancelled",
+            reply=AssistantMessage(text=""),
+            prompt_ids=(),
+            reply_ids=(),
+            stats=RequestStats(),
+        )
+
 
 class Prepared(_Answer):
     """Idle work is done: `tokens` went through the model and `encoded` pictures through the tower.

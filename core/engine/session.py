@@ -64,6 +64,9 @@ class Session:
             self._prepare_sampling()
             self._restore()
             return self._finished(self._answer())
+        except RequestCancelled:
+            # What is caught later ends with numbers: this came while the prompt was made.
+            return Finished.unbegun(self._command.request)
         finally:
             self._context.end_use()
             self._loaded.catalog.drop_patches()
