@@ -1,0 +1,333 @@
+"""I9, D1 to D3, M2, X1, X4: a chat that outlives its process, and files that can't be trusted."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from core.api.chat import ImagePart, Message
+from core.api.commands import LoadModel
+from core.api.params import ModelSettings, SamplingParams
+from core.api.prompt import CutKind
+from core.cache.disk import SegmentKind
+from core.cache.disk_files import Files, Space
+from core.engine.cancel import CancelFlag
+from core.engine.engine import Engine
+from core.engine.loaded import LoadedModel
+from tests.cache.disk_worlds import PLENTY
+from tests.promises.machine import Machine, last_end, num_common, same, system, user, words
+
+Draw = Callable[..., ImagePart]
+LONG = SamplingParams(temperature=0, max_tokens=200, frequency_penalty=0.3)
+
+
+@pytest.fixture
+def kept(loaded_of: Callable[..., LoadedModel], tmp_path: Path) -> Machine:
+    """The hybrid model on a cache folder."""
+    return Machine(loaded_of("hybrid"), tmp_path / "cache")
+
+
+def chat_with_pictures(picture: Draw) -> list[Message]:
+    said = words(60)
+    return [system("Be brief."), user(said, picture(1, "wide"), words(80, "q"), picture(2))]
+
+
+def files(machine: Machine, kind: SegmentKind | None = None) -> list[Path]:
+    assert machine.folder is not None
+    found = machine.folder.rglob("*.safetensors")
+    return sorted(path for path in found if kind is None or path.name.startswith(kind.value))
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_X1_two_hundred_tokens_from_disk_are_those_of_a_cold_engine(
+    loaded_of: Callable[..., LoadedModel], picture: Draw, tmp_path: Path, precision: str
+) -> None:
+    machine = Machine(loaded_of("hybrid", precision), tmp_path / "cache")
+    chat = chat_with_pictures(picture)
+    cold = machine.ask(chat, sampling=LONG)
+    assert len(cold.ids) == 200 and cold.stats.restored_from is None
+    machine.reopen()
+    restored = machine.ask(chat, sampling=LONG)
+    assert restored.stats.restored_from == "disk" and restored.stats.images_encoded == 0
+    assert restored.reused == last_end(cold.finished.prompt_ids)
+    same(restored, cold)
+    machine.reopen()
+    machine.ask([system("Be brief."), user("Elsewhere.", picture(3, "tall"))])
+    same(machine.ask(chat, sampling=LONG), cold)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_X4_what_is_stored_is_what_lived(
+    loaded_of: Callable[..., LoadedModel], picture: Draw, tmp_path: Path, precision: str
+) -> None:
+    machine = Machine(loaded_of("hybrid", precision), tmp_path / "cache")
+    chat = chat_with_pictures(picture)
+    machine.ask(chat)
+    machine.write()
+    cache, kept = machine.cache, getattr(torch, precision)
+    store = cache.disk.store
+    assert store is not None
+    seen = set()
+    for node in machine.held(chat):
+        assert node.run is not None
+        view = cache.slab.view(node.run.start.token.value, node.end.token.value)
+        rows = cache.disk.rows(node)
+        if rows is not None:
+            seen.add("rows")
+            for layer, pair in view.layers.items():
+                assert all(map(torch.equal, pair, rows.layers[layer]))
+                assert {part.dtype for part in rows.layers[layer]} == {kept}
+        stored = cache.disk.checkpoint(node.key)
+        if stored is not None and node.checkpoint is not None:
+            seen.add("state")
+            assert stored.last_hidden.dtype == kept
+            assert torch.equal(stored.last_hidden, node.checkpoint.last_hidden)
+            for layer, (tail, state) in node.checkpoint.state.layers.items():
+                assert (tail.dtype, state.dtype) == (kept, torch.float32)
+                assert all(map(torch.equal, (tail, state), stored.state.layers[layer]))
+    for image in machine.prompt(chat).images:
+        embedding, held = cache.disk.embedding(image.key), cache.embeddings.get(image.key)
+        assert embedding is not None and held is not None
+        assert embedding.dtype == held.dtype == kept and torch.equal(embedding, held)
+    assert seen == {"rows", "state"}
+
+
+def test_D1_I2_a_reopened_chat_with_pictures_reads_only_what_is_new(
+    kept: Machine, picture: Draw
+) -> None:
+    chat: list[Message] = [system(words(20)), user(picture(1, "wide"), "What is it?")]
+    for turn in range(3):
+        answer = kept.same_as_cold(chat)
+        chat.append(answer.reply)
+        settled = kept.settle(chat).tokens + last_end(answer.finished.prompt_ids)
+        kept.reopen()
+        chat.append(user(f"And {turn}?", *([picture(2, "tall")] if turn == 1 else [])))
+        again = kept.same_as_cold(chat)
+        assert again.reused == settled and again.stats.restored_from == "disk"
+        assert again.stats.miss is None
+        assert again.stats.images_encoded == (1 if turn == 1 else 0)
+
+
+def test_D1_what_was_not_settled_costs_the_last_reply_too(kept: Machine, picture: Draw) -> None:
+    chat: list[Message] = [user(picture(1), "What is it?")]
+    first = kept.ask(chat)
+    kept.reopen()
+    again = kept.same_as_cold([*chat, first.reply, user("And now?")])
+    assert again.reused == last_end(first.finished.prompt_ids)
+    assert again.stats.images_encoded == 0
+
+
+def test_D1_an_embedding_comes_back_without_the_tower(kept: Machine, picture: Draw) -> None:
+    kept.ask([user("What is it?", picture(1, "wide"))])
+    kept.reopen()
+    # The picture lies behind other words now: it is prefilled anew, but not encoded.
+    other = kept.same_as_cold([user("Is it red?", picture(1, "wide"))])
+    assert other.stats.images_encoded == 0 and other.reused == 0
+
+
+def test_D2_what_is_written_is_proportional_to_what_is_new(kept: Machine, picture: Draw) -> None:
+    chat: list[Message] = [system(words(20))]
+    per_token = kept.base.info.kv_bytes_per_token
+    written, settled = 0, 0
+    for turn in range(5):
+        shown = [picture(turn + 1)] if turn in (0, 3) else []
+        chat.append(user(*shown, words(30 + 20 * turn, f"t{turn}-")))
+        answer = kept.ask(chat)
+        chat.append(answer.reply)
+        before = settled
+        settled = kept.settle(chat).tokens + last_end(answer.finished.prompt_ids)
+        states = len(files(kept, SegmentKind.STATE))
+        rows = sum(path.stat().st_size for path in files(kept, SegmentKind.KV))
+        runs = len(files(kept, SegmentKind.KV))
+        kept.write()
+        # The settled reply's end, a new picture's edge, and once the system prompt's end.
+        new_states = len(files(kept, SegmentKind.STATE)) - states
+        assert new_states == 1 + bool(shown) + (turn == 0)
+        new_rows = sum(path.stat().st_size for path in files(kept, SegmentKind.KV)) - rows
+        new_runs = len(files(kept, SegmentKind.KV)) - runs
+        data = (settled - before) * per_token
+        assert data < new_rows < data + 1_000 * new_runs
+        written += data
+    assert written == settled * per_token
+    assert kept.write() == 0
+
+
+def damaged(path: Path, how: str) -> None:
+    raw = bytearray(path.read_bytes())
+    if how == "flipped":
+        raw[len(raw) * 2 // 3] ^= 4
+    path.write_bytes(raw[: len(raw) // 2] if how == "truncated" else raw)
+
+
+@pytest.mark.parametrize("how", ["truncated", "flipped"])
+@pytest.mark.parametrize("kind", SegmentKind)
+def test_D3_a_damaged_file_ends_in_a_right_answer_and_a_reason(
+    kept: Machine, picture: Draw, kind: SegmentKind, how: str
+) -> None:
+    chat: list[Message] = [user(picture(1), words(30))]
+    reply = kept.ask(chat).reply
+    kept.write()
+    assert files(kept, kind)
+    for path in files(kept, kind):
+        damaged(path, how)
+    kept.restart()
+    chat += [reply, user("More?")]
+    answer = kept.same_as_cold(chat)
+    if kind is SegmentKind.EMBEDDING:
+        assert answer.reused > 0 and kept.same_as_cold([user("Hi", picture(1))])
+        return
+    assert answer.reused == 0
+    assert answer.stats.miss.reason in ("restore_failed", "cold")
+    # What didn't verify is gone; what was read in its place is kept as before.
+    kept.reopen()
+    assert kept.same_as_cold(chat).reused > 0
+
+
+def test_D3_one_damaged_run_costs_what_lies_behind_it(kept: Machine) -> None:
+    chat: list[Message] = [user(words(200))]
+    first = kept.ask(chat)
+    chat.append(first.reply)
+    kept.settle(chat)
+    kept.write()
+    end = kept.held(chat)[-1]
+    assert end.key.hex() in "".join(path.name for path in files(kept, SegmentKind.KV))
+    (last,) = (path for path in files(kept, SegmentKind.KV) if end.key.hex() in path.name)
+    damaged(last, "flipped")
+    kept.restart()
+    chat.append(user("More?"))
+    answer = kept.same_as_cold(chat)
+    # It was found out only behind the runs that came back whole.
+    assert answer.stats.miss.reason in ("restore_failed", "cold")
+
+
+@pytest.mark.parametrize("change", ["weights", "precision", "template"])
+def test_D3_another_model_on_the_same_folder_starts_clean(
+    loaded_of: Callable[..., LoadedModel], tmp_path: Path, picture: Draw, change: str
+) -> None:
+    bases = {
+        "weights": (loaded_of("hybrid"), loaded_of("other")),
+        "precision": (loaded_of("hybrid"), loaded_of("hybrid", "bfloat16")),
+        "template": (loaded_of("keeps_thoughts"), loaded_of("thinking")),
+    }
+    one, other = bases[change]
+    chat: list[Message] = [user(picture(1), words(30))]
+    machine = Machine(one, tmp_path / "cache")
+    chat += [machine.ask(chat).reply, user("More?")]
+    known = machine.ask(chat).finished.prompt_ids
+    machine.write()
+    machine.restart(other)
+    answer = machine.same_as_cold(chat)
+    if change == "template":
+        # The weights are the same: what the two templates begin alike with is shared.
+        assert 0 < answer.reused <= num_common(known, answer.finished.prompt_ids) < len(known)
+    else:
+        assert answer.reused == 0 and answer.stats.miss.reason == "cold"
+    machine.restart(one)
+    back = machine.same_as_cold(chat)
+    assert back.stats.restored_from == "disk" and back.stats.images_encoded == 0
+
+
+def test_D3_files_moved_under_another_models_name_are_not_trusted(
+    loaded_of: Callable[..., LoadedModel], tmp_path: Path
+) -> None:
+    machine = Machine(loaded_of("hybrid"), tmp_path / "cache")
+    chat: list[Message] = [user(words(60))]
+    machine.ask(chat)
+    machine.write()
+    one, other = machine.base.info.fingerprint, loaded_of("other").info.fingerprint
+    shutil.move(tmp_path / "cache" / one, tmp_path / "cache" / other)
+    machine.restart(loaded_of("other"))
+    assert machine.cache.disk.num_bytes == 0
+    assert machine.same_as_cold(chat).reused == 0
+
+
+def test_M2_a_deleted_chat_leaves_what_was_never_its_own(
+    loaded_of: Callable[..., LoadedModel], tmp_path: Path, picture: Draw
+) -> None:
+    rules = system(words(40))
+    one: list[Message] = [rules, user(picture(1), words(30, "one"))]
+    other: list[Message] = [rules, user(picture(2), words(30, "two"))]
+    both = Machine(loaded_of("hybrid"), tmp_path / "both")
+    for chat, name in ((one, "one"), (other, "two")):
+        both.settle([*chat, both.ask(chat, chat=name).reply], chat=name)
+        both.write()
+    both.forget("one")
+    alone = Machine(loaded_of("hybrid"), tmp_path / "alone")
+    alone.settle([*other, alone.ask(other, chat="two").reply], chat="two")
+    alone.write()
+    for machine in (both, alone):
+        assert files(machine)
+    assert [path.name for path in files(both)] == [path.name for path in files(alone)]
+    assert {node.key for node in both.cache.tree} == {node.key for node in alone.cache.tree}
+    assert not list((tmp_path / "both").rglob("*one*"))
+    assert both.cache.embeddings.num_bytes == alone.cache.embeddings.num_bytes
+    both.restart()
+    ends = (run for run in both.prompt(one).runs if run.kind and run.kind & CutKind.MESSAGE_END)
+    assert both.same_as_cold(one).reused == next(ends).end.token.value
+    assert both.same_as_cold(other).stats.restored_from == "disk"
+
+
+def test_I9_the_offset_left_by_pictures_survives_everything(kept: Machine, picture: Draw) -> None:
+    chat: list[Message] = [user(picture(1, "wide"), picture(2, "tall"), "What?")]
+    reply = kept.same_as_cold(chat).reply
+    chat += [reply, user("Why?")]
+    offset = (8 - 4) + (10 - 5)
+
+    def goes_on(tier: str) -> None:
+        answer = kept.same_as_cold([*chat[:-1], user("Why? " + tier)])
+        place = answer.stats.restored_at
+        assert answer.stats.restored_from == tier and answer.stats.images_encoded == 0
+        assert place.token - place.position == offset
+        assert answer.stats.prompt_tokens - answer.stats.prompt_positions == offset
+
+    kept.settle(chat[:-1])
+    goes_on("slab")
+    kept.ask([user("Elsewhere.", picture(3))])
+    goes_on("memory")
+    kept.reopen()
+    goes_on("disk")
+    # Two branches behind the pictures, one gone on from after the other.
+    for said in ("left", "right", "left"):
+        branch = kept.same_as_cold([user(picture(1, "wide"), picture(2, "tall"), said)])
+        place = branch.stats.restored_at
+        assert place.token - place.position == offset
+
+
+def test_I9_I11_models_take_turns_on_one_folder(
+    folder_of: Callable[[str], Path],
+    picture: Draw,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Files, "free", lambda self, folder: Space(PLENTY, PLENTY))
+    engine = Engine()
+
+    def load(name: str) -> Machine:
+        settings = ModelSettings(
+            path=str(folder_of(name)),
+            device="cpu",
+            precision="float32",
+            grid=64,
+            max_image_tokens=0,
+            cache_folder=str(tmp_path / "cache"),
+        )
+        engine.load(LoadModel(request=1, settings=settings), CancelFlag(), lambda event: None)
+        assert engine.loaded is not None
+        machine = Machine(engine.loaded)
+        machine.engine.loaded = replace(engine.loaded, model=machine.model)
+        return machine
+
+    chat: list[Message] = [user(picture(1, "wide"), "What?")]
+    answers = {name: load(name).ask(chat) for name in ("hybrid", "other")}
+    # The model that goes writes what is computed before the other comes.
+    for name in ("hybrid", "other", "hybrid", "hybrid"):
+        back = load(name).same_as_cold([*chat, answers[name].reply, user(f"And {name}?")])
+        place = back.stats.restored_at
+        assert back.stats.restored_from == "disk" and place.token - place.position == 4
+        assert back.stats.images_encoded == 0
+    assert len(list((tmp_path / "cache").iterdir())) == 2
