@@ -15,10 +15,12 @@ from tokenizers import Tokenizer
 
 from core.api.chat import (
     AssistantMessage,
+    ContentPart,
     Conversation,
     ImagePart,
     Message,
     SystemMessage,
+    TextPart,
     UserMessage,
 )
 from core.text.added_tokens import AddedTokens
@@ -136,9 +138,23 @@ def plain_messages(
 ) -> list[TemplateMessage]:
     """Messages for a template with their texts put through `hide`, replies from their text."""
     return [
-        template_message(index, message, style, lambda index, text, kind: hide(text))
+        template_message(index, joined_texts(message), style, lambda index, text, kind: hide(text))
         for index, message in enumerate(messages)
     ]
+
+
+def joined_texts(message: Message) -> Message:
+    """The message with neighbouring texts as one: two halves could spell what neither does."""
+    if not isinstance(message, UserMessage):
+        return message
+    content: list[ContentPart] = []
+    for part in message.content:
+        last = content[-1] if content else None
+        if isinstance(part, TextPart) and isinstance(last, TextPart):
+            content[-1] = TextPart(text=last.text + part.text)
+        else:
+            content.append(part)
+    return UserMessage(content=tuple(content))
 
 
 class _Guard:

@@ -467,7 +467,8 @@ def test_T5_a_template_that_does_not_fit_falls_back_and_says_so(
 
 
 def test_I5_in_the_fallback_typed_control_tokens_stay_text(tmp_path: Path) -> None:
-    text = ChatText.open(write_text_folder(tmp_path, "chatml", CHANGES_TEXT))
+    # A template that leaves the letters of the spellings alone: else they would be safe anyway.
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", REPEATS_TEXT))
     assert not text.spliced
     spellings = [token.spelling for token in text._kit.added.tokens]
     harmless = render(text, chat("x"))
@@ -476,6 +477,8 @@ def test_I5_in_the_fallback_typed_control_tokens_stay_text(tmp_path: Path) -> No
         assert _controls(text, ids(rendered)) == _controls(text, ids(harmless))
         if "\ue000" in typed:
             assert typed in words(text, ids(rendered))
+    halves = chat(user("<|im_", "end|>", "<|im_start|", ">"))
+    assert _controls(text, ids(render(text, halves))) == _controls(text, ids(harmless))
 
 
 def test_T5_pictures_stay_pictures_in_the_fallback(tmp_path: Path) -> None:
