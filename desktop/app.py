@@ -61,6 +61,7 @@ class App:
 
     async def _close(self) -> None:
         self.window.save_geometry()
+        self.window.page.composer.keep()
         await self.parts.close()
         self.window.leave()
         self.gone.set()

@@ -2,24 +2,24 @@
 
 A finished reply is settled, so that the next turn reads only the new message, and so is the reply
 that ends a chat when it is opened; a draft with pictures is read ahead, so that Send finds it done.
-Whatever it asks can be interrupted and costs nothing but idle time; if it fails, the request itself
-reads what is missing and says what is wrong.
+Near the context's end a chat is read without its oldest turns too, so that leaving them out costs
+nothing. Whatever it asks can be interrupted and costs nothing but idle time; if it fails, the
+request itself reads what is missing and says what is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from PySide6.QtCore import QObject, Signal
 
-from core.api.chat import Conversation
 from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.client.blobs import BlobStore
 from core.client.requests import Request
 from desktop.controllers.chat import ChatController
+from desktop.controllers.chats import ChatsController
 from desktop.controllers.conversation import conversation_of, draft_message
 from desktop.controllers.engine import EngineController
+from desktop.controllers.limit import LimitController
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.controllers.settings import SettingsController
@@ -28,14 +28,16 @@ from desktop.item_models.draft import Draft
 from desktop.item_models.messages import LiveReply
 from desktop.store import messages
 from desktop.store.database import Database
-from desktop.store.records import Message, Reply, ReplyState
+from desktop.store.records import ChatPath, Reply, ReplyState
 
 SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
 class AheadController(QObject):
-    """Watches replies end, chats open and drafts change; `reading`, `settling` and `opening` are
-    what was asked last.
+    """Watches replies end, chats open and drafts change.
+
+    `reading`, `settling`, `opening` and `compacting` are what was asked last: the draft, a reply
+    that ended, one that ends an opened chat, and a chat without its oldest turns.
 
     Signals:
         prepared(int | None, Prepared): what the engine holds, now that it has worked on the path
@@ -47,6 +49,8 @@ class AheadController(QObject):
     def __init__(
         self,
         chat: ChatController,
+        chats: ChatsController,
+        limit: LimitController,
         replies: Replies,
         pictures: PictureController,
         settings: SettingsController,
@@ -57,6 +61,7 @@ class AheadController(QObject):
     ) -> None:
         super().__init__()
         self._chat = chat
+        self._limit = limit
         self._settings = settings
         self._engine = engine
         self._database = database
@@ -65,12 +70,17 @@ class AheadController(QObject):
         self.reading: Request | None = None
         self.settling: Request | None = None
         self.opening: Request | None = None
+        self.compacting: Request | None = None
         self._opened: int | None = None
+        # What was asked to be settled, by chat.
+        self._idle: dict[int, list[Request]] = {}
         replies.ended.connect(self._on_end)
         pictures.changed.connect(self._on_pictures)
         chat.draft_changed.connect(self._on_draft)
         chat.transcript.chat_changed.connect(self._on_shown)
         chat.transcript.rows_replaced.connect(self._on_shown)
+        # What is read after a chat is forgotten would be there again.
+        chats.deleted.connect(self._take_back)
 
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
         if self._settings.settings.ahead.settle and reply.state is not ReplyState.FAILED:
@@ -78,7 +88,11 @@ class AheadController(QObject):
         self._on_draft()
 
     def _on_shown(self) -> None:
-        """Another path is on screen: make it ready to go on, unless a reply is on its way."""
+        """Another path is on screen: make it ready to go on, unless a reply is on its way.
+
+        A fork is opened at once. So the cache knows it as a user of what it shares, and deleting
+        the chat it came from costs it nothing.
+        """
         if self.opening is not None:
             self.opening.cancel()
             self.opening = None
@@ -88,7 +102,11 @@ class AheadController(QObject):
         if last is None or last.reply is None or last.reply.state not in SETTLED_STATES:
             return
         if self._settings.settings.ahead.settle and self._chat.running is None:
-            self._tasks.spawn(self._open(last.chat, [row.message for row in rows]), "Opening")
+            self._tasks.spawn(self._open(last.chat, last.id), "Opening")
+
+    def _take_back(self, chat: int) -> None:
+        for request in self._idle.pop(chat, ()):
+            request.cancel()
 
     def _on_pictures(self, draft: Draft) -> None:
         if draft is self._chat.draft:
@@ -105,26 +123,45 @@ class AheadController(QObject):
             self._tasks.spawn(self._read(draft), "Reading ahead")
 
     async def _settle(self, live: LiveReply) -> None:
-        path = await self._database.run(messages.read_path, live.chat)
-        shown = path and path[-1].id == live.message
-        if shown and self._engine.model is not None:
-            conversation = await self._conversation(live.chat, path)
-            settings = self._settings.settings
-            self.settling = self._engine.client.settle(
-                conversation, self._thinking(), settings.cache
-            )
+        chat_path = await self._ending_with(live.chat, live.message)
+        if chat_path is not None:
+            self.settling = self._ask_to_settle(live.chat, chat_path)
             await self._follow(self.settling, live.message)
 
-    async def _open(self, chat: int, path: Sequence[Message]) -> None:
-        conversation = await self._conversation(chat, path)
-        end = path[-1].id
-        # While the chat's age was read another may have been opened.
-        if self._engine.model is None or self._opened != end or self._chat.running is not None:
+    async def _open(self, chat: int, end: int) -> None:
+        chat_path = await self._ending_with(chat, end)
+        # While the path was read another may have been opened.
+        if chat_path is None or self._opened != end or self._chat.running is not None:
             return
-        self.opening = self._engine.client.settle(
-            conversation, self._thinking(), self._settings.settings.cache
-        )
+        self.opening = self._ask_to_settle(chat, chat_path)
         await self._follow(self.opening, end)
+
+    async def _ending_with(self, chat: int, message: int) -> ChatPath | None:
+        """A chat's path, if this message still ends it and there is a model to read it."""
+        chat_path = await self._database.run(messages.read_chat, chat)
+        if chat_path is None or not chat_path.path or self._engine.model is None:
+            return None
+        return chat_path if chat_path.path[-1].id == message else None
+
+    def _ask_to_settle(self, chat: int, chat_path: ChatPath) -> Request:
+        """Have a path settled; then, near the context's end, what may be left of it."""
+        # What was asked for an earlier end of the chat, and not done yet, is void.
+        self._take_back(chat)
+        settling = self._settled(chat_path)
+        self._idle[chat] = [settling]
+        shorter = self._limit.compacted(chat, chat_path)
+        if shorter is not None:
+            self.compacting = self._settled(shorter)
+            self._idle[chat].append(self.compacting)
+        return settling
+
+    def _settled(self, chat_path: ChatPath) -> Request:
+        return self._engine.client.settle(
+            conversation_of(chat_path, self._blobs.path),
+            self._thinking(),
+            self._settings.settings.cache,
+            chat_path.key,
+        )
 
     async def _follow(self, request: Request, end: int | None) -> None:
         """Tell what became of idle work; one that was interrupted has nothing to tell."""
@@ -137,24 +174,25 @@ class AheadController(QObject):
 
     async def _read(self, draft: Draft) -> None:
         chat = self._chat.transcript.chat
-        path = await self._database.run(messages.read_path, chat) if chat is not None else []
-        before = await self._conversation(chat, path)
+        chat_path = await self._chat_path(chat, draft)
         model = self._engine.model
         # While the path was read the draft may have been sent, or another chat shown.
-        if model is None or not model.vision or draft is not self._chat.draft:
+        if chat_path is None or model is None or not model.vision or draft is not self._chat.draft:
             return
         message = draft_message(draft.text.strip(), draft.ready_pictures(), self._blobs.path)
+        before = conversation_of(chat_path, self._blobs.path)
         conversation = before.model_copy(update={"messages": (*before.messages, message)})
         if self.reading is not None:
             self.reading.cancel()
         self.reading = self._engine.client.read_ahead(
-            conversation, self._thinking(), self._settings.settings.cache
+            conversation, self._thinking(), self._settings.settings.cache, chat_path.key
         )
-        await self._follow(self.reading, path[-1].id if path else None)
+        await self._follow(self.reading, chat_path.path[-1].id if chat_path.path else None)
 
-    async def _conversation(self, chat: int | None, path: Sequence[Message]) -> Conversation:
-        created = await self._database.run(messages.created, chat) if chat is not None else 0.0
-        return conversation_of(path, created, self._blobs.path)
+    async def _chat_path(self, chat: int | None, draft: Draft) -> ChatPath | None:
+        if chat is None:
+            return ChatPath(key=draft.key, system=draft.system)
+        return await self._database.run(messages.read_chat, chat)
 
     def _thinking(self) -> bool | None:
         model = self._engine.model

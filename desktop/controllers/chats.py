@@ -8,7 +8,7 @@ from desktop.controllers.replies import Replies
 from desktop.controllers.tasks import Tasks
 from desktop.item_models.chat_list import ChatList
 from desktop.item_models.messages import LiveReply
-from desktop.store import chats
+from desktop.store import chats, forks
 from desktop.store.database import Database
 
 
@@ -19,11 +19,13 @@ class ChatsController(QObject):
         shown_changed(): another chat is on screen, or the list has another order.
         deleted(int, str): a chat is off the list; `restore` brings it back.
         restored(int): and there it is again.
+        forked(Fork): there is a new chat with the messages of another one.
     """
 
     shown_changed = Signal()
     deleted = Signal(int, str)
     restored = Signal(int)
+    forked = Signal(object)
 
     def __init__(
         self, chat_list: ChatList, replies: Replies, database: Database, tasks: Tasks
@@ -55,6 +57,16 @@ class ChatsController(QObject):
 
     def restore(self, chat: int) -> None:
         self._tasks.spawn(self._restore(chat), "Bringing a chat back")
+
+    def fork(self, chat: int, message: int) -> None:
+        """A new chat that begins with this one's messages up to `message`."""
+        self._tasks.spawn(self._fork(chat, message), "Making a fork")
+
+    async def _fork(self, chat: int, message: int) -> None:
+        made = await self._database.run(forks.fork, chat, message)
+        if made is not None:
+            await self.refresh()
+            self.forked.emit(made)
 
     async def _rename(self, chat: int, title: str) -> None:
         await self._database.run(chats.rename, chat, title)

@@ -10,19 +10,22 @@ from core.api.chat import (
     ContentPart,
     Conversation,
     ImagePart,
+    SystemMessage,
     TextPart,
     UserMessage,
 )
 from core.api.chat import Message as ApiMessage
-from desktop.store.records import Message, Picture
+from desktop.store.records import ChatPath, Message, Picture
 
 PathOf = Callable[[str], Path]
 
 
-def conversation_of(path: Sequence[Message], created: float, picture_path: PathOf) -> Conversation:
-    """What to answer: `path` ends with the user's message; `created` is the chat's own clock."""
-    messages = tuple(_message(message, picture_path) for message in path)
-    return Conversation(messages=messages, created=created)
+def conversation_of(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
+    """What the model is told of a chat: its instructions, and the messages not left out."""
+    told = [_message(message, picture_path) for message in chat_path.told]
+    if chat_path.system:
+        told.insert(0, SystemMessage(text=chat_path.system))
+    return Conversation(messages=tuple(told), created=chat_path.created)
 
 
 def _message(message: Message, picture_path: PathOf) -> ApiMessage:

@@ -41,20 +41,26 @@ class Engine(Protocol):
         sampling: SamplingParams | None = None,
         thinking: bool | None = None,
         cache: CacheSettings | None = None,
+        *,
+        chat: str = "",
+        side: bool = False,
     ) -> Request: ...
     def settle(
         self,
         conversation: Conversation,
         thinking: bool | None = None,
         cache: CacheSettings | None = None,
+        chat: str = "",
     ) -> Request: ...
     def read_ahead(
         self,
         conversation: Conversation,
         thinking: bool | None = None,
         cache: CacheSettings | None = None,
+        chat: str = "",
     ) -> Request: ...
     async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed: ...
+    async def forget(self, chat: str | None, cache_folder: str | None = None) -> None: ...
 
 
 class EngineController(QObject):

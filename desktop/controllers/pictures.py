@@ -64,6 +64,19 @@ class PictureController(QObject):
         draft.pictures = [each for each in draft.pictures if each.number != number]
         self.changed.emit(draft)
 
+    def draft_picture(self, picture: Picture) -> DraftPicture:
+        """A stored picture as part of a draft."""
+        return DraftPicture(picture.name, self._blobs.path(picture.digest), picture)
+
+    def adopt(self, draft: Draft) -> None:
+        """Keep the captions of a draft made elsewhere up to date."""
+        if draft.pictures and draft not in self._drafts:
+            self._drafts.append(draft)
+
+    def held(self) -> asyncio.Lock:
+        """While it is held, no picture is on its way into a draft."""
+        return self._turn
+
     async def settled(self, draft: Draft) -> bool:
         """Wait until all pictures were looked at; False if one was refused meanwhile."""
         before = len(draft.pictures)

@@ -52,14 +52,13 @@ class Replies(QObject):
         self._timer.timeout.connect(self._show)
 
     def begin(
-        self, chat: int, message: int, conversation: Conversation, settings: AppSettings
-    ) -> LiveReply:
-        """Answer a conversation into the (stored, empty) reply `message`, in the background."""
-        live = LiveReply(message, chat)
-        run = ReplyRun(live, conversation, settings, self._engine, self._database, self)
+        self, live: LiveReply, conversation: Conversation, key: str, settings: AppSettings
+    ) -> None:
+        """Answer a conversation into a stored reply, in the background; `key` is the chat's."""
+        message = live.message
+        run = ReplyRun(live, conversation, key, settings, self._engine, self._database, self)
         self.live[message], self._runs[message] = live, run
         run.task = self._tasks.spawn(run.run(), f"Reply {message}")
-        return live
 
     def stop(self, message: int) -> None:
         """End a reply where it is; one that has ended is left alone."""

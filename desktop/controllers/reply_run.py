@@ -47,6 +47,7 @@ class ReplyRun:
         self,
         live: LiveReply,
         conversation: Conversation,
+        key: str,
         settings: AppSettings,
         engine: EngineController,
         database: Database,
@@ -55,6 +56,7 @@ class ReplyRun:
         self.task: asyncio.Task[object] | None = None
         self._live = live
         self._conversation = conversation
+        self._key = key
         self._settings = settings
         self._engine = engine
         self._database = database
@@ -152,7 +154,7 @@ class ReplyRun:
         thinking = settings.thinking if model and model.thinking_switch else None
         self._say("Waiting for the engine")
         self._request = self._engine.client.generate(
-            self._conversation, settings.sampling, thinking, settings.cache
+            self._conversation, settings.sampling, thinking, settings.cache, chat=self._key
         )
         async for event in self._request:
             if isinstance(event, Finished):

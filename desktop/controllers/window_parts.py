@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
@@ -14,7 +13,11 @@ from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.context import ContextController
+from desktop.controllers.deletion import Deletion
+from desktop.controllers.drafts import Drafts
 from desktop.controllers.engine import Engine, EngineController
+from desktop.controllers.forgets import Forgets
+from desktop.controllers.limit import LimitController
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.controllers.settings import SettingsController
@@ -22,7 +25,7 @@ from desktop.controllers.tasks import Tasks
 from desktop.item_models.chat_list import ChatList
 from desktop.item_models.messages import LiveReply
 from desktop.item_models.transcript import Transcript
-from desktop.store import chats, messages, pictures
+from desktop.store import messages
 from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.records import Reply
@@ -54,19 +57,26 @@ class WindowParts(QObject):
         self.pictures = PictureController(self.engine, blobs, self.tasks)
         self.chat_list = ChatList()
         self.transcript = Transcript()
+        self.drafts = Drafts(self.pictures, self.database, self.tasks)
         self.chats = ChatsController(self.chat_list, self.replies, self.database, self.tasks)
         self.chat = ChatController(
             self.transcript,
             self.chats,
             self.replies,
             self.pictures,
+            self.drafts,
             self.settings,
             self.database,
             blobs,
             self.tasks,
         )
+        self.limit = LimitController(
+            self.chat, self.chats, self.settings, self.engine, self.database, blobs, self.tasks
+        )
         self.ahead = AheadController(
             self.chat,
+            self.chats,
+            self.limit,
             self.replies,
             self.pictures,
             self.settings,
@@ -76,10 +86,21 @@ class WindowParts(QObject):
             self.tasks,
         )
         self.context = ContextController(self.chat, self.replies, self.ahead, self.engine)
+        self.forgets = Forgets(self.engine, self.database, folders.contexts, self.tasks)
+        self.deletion = Deletion(
+            self.chats,
+            self.chat,
+            self.replies,
+            self.pictures,
+            self.forgets,
+            self.database,
+            folders,
+            self.tasks,
+        )
         self.engine.said.connect(self.said)
+        self.forgets.said.connect(self.said)
         self.settings.said.connect(self.said)
         self.replies.ended.connect(self._on_ended)
-        self._blobs = blobs
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="waymark")
 
     def begin(self) -> None:
@@ -98,34 +119,19 @@ class WindowParts(QObject):
             return
         await self.tasks.close()
         await self.replies.store_at_closing()
+        await self.drafts.store_at_closing()
+        await self.deletion.close()
         await self.engine.close()
-        await self._tidy()
         self.database.close()
         self._threads.shutdown()
 
     async def _read_chats(self) -> None:
         await self.database.run(messages.stop_running)
-        await self.database.run(chats.purge)
         await self.chats.refresh()
-
-    async def _tidy(self) -> None:
-        """Forget deleted chats, and the picture files that nothing shows any more."""
-        await self.database.run(chats.purge)
-        used = await self.database.run(pictures.collect_garbage)
-        await asyncio.get_running_loop().run_in_executor(
-            None, remove_unused, self.folders.pictures, self._blobs, used
-        )
+        await self.deletion.purge()
 
     def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:
         self.settings.note_outcome(reply.error)
 
     def _on_error(self, error: ErrorInfo) -> None:
         self.failed.emit(error)
-
-
-def remove_unused(folder: Path, blobs: BlobStore, used: set[str]) -> None:
-    """Delete the picture files that are not in use; what is no picture file stays."""
-    for path in folder.glob("??/*"):
-        name = path.name
-        if len(name) == 64 and name not in used:
-            blobs.remove(name)

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from desktop.store.chats import new_key
 from desktop.store.records import Picture
 
 _numbers = itertools.count(1)
@@ -23,10 +24,15 @@ class DraftPicture:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """Text and pictures, in order."""
+    """Text and pictures, in order.
+
+    Where no chat is yet, `key` and `system` are those the new one will have.
+    """
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)
+    key: str = field(default_factory=new_key)
+    system: str = ""
 
     @property
     def complete(self) -> bool:

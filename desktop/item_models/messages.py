@@ -14,7 +14,7 @@ from desktop.store.records import Message, Reply, ReplyState
 
 ENDINGS: dict[FinishReason, str] = {
     "length": "The reply reached the longest length set and was cut off.",
-    "context": "The context is full. Start a new chat, or edit an earlier message to go on.",
+    "context": "The context was full here, and the reply was cut off.",
     "cancelled": "Stopped.",
 }
 LEFT_RUNNING = "Stopped: Waymark was closed before the reply was complete."
@@ -45,6 +45,23 @@ class LiveReply:
     # How many tokens of the prompt are in the context while it is read; None before and after.
     done: int | None = None
     saved: bool = True
+    # Whether `ids` are all of the reply; not so where another tokenizer made its beginning.
+    whole: bool = True
+
+    @classmethod
+    def begun(cls, message: Message, tokenizer: str) -> LiveReply:
+        """A reply that is gone on with from where it ended."""
+        assert message.reply is not None
+        ids = message.reply.ids
+        known = ids is not None and ids.tokenizer == tokenizer
+        return cls(
+            message.id,
+            message.chat,
+            text=message.text,
+            reasoning=message.reply.reasoning,
+            ids=ids.unpack() if ids is not None and known else [],
+            whole=known,
+        )
 
     def so_far(self, tokenizer: str, state: ReplyState, error: ErrorInfo | None = None) -> Reply:
         """What can be stored of it now."""
@@ -59,17 +76,22 @@ class LiveReply:
     def _ids(self, tokenizer: str) -> ReplyIds | None:
         # Only the engine knows who opened a thought, the template or the model. Without that, ids
         # could be read as something else, so of a thoughtful reply the text is sent instead.
-        if not self.ids or not tokenizer or self.reasoning:
+        if not self.ids or not self.whole or not tokenizer or self.reasoning:
             return None
         return ReplyIds.pack(self.ids, tokenizer, starts_in_reasoning=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A message on the shown path with the live reply that grows in it, if one does."""
+    """A message on the shown path with the live reply that grows in it, if one does.
+
+    `first_told` says that the model is told nothing above it; `last` that nothing follows.
+    """
 
     message: Message
     live: LiveReply | None = None
+    first_told: bool = False
+    last: bool = False
 
     @property
     def id(self) -> int:
@@ -90,6 +112,14 @@ class Row:
         """Which of its siblings this is, from 0."""
         return self.message.siblings.index(self.id) if self.id in self.message.siblings else 0
 
+    @property
+    def can_go_on(self) -> bool:
+        """Whether this is the last reply and was stopped or cut off."""
+        reply = self.message.reply
+        if reply is None or self.live is not None or not self.last:
+            return False
+        return reply.state is ReplyState.STOPPED or reply.finish_reason in ("length", "context")
+
     def sibling(self, step: int) -> int | None:
         """The id of the alternative `step` places on, if there is one."""
         place = self.place + step
@@ -97,4 +127,4 @@ class Row:
 
     def with_end(self, text: str, reply: Reply) -> Row:
         """The same row once its reply has ended."""
-        return Row(replace(self.message, text=text, reply=reply))
+        return replace(self, message=replace(self.message, text=text, reply=reply), live=None)

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import sqlite3
 import time
+import uuid
 
 from desktop.store.records import Chat
 
 TITLE_LENGTH = 48
 UNTITLED = "Picture chat"
+
+
+def new_key() -> str:
+    """A name for a chat that says nothing and never comes twice."""
+    return uuid.uuid4().hex
 
 
 def title_from(text: str) -> str:
@@ -23,11 +29,12 @@ def title_from(text: str) -> str:
     return f"{whole[:TITLE_LENGTH]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def create(connection: sqlite3.Connection, title: str) -> int:
-    """A new chat; returns its id."""
+def create(connection: sqlite3.Connection, title: str, key: str = "", system: str = "") -> int:
+    """A new chat; returns its id. Without a key that nobody has used it gets one of its own."""
     now = time.time()
     cursor = connection.execute(
-        "INSERT INTO chats (title, created, used) VALUES (?, ?, ?)", (title, now, now)
+        "INSERT INTO chats (title, created, used, key, system) VALUES (?, ?, ?, ?, ?)",
+        (title, now, now, key or new_key(), system),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -52,6 +59,16 @@ def touch(connection: sqlite3.Connection, chat: int) -> None:
     connection.execute("UPDATE chats SET used = ? WHERE id = ?", (time.time(), chat))
 
 
+def instruct(connection: sqlite3.Connection, chat: int, system: str) -> None:
+    """What the model is told before everything else from now on; '' for nothing."""
+    connection.execute("UPDATE chats SET system = ? WHERE id = ?", (system, chat))
+
+
+def leave_out(connection: sqlite3.Connection, chat: int, message: int | None) -> None:
+    """The model is told of no message up to this one any more; None tells it everything."""
+    connection.execute("UPDATE chats SET left_out = ? WHERE id = ?", (message, chat))
+
+
 def delete(connection: sqlite3.Connection, chat: int) -> None:
     """Take a chat off the list; `restore` brings it back until `purge`."""
     connection.execute("UPDATE chats SET deleted = ? WHERE id = ?", (time.time(), chat))
@@ -62,6 +79,21 @@ def restore(connection: sqlite3.Connection, chat: int) -> None:
     connection.execute("UPDATE chats SET deleted = NULL WHERE id = ?", (chat,))
 
 
-def purge(connection: sqlite3.Connection) -> None:
-    """Forget deleted chats for good, their messages with them."""
-    connection.execute("DELETE FROM chats WHERE deleted IS NOT NULL")
+def purge(connection: sqlite3.Connection, chat: int | None = None) -> None:
+    """Forget deleted chats (or this one of them) for good, and have the engine forget them too."""
+    doomed = "SELECT id FROM chats WHERE deleted IS NOT NULL AND id = ifnull(?, id)"
+    connection.execute(
+        f"INSERT INTO forgets (key) SELECT key FROM chats WHERE id IN ({doomed})", (chat,)
+    )
+    # Taken apart first: deleting a tree by its root goes down one trigger per message, and SQLite
+    # follows no more than a thousand.
+    connection.execute(f"UPDATE messages SET parent = NULL WHERE chat IN ({doomed})", (chat,))
+    connection.execute(f"DELETE FROM chats WHERE id IN ({doomed})", (chat,))
+
+
+def delete_everything(connection: sqlite3.Connection) -> None:
+    """Every chat, draft and picture goes at once, and all that the engine keeps of them."""
+    connection.execute("UPDATE messages SET parent = NULL")
+    for table in ("drafts", "chats", "pictures", "forgets"):
+        connection.execute(f"DELETE FROM {table}")
+    connection.execute("INSERT INTO forgets (key) VALUES (NULL)")

@@ -69,6 +69,21 @@ class Database:
         except sqlite3.Error as error:
             raise StoreError(f"The database says: {error}.") from error
 
+    def run_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Carry out `work(connection)` and wait for it, at the start. Raises StoreError."""
+        try:
+            return self._executor.submit(work, self._connection).result()
+        except sqlite3.Error as error:
+            raise StoreError(f"The database says: {error}.") from error
+
+    async def leave_no_trace(self) -> None:
+        """Bring what was deleted out of the log beside the file too. Raises StoreError."""
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._executor, truncate_log, self._connection)
+        except sqlite3.Error as error:
+            raise StoreError(f"The database says: {error}.") from error
+
     def close(self) -> None:
         """Finish what was asked, then close the file."""
         self._executor.submit(self._connection.close).result()
@@ -98,6 +113,11 @@ def open_database(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def truncate_log(connection: sqlite3.Connection) -> None:
+    """Write all of the log into the file, whose deleted places are zeroed, and empty the log."""
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def set_aside(path: Path) -> Path:

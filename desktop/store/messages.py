@@ -17,7 +17,7 @@ from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import FinishReason, RequestStats
 from desktop.store import pictures
-from desktop.store.records import Message, Picture, Reply, ReplyState
+from desktop.store.records import ChatPath, Message, Picture, Reply, ReplyState
 
 Value = TypeVar("Value", bound=BaseModel)
 
@@ -99,10 +99,12 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
     return path[-1][0] if path else None
 
 
-def created(connection: sqlite3.Connection, chat: int) -> float:
-    """When the chat began: the only clock a template sees."""
-    row = connection.execute("SELECT created FROM chats WHERE id = ?", (chat,)).fetchone()
-    return float(row[0]) if row else 0.0
+def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
+    """The shown path with what a request needs beside it; None for a chat that is deleted."""
+    row = connection.execute(
+        "SELECT key, created, system, left_out FROM chats WHERE id = ? AND deleted IS NULL", (chat,)
+    ).fetchone()
+    return ChatPath(tuple(read_path(connection, chat)), *row) if row else None
 
 
 def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
@@ -72,3 +72,39 @@ class Message:
     @property
     def is_reply(self) -> bool:
         return self.reply is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPath:
+    """What a request needs of a chat: the shown path, and what is told of it.
+
+    `key` names the chat to the engine's cache. `created` is the chat's own clock. `system` is what
+    the model is told before everything else. `left_out` is the last message it is no longer told.
+    """
+
+    path: tuple[Message, ...] = ()
+    key: str = ""
+    created: float = 0.0
+    system: str = ""
+    left_out: int | None = None
+
+    @property
+    def first_told(self) -> int:
+        """The place of the first message that the model is told."""
+        places = (at for at, message in enumerate(self.path) if message.id == self.left_out)
+        return next(places, -1) + 1
+
+    @property
+    def told(self) -> tuple[Message, ...]:
+        """The messages that the model is told."""
+        return self.path[self.first_told :]
+
+    def with_end(self, message: Message) -> ChatPath:
+        """The same with another state of its last message."""
+        if not self.path or self.path[-1].id != message.id:
+            return self
+        return replace(self, path=(*self.path[:-1], message))
+
+    def before_last(self) -> ChatPath:
+        """The same without the last message, the reply that is to come."""
+        return replace(self, path=self.path[:-1])

@@ -55,4 +55,35 @@ CREATE TABLE message_pictures (
 CREATE INDEX message_pictures_by_digest ON message_pictures (digest);
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST,)
+# A chat's key names it to the engine's cache and never comes twice, unlike a name a user gives.
+# `left_out` is the last message that the model is no longer told. The draft of the page on which a
+# new chat begins has no chat; it holds the key and the instructions that chat will have. A key in
+# `forgets` was not yet forgotten by the engine; NULL stands for everything.
+SECOND = """
+ALTER TABLE chats ADD COLUMN key TEXT NOT NULL DEFAULT '';
+UPDATE chats SET key = lower(hex(randomblob(16)));
+CREATE UNIQUE INDEX chats_by_key ON chats (key);
+ALTER TABLE chats ADD COLUMN system TEXT NOT NULL DEFAULT '';
+ALTER TABLE chats ADD COLUMN left_out INTEGER;
+CREATE TABLE drafts (
+    number INTEGER PRIMARY KEY,
+    chat INTEGER UNIQUE REFERENCES chats ON DELETE CASCADE,
+    text TEXT NOT NULL,
+    system TEXT NOT NULL,
+    key TEXT NOT NULL
+) STRICT;
+CREATE TABLE draft_pictures (
+    draft INTEGER NOT NULL REFERENCES drafts ON DELETE CASCADE,
+    place INTEGER NOT NULL,
+    digest TEXT NOT NULL REFERENCES pictures,
+    name TEXT NOT NULL,
+    resized_width INTEGER,
+    resized_height INTEGER,
+    tokens INTEGER,
+    PRIMARY KEY (draft, place)
+) STRICT;
+CREATE INDEX draft_pictures_by_digest ON draft_pictures (digest);
+CREATE TABLE forgets (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND)

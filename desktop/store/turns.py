@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from desktop.store import chats, messages
+from desktop.store import chats, drafts, messages
 from desktop.store.records import Picture
 
 
@@ -20,11 +20,21 @@ class Turn:
 
 
 def append_turn(
-    connection: sqlite3.Connection, chat: int | None, text: str, shown: Sequence[Picture] = ()
+    connection: sqlite3.Connection,
+    chat: int | None,
+    text: str,
+    shown: Sequence[Picture] = (),
+    key: str = "",
+    system: str = "",
 ) -> Turn:
-    """A turn at the end of the shown path; without a chat, in a new one named after the text."""
+    """A turn at the end of the shown path; without a chat, in a new one named after the text.
+
+    `key` and `system` are those of the new chat. The draft that this was is stored no longer.
+    """
+    drafts.remove(connection, chat)
     if chat is None:
-        chat = chats.create(connection, chats.title_from(messages.storable(text)))
+        title = chats.title_from(messages.storable(text))
+        chat = chats.create(connection, title, key, messages.storable(system))
     parent = messages.end_of_path(connection, chat)
     return add_turn(connection, chat, parent, text, shown)
 

@@ -11,6 +11,9 @@ from desktop.controllers.window_parts import WindowParts
 from desktop.views.composer import Composer
 from desktop.views.empty_page import EmptyPage
 from desktop.views.header_bar import HeaderBar
+from desktop.views.instructions import Instructions
+from desktop.views.limit_bar import LimitBar
+from desktop.views.notice_bar import NoticeBar
 from desktop.views.transcript_view import WIDEST_PX, TranscriptView
 
 FIRST_QUESTION = "What is in the picture?"
@@ -25,9 +28,14 @@ class ChatPage(QWidget):
         self.setAcceptDrops(True)
         self._parts = parts
         self.header = HeaderBar(parts.chats, parts.engine)
+        self.instructions = Instructions(parts.chat)
+        self.limit = LimitBar(parts.limit)
         self.transcript = TranscriptView(parts.transcript)
         self.empty = EmptyPage(samples)
         self.composer = Composer(parts.chat, parts.pictures)
+        self.delete_all = NoticeBar("deleteAll", "Delete all data")
+        self.delete_all.add_button("deleteAllNo", "Keep everything", self._keep_all)
+        self.delete_all.add_button("deleteAllYes", "Delete everything", self._delete_all, "danger")
         self._pages = QStackedWidget()
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.transcript)
@@ -36,16 +44,23 @@ class ChatPage(QWidget):
         self._turn()
 
     def _build(self) -> None:
+        column = QWidget()
+        column.setMaximumWidth(WIDEST_PX)
+        above = QVBoxLayout(column)
+        above.setContentsMargins(0, 0, 0, 0)
+        above.setSpacing(8)
+        for widget in (self.delete_all, self.limit, self.composer):
+            above.addWidget(widget)
         bottom = QHBoxLayout()
         bottom.setContentsMargins(24, 4, 24, 16)
         bottom.addStretch(1)
-        bottom.addWidget(self.composer, 100)
+        bottom.addWidget(column, 100)
         bottom.addStretch(1)
-        self.composer.setMaximumWidth(WIDEST_PX)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self.header)
+        layout.addWidget(self.instructions)
         layout.addWidget(self._pages, 1)
         layout.addLayout(bottom)
 
@@ -55,8 +70,39 @@ class ChatPage(QWidget):
         transcript.rows_replaced.connect(self._turn)
         self.transcript.edit_asked.connect(chat.edit)
         self.transcript.regenerate_asked.connect(chat.regenerate)
+        self.transcript.go_on_asked.connect(chat.go_on)
         self.transcript.choose_asked.connect(chat.choose)
+        self.transcript.fork_asked.connect(self._fork)
+        self.transcript.tell_all_asked.connect(self._parts.limit.tell_all)
+        self.header.instructions_toggled.connect(self._toggle_instructions)
+        self.instructions.changed.connect(self._mark_instructions)
         self.empty.sample_asked.connect(self._try_sample)
+
+    def ask_to_delete_all(self) -> None:
+        """Ask before everything goes, saying what."""
+        self.delete_all.say(delete_all_words(len(self._parts.chat_list.chats)), "danger")
+        self.delete_all.setFocus()
+
+    def _keep_all(self) -> None:
+        self.delete_all.say("")
+        self.composer.setFocus()
+
+    def _delete_all(self) -> None:
+        self._keep_all()
+        self._parts.deletion.delete_everything()
+
+    def _fork(self, message: int) -> None:
+        chat = self._parts.transcript.chat
+        if chat is not None:
+            self._parts.chats.fork(chat, message)
+
+    def _toggle_instructions(self) -> None:
+        shown = self.instructions.isHidden()
+        self.instructions.setVisible(shown)
+        (self.instructions.text if shown else self.composer).setFocus()
+
+    def _mark_instructions(self) -> None:
+        self.header.mark_instructions(bool(self._parts.chat.instructions))
 
     def _turn(self) -> None:
         rows = self._parts.transcript.rows
@@ -79,3 +125,12 @@ class ChatPage(QWidget):
         self.composer.set_active(False)
         self.composer.take_data(event.mimeData())
         event.acceptProposedAction()
+
+
+def delete_all_words(count: int) -> str:
+    """What goes, and what stays."""
+    chats = "One chat" if count == 1 else f"All {count:,} chats"
+    return (
+        f"{chats if count else 'All data'}: messages, pictures and drafts are deleted, and all "
+        "that was kept of reading them. This can't be undone. Your settings and models stay."
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QMimeData, Qt, Signal
+from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout
 
 from desktop import theme
@@ -18,6 +18,9 @@ from desktop.views.composer_text import ComposerText
 from desktop.views.given_data import sort_data
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.widgets.icon_button import IconButton
+
+# Writing to the disk at every key would be felt; losing more than a second of typing too.
+KEPT_AFTER_MS = 1_000
 
 
 class Composer(QFrame):
@@ -45,6 +48,10 @@ class Composer(QFrame):
         self._add.setObjectName("addPictures")
         self._send = QPushButton()
         self._send.setObjectName("sendButton")
+        self._kept = QTimer(self)
+        self._kept.setSingleShot(True)
+        self._kept.setInterval(KEPT_AFTER_MS)
+        self._kept.timeout.connect(self.keep)
         self._build()
         self._connect()
         self._draw()
@@ -79,6 +86,12 @@ class Composer(QFrame):
         self.notice.setText(words)
         self.notice.setVisible(bool(words))
 
+    def keep(self) -> None:
+        """Have what is typed stored."""
+        self._kept.stop()
+        self._draft.text = self.text.toPlainText()
+        self._chat.keep_draft(self._draft)
+
     def set_active(self, active: bool) -> None:
         """Show that a drop would be taken."""
         self.setProperty("active", "true" if active else "false")
@@ -112,6 +125,7 @@ class Composer(QFrame):
         self._add.clicked.connect(self.choose_pictures_asked)
         self.text.send_asked.connect(self._ask_to_send)
         self.text.textChanged.connect(self._enable)
+        self.text.textChanged.connect(self._kept.start)
         self.text.data_given.connect(self.take_data)
         self.strip.remove_asked.connect(lambda number: self._pictures.remove(self._draft, number))
         self.strip.open_asked.connect(self.open_picture_asked)
@@ -138,7 +152,10 @@ class Composer(QFrame):
         draft = self._chat.draft
         if draft is self._draft:
             return
-        self._draft.text = self.text.toPlainText()
+        if self._kept.isActive():
+            self._kept.stop()
+            self._draft.text = self.text.toPlainText()
+            self._chat.keep_draft(self._draft)
         self._draft = draft
         self.say("")
         self.text.setPlainText(draft.text)

@@ -18,10 +18,12 @@ class HeaderBar(QFrame):
 
     Signals:
         chats_toggled(), side_toggled(): show or hide the left or the right side.
+        instructions_toggled(): show or hide the instructions of the chat.
     """
 
     chats_toggled = Signal()
     side_toggled = Signal()
+    instructions_toggled = Signal()
 
     def __init__(self, chats: ChatsController, engine: EngineController) -> None:
         super().__init__()
@@ -51,6 +53,12 @@ class HeaderBar(QFrame):
         left = IconButton("panel_left", "Show or hide the chats")
         left.setObjectName("toggleChats")
         left.clicked.connect(self.chats_toggled)
+        self._instructions = IconButton("chat", "Instructions for this chat")
+        self._instructions.setObjectName("toggleInstructions")
+        self._instructions.setCheckable(True)
+        # What lights it up is that there are some, not that they are being looked at.
+        self._instructions.clicked.connect(lambda on: self._instructions.setChecked(not on))
+        self._instructions.clicked.connect(self.instructions_toggled)
         right = IconButton("panel_right", "Show or hide settings and context")
         right.setObjectName("toggleSide")
         right.clicked.connect(self.side_toggled)
@@ -59,8 +67,22 @@ class HeaderBar(QFrame):
         layout.setSpacing(10)
         layout.addWidget(left)
         layout.addWidget(self._title, 1)
-        for widget in (self._progress, self._state, self._restart, self._model, right):
+        for widget in (
+            self._instructions,
+            self._progress,
+            self._state,
+            self._restart,
+            self._model,
+            right,
+        ):
             layout.addWidget(widget)
+
+    def mark_instructions(self, given: bool) -> None:
+        """Show whether the model is told anything before the chat; the words say which."""
+        self._instructions.setChecked(given)
+        self._instructions.set_words(
+            "Instructions for this chat: given" if given else "Instructions for this chat"
+        )
 
     def _label(self, name: str, style: str) -> QLabel:
         label = QLabel()

@@ -103,6 +103,7 @@ class MainWindow(QMainWindow):
             Command("&Chat", "actionAddPictures", "Add pictures", "Ctrl+O", self._choose_pictures),
             Command("&Chat", "actionRename", "Rename", "F2", self.side_bar.rename_current),
             Command("&Chat", "actionDelete", "Delete", "", self.side_bar.delete_current),
+            Command("&Chat", "actionDeleteAll", "Delete all data", "", page.ask_to_delete_all),
             Command("&Chat", "actionQuit", "Quit", "Ctrl+Q", self.close),
             Command("&Reply", "actionStop", "Stop", "Esc", chat.stop),
             Command("&Reply", "actionRegenerate", "Another reply", "Ctrl+R", self._regenerate),
@@ -120,6 +121,7 @@ class MainWindow(QMainWindow):
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
         parts.context.changed.connect(self._show_context)
+        parts.deletion.everything_gone.connect(lambda: self.toast.say("All data is deleted."))
         self.side_bar.open_asked.connect(self._open)
         self.settings.model_box.browse_asked.connect(self._choose_model)
         page.header.chats_toggled.connect(self._toggle_chats)

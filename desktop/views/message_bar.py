@@ -1,10 +1,11 @@
-"""The small buttons under a message: copy, edit or regenerate, and arrows to its alternatives."""
+"""The small buttons under a message: copy, edit or regenerate, fork, continue, alternatives."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
+from desktop import theme
 from desktop.item_models.messages import Row
 from desktop.views.widgets.icon_button import IconButton
 
@@ -14,12 +15,15 @@ class MessageBar(QWidget):
 
     Signals:
         copy_asked(), edit_asked(), regenerate_asked(): what they say.
+        go_on_asked(), fork_asked(): likewise.
         turn_asked(int): show the alternative so many places on.
     """
 
     copy_asked = Signal()
     edit_asked = Signal()
     regenerate_asked = Signal()
+    go_on_asked = Signal()
+    fork_asked = Signal()
     turn_asked = Signal(int)
 
     def __init__(self, is_reply: bool) -> None:
@@ -40,13 +44,26 @@ class MessageBar(QWidget):
             else self._button("edit", "Edit the message and send it again", "editMessage")
         )
         self._again.clicked.connect(self.regenerate_asked if is_reply else self.edit_asked)
+        fork = self._button("fork", "Fork into a new chat", "forkChat")
+        fork.clicked.connect(self.fork_asked)
+        # In words: what to do about a reply that is not whole should be seen at once.
+        self._go_on = QPushButton("Continue")
+        self._go_on.setObjectName("continueReply")
+        self._go_on.setProperty("class", "flat")
+        self._go_on.setAccessibleName("Have the reply written on")
+        self._go_on.setToolTip("Have the reply written on from where it ends")
+        self._go_on.clicked.connect(self.go_on_asked)
+        self._go_on.hide()
+        theme.signals().changed.connect(self._draw)
+        self._draw()
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
         if not is_reply:
             layout.addStretch(1)
-        for widget in (self._before, self._place, self._after, copy, self._again):
+        for widget in (self._before, self._place, self._after, copy, self._again, fork):
             layout.addWidget(widget)
+        layout.addWidget(self._go_on)
         if is_reply:
             layout.addStretch(1)
 
@@ -58,6 +75,10 @@ class MessageBar(QWidget):
         self._place.setText(f"{row.place + 1} of {count}")
         self._before.setEnabled(row.sibling(-1) is not None)
         self._after.setEnabled(row.sibling(1) is not None)
+        self._go_on.setVisible(row.can_go_on)
+
+    def _draw(self) -> None:
+        self._go_on.setIcon(theme.icon("continue"))
 
     def _button(self, icon: str, words: str, name: str) -> IconButton:
         button = IconButton(icon, words)

@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout
+from PySide6.QtWidgets import QLabel, QVBoxLayout
 
 from desktop.item_models.messages import Row, ending_words
-from desktop.views.message_bar import MessageBar
+from desktop.views.message_row import MessageRow
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.numbers_line import NumbersLine
 from desktop.views.widgets.reasoning_fold import ReasoningFold
 
 
-class ReplyRow(QFrame):
+class ReplyRow(MessageRow):
     """One reply, growing or whole.
 
     Signals:
         regenerate_asked(int): write another reply beside this one.
-        choose_asked(int): show this alternative.
+        go_on_asked(int): write this one on.
         link_asked(str): a link in the text was activated.
     """
 
     regenerate_asked = Signal(int)
-    choose_asked = Signal(int)
+    go_on_asked = Signal(int)
     link_asked = Signal(str)
 
     def __init__(self, row: Row) -> None:
-        super().__init__()
-        self.setObjectName("replyRow")
-        self.setAccessibleName("Reply")
-        self.setProperty("class", "messageRow")
-        self.setProperty("role", "assistant")
-        self.row = row
+        super().__init__(row, "assistant")
         self._reasoning = ReasoningFold()
         self._body = MarkdownBody()
         self._body.link_activated.connect(self.link_asked)
         self._status = self._label("replyStatus", "muted small")
         self._ending = self._label("replyEnding", "warning small")
         self._numbers = NumbersLine()
-        self._bar = MessageBar(is_reply=True)
-        self._bar.copy_asked.connect(self._copy)
-        self._bar.regenerate_asked.connect(lambda: self.regenerate_asked.emit(self.row.id))
-        self._bar.turn_asked.connect(self._turn)
+        self.bar.regenerate_asked.connect(lambda: self.regenerate_asked.emit(self.row.id))
+        self.bar.go_on_asked.connect(lambda: self.go_on_asked.emit(self.row.id))
         self._answer_shown = ""
         self._reasoning_shown = ""
         self._build()
@@ -63,8 +55,8 @@ class ReplyRow(QFrame):
         self._numbers.setVisible(stats is not None)
         if stats is not None:
             self._numbers.show_stats(stats)
-        self._bar.show_row(row)
-        self._bar.setVisible(not running)
+        self.bar.show_row(row)
+        self.bar.setVisible(not running)
 
     def grow(self) -> None:
         """Show what has arrived since the last look; only the end of a text is new."""
@@ -91,7 +83,7 @@ class ReplyRow(QFrame):
             self._status,
             self._ending,
             self._numbers,
-            self._bar,
+            self.bar,
         )
         for widget in widgets:
             layout.addWidget(widget)
@@ -109,12 +101,3 @@ class ReplyRow(QFrame):
         if label.text() != words:
             label.setText(words)
         label.setVisible(bool(words))
-
-    def _copy(self) -> None:
-        # Always what the model wrote, never what Markdown made of it.
-        QGuiApplication.clipboard().setText(self.row.text)
-
-    def _turn(self, step: int) -> None:
-        sibling = self.row.sibling(step)
-        if sibling is not None:
-            self.choose_asked.emit(sibling)

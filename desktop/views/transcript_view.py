@@ -29,14 +29,18 @@ class TranscriptView(QScrollArea):
     """Follows a Transcript.
 
     Signals:
-        edit_asked(int, str), regenerate_asked(int), choose_asked(int): what the user wants of a
-            message, by its id.
+        edit_asked(int, str), regenerate_asked(int), go_on_asked(int), choose_asked(int),
+            fork_asked(int): what the user wants of a message, by its id.
+        tell_all_asked(): have the model read all messages again.
         open_picture_asked(str), link_asked(str): a picture or a link was activated.
     """
 
     edit_asked = Signal(int, str)
     regenerate_asked = Signal(int)
+    go_on_asked = Signal(int)
     choose_asked = Signal(int)
+    fork_asked = Signal(int)
+    tell_all_asked = Signal()
     open_picture_asked = Signal(str)
     link_asked = Signal(str)
 
@@ -149,15 +153,22 @@ class TranscriptView(QScrollArea):
             self._step.stop()
 
     def _make_row(self, row: Row) -> RowWidget:
-        if row.message.is_reply:
-            reply = ReplyRow(row)
-            reply.regenerate_asked.connect(self.regenerate_asked)
-            reply.choose_asked.connect(self.choose_asked)
-            reply.link_asked.connect(self.link_asked)
-            return reply
+        widget = self._make_reply(row) if row.message.is_reply else self._make_user(row)
+        widget.choose_asked.connect(self.choose_asked)
+        widget.fork_asked.connect(self.fork_asked)
+        return widget
+
+    def _make_reply(self, row: Row) -> ReplyRow:
+        reply = ReplyRow(row)
+        reply.regenerate_asked.connect(self.regenerate_asked)
+        reply.go_on_asked.connect(self.go_on_asked)
+        reply.link_asked.connect(self.link_asked)
+        return reply
+
+    def _make_user(self, row: Row) -> UserRow:
         user = UserRow(row)
         user.edit_asked.connect(self.edit_asked)
-        user.choose_asked.connect(self.choose_asked)
+        user.tell_all_asked.connect(self.tell_all_asked)
         user.open_picture_asked.connect(self.open_picture_asked)
         return user
 

@@ -3,51 +3,46 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from desktop.item_models.messages import Row
 from desktop.views.composer_text import ComposerText
-from desktop.views.message_bar import MessageBar
+from desktop.views.left_out_line import LeftOutLine
+from desktop.views.message_row import MessageRow
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.user_text import UserText
 
 
-class UserRow(QFrame):
+class UserRow(MessageRow):
     """One message of the user.
 
     Signals:
         edit_asked(int, str): send this message again in these words.
-        choose_asked(int): show this alternative.
+        tell_all_asked(): have the model read the messages above too.
         open_picture_asked(str): a thumbnail was clicked.
     """
 
     edit_asked = Signal(int, str)
-    choose_asked = Signal(int)
+    tell_all_asked = Signal()
     open_picture_asked = Signal(str)
 
     def __init__(self, row: Row) -> None:
-        super().__init__()
-        self.setObjectName("userRow")
-        self.setAccessibleName("Your message")
-        self.setProperty("class", "messageRow")
-        self.setProperty("role", "user")
-        self.row = row
+        super().__init__(row, "user")
+        self._line = LeftOutLine()
+        self._line.undo_asked.connect(self.tell_all_asked)
         self._strip = PictureStrip()
         self._strip.setObjectName("messagePictures")
         self._strip.open_asked.connect(self.open_picture_asked)
         self._text = UserText()
         self._editor: QWidget | None = None
         self._bubble = self._make_bubble()
-        self._bar = MessageBar(is_reply=False)
-        self._bar.copy_asked.connect(self._copy)
-        self._bar.edit_asked.connect(self._edit)
-        self._bar.turn_asked.connect(self._turn)
+        self.bar.edit_asked.connect(self._edit)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(60, 4, 0, 4)
+        layout.setContentsMargins(0, 4, 0, 4)
         layout.setSpacing(2)
+        layout.addWidget(self._line)
         layout.addWidget(self._bubble, 0, Qt.AlignmentFlag.AlignRight)
-        layout.addWidget(self._bar)
+        layout.addWidget(self.bar)
         self.show_row(row)
 
     def show_row(self, row: Row) -> None:
@@ -57,7 +52,8 @@ class UserRow(QFrame):
         if self.row.message.pictures != row.message.pictures or self.row is row:
             self._strip.show_pictures(row.message.pictures)
         self.row = row
-        self._bar.show_row(row)
+        self.bar.show_row(row)
+        self._line.setVisible(row.first_told)
         self._fit()
 
     def _make_bubble(self) -> QFrame:
@@ -80,14 +76,6 @@ class UserRow(QFrame):
         room = max(120, self.width() - 60)
         wanted = max(words if self.row.text else 0, pictures if self.row.message.pictures else 0)
         self._bubble.setFixedWidth(min(room, wanted) if self._editor is None else room)
-
-    def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.row.text)
-
-    def _turn(self, step: int) -> None:
-        sibling = self.row.sibling(step)
-        if sibling is not None:
-            self.choose_asked.emit(sibling)
 
     def _edit(self) -> None:
         if self._editor is not None:

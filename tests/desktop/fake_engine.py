@@ -80,6 +80,7 @@ class Asked:
     ) -> None:
         self.conversation = conversation
         self.cache = cache
+        self.chat, self.side = "", False
         self.sampling = SamplingParams()
         self.thinking: bool | None = None
         self.cancelled = False
@@ -143,6 +144,15 @@ class FakeEngine:
         self.reading: list[Request] = []
         self.unsettled: list[int] = []
         self.unread: list[int] = []
+        # The chats they were asked for.
+        self.settled_chats: list[str] = []
+        self.read_chats: list[str] = []
+        # What was confirmed as forgotten; while `may_forget` is not set, nothing is confirmed.
+        self.forgotten: list[tuple[str | None, str | None]] = []
+        self.forgets: list[str | None] = []
+        self.may_forget = asyncio.Event()
+        self.may_forget.set()
+        self._deaths = 0
         self.closed = False
         self.starts = True
         self.model_to_load: ModelInfo | None = model or model_info()
@@ -192,8 +202,12 @@ class FakeEngine:
         sampling: SamplingParams | None = None,
         thinking: bool | None = None,
         cache: CacheSettings | None = None,
+        *,
+        chat: str = "",
+        side: bool = False,
     ) -> Request:
         asked = Asked(self, conversation, cache or CacheSettings())
+        asked.chat, asked.side = chat, side
         asked.sampling, asked.thinking = sampling or SamplingParams(), thinking
         self.asked.append(asked)
         return asked.request
@@ -203,9 +217,12 @@ class FakeEngine:
         conversation: Conversation,
         thinking: bool | None = None,
         cache: CacheSettings | None = None,
+        chat: str = "",
     ) -> Request:
+        number = len(self.settled)
         self.settled.append(conversation)
-        self.settling.append(Request(len(self.settling), self.unsettled.append))
+        self.settled_chats.append(chat)
+        self.settling.append(Request(number, self.unsettled.append))
         return self.settling[-1]
 
     def read_ahead(
@@ -213,9 +230,11 @@ class FakeEngine:
         conversation: Conversation,
         thinking: bool | None = None,
         cache: CacheSettings | None = None,
+        chat: str = "",
     ) -> Request:
         number = len(self.read)
         self.read.append(conversation)
+        self.read_chats.append(chat)
         self.reading.append(Request(number, self.unread.append))
         return self.reading[-1]
 
@@ -236,12 +255,22 @@ class FakeEngine:
             thumbnail=data,
         )
 
+    async def forget(self, chat: str | None, cache_folder: str | None = None) -> None:
+        deaths = self._deaths
+        self.forgets.append(chat)
+        if self.state is EngineState.READY:
+            await self.may_forget.wait()
+        if self.state is not EngineState.READY or deaths != self._deaths:
+            raise EngineError(EngineDiedError("The engine is not running.").info())
+        self.forgotten.append((chat, cache_folder))
+
     async def die(self, words: str = "The engine crashed (SIGSEGV).") -> None:
         """What the client does when the worker dies: fail, come back, load again."""
         for asked in self.asked:
             if not asked.request._ended:
                 asked.fail(EngineDiedError(words).info())
         self.model = None
+        self._deaths += 1
         self.tell(EngineState.RESTARTING, words)
         await asyncio.sleep(0.05)
         self.tell(EngineState.READY)

@@ -351,7 +351,7 @@ async def test_arrows_turn_between_replies(open_app: OpenApp, engine: FakeEngine
     engine.asked[1].finish("second")
     row = await ended(app)
     assert words(app, "alternativePlace") == "2 of 2"
-    row._bar._before.click()
+    row.bar._before.click()
     await until(lambda: app.parts.transcript.rows[-1].text == "first")
     assert words(app, "alternativePlace") == "1 of 2"
 

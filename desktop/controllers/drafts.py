@@ -1,0 +1,76 @@
+"""The drafts of all chats: in memory while they are written, in the store for the next start.
+
+What a draft holds is `item_models.draft`; taking pictures into one is `pictures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from desktop.controllers.pictures import PictureController
+from desktop.controllers.tasks import Tasks
+from desktop.item_models.draft import Draft
+from desktop.store import drafts
+from desktop.store.database import Database
+from desktop.store.drafts import StoredDraft
+from desktop.store.records import Picture
+
+
+class Drafts:
+    """One draft per chat, and one (of None) for the page on which a new chat begins."""
+
+    def __init__(self, pictures: PictureController, database: Database, tasks: Tasks) -> None:
+        self._pictures = pictures
+        self._database = database
+        self._tasks = tasks
+        self._drafts = {row.chat: self._read(row) for row in database.run_now(drafts.stored)}
+        pictures.changed.connect(self.save)
+
+    def of(self, chat: int | None) -> Draft:
+        return self._drafts.setdefault(chat, Draft())
+
+    def put(self, chat: int | None, draft: Draft) -> None:
+        """Another draft from now on; it is stored by `save`."""
+        self._drafts[chat] = draft
+
+    def begin(self, chat: int, text: str, shown: Sequence[Picture]) -> None:
+        """A draft for a chat that was made with one."""
+        pictures = [self._pictures.draft_picture(picture) for picture in shown]
+        draft = Draft(text, pictures)
+        self._pictures.adopt(draft)
+        self._drafts[chat] = draft
+        self.save(draft)
+
+    def clear(self) -> None:
+        """Forget all of them; what is stored goes another way."""
+        self._drafts.clear()
+
+    def digests(self) -> set[str]:
+        """The pictures of all drafts."""
+        return {each.digest for draft in self._drafts.values() for each in draft.ready_pictures()}
+
+    def save(self, draft: Draft) -> None:
+        """Store a draft as it is, in the background; one that was sent is none any more."""
+        for chat, known in self._drafts.items():
+            if known is draft:
+                self._tasks.spawn(self._save(chat), "Keeping a draft")
+
+    async def store_at_closing(self) -> None:
+        """Store all of them; call when no task runs."""
+        for chat in list(self._drafts):
+            await self._save(chat)
+
+    async def _save(self, chat: int | None) -> None:
+        draft = self._drafts.get(chat)
+        # An empty page keeps its key: what was read ahead on it belongs to the chat to come.
+        if draft is None or (draft.empty and chat is not None):
+            await self._database.run(drafts.remove, chat)
+            return
+        pictures = draft.ready_pictures()
+        await self._database.run(drafts.save, chat, draft.text, draft.system, draft.key, pictures)
+
+    def _read(self, row: StoredDraft) -> Draft:
+        shown = [self._pictures.draft_picture(picture) for picture in row.pictures]
+        draft = Draft(row.text, shown, row.key, row.system)
+        self._pictures.adopt(draft)
+        return draft

@@ -1,0 +1,66 @@
+"""Has the engine forget what belonged to deleted chats, as often as it takes.
+
+What is to be forgotten stands in the store until the engine has confirmed, so neither a dead worker
+nor a restart of the app leaves anything behind. Works without a model.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.errors import EngineDiedError, WaymarkError
+from desktop.controllers.engine import EngineController
+from desktop.controllers.tasks import Tasks
+from desktop.store import forgets
+from desktop.store.database import Database
+
+
+class Forgets(QObject):
+    """Sends the queue in order, one at a time, whenever the engine runs.
+
+    Signals:
+        said(str): why something could not be forgotten yet.
+    """
+
+    said = Signal(str)
+
+    def __init__(
+        self, engine: EngineController, database: Database, contexts: Path, tasks: Tasks
+    ) -> None:
+        super().__init__()
+        self._engine = engine
+        self._database = database
+        self._contexts = contexts
+        self._tasks = tasks
+        self._sending = False
+        engine.changed.connect(self._on_status)
+
+    def send(self) -> None:
+        """Send what waits, in the background."""
+        if not self._sending and self._engine.status.runs:
+            self._sending = True
+            self._tasks.spawn(self._send(), "Forgetting deleted chats")
+
+    async def send_all(self) -> None:
+        """Send what waits. Raises WaymarkError when the engine refuses; what is left, stays."""
+        while row := await self._database.run(forgets.first):
+            await self._engine.client.forget(row.key, str(self._contexts))
+            await self._database.run(forgets.confirm, row.number)
+
+    async def _send(self) -> None:
+        try:
+            await self.send_all()
+        except WaymarkError as error:
+            # A worker that died comes back, and its news sends the queue again.
+            if error.info().name != EngineDiedError.__name__:
+                self.said.emit(
+                    f"What was read of a deleted chat is not gone yet: {error.message} "
+                    "It is tried again at the next start."
+                )
+        finally:
+            self._sending = False
+
+    def _on_status(self) -> None:
+        self.send()

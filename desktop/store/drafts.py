@@ -1,0 +1,62 @@
+"""Drafts, so that what was typed and dropped is still there after a restart or a power cut.
+
+Functions of a connection, each run as one transaction by `Database.run`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from desktop.store import pictures
+from desktop.store.records import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDraft:
+    """A draft of a chat; of the page on which a new one begins when `chat` is None.
+
+    `key` and `system` are those the new chat will have.
+    """
+
+    chat: int | None
+    text: str
+    system: str
+    key: str
+    pictures: tuple[Picture, ...]
+
+
+def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
+    """All drafts."""
+    rows = connection.execute("SELECT number, chat, text, system, key FROM drafts").fetchall()
+    return [
+        StoredDraft(chat, text, system, key, pictures.attached_to_draft(connection, number))
+        for number, chat, text, system, key in rows
+    ]
+
+
+def save(
+    connection: sqlite3.Connection,
+    chat: int | None,
+    text: str,
+    system: str,
+    key: str,
+    shown: Sequence[Picture],
+) -> None:
+    """Keep a draft in place of the one kept before; not for a chat that is gone."""
+    remove(connection, chat)
+    known = "SELECT 1 FROM chats WHERE id = ?"
+    if chat is not None and connection.execute(known, (chat,)).fetchone() is None:
+        return
+    cursor = connection.execute(
+        "INSERT INTO drafts (chat, text, system, key) VALUES (?, ?, ?, ?)",
+        (chat, text, system, key),
+    )
+    assert cursor.lastrowid is not None
+    pictures.attach_to_draft(connection, cursor.lastrowid, shown)
+
+
+def remove(connection: sqlite3.Connection, chat: int | None) -> None:
+    """Keep no draft of this chat."""
+    connection.execute("DELETE FROM drafts WHERE chat IS ?", (chat,))

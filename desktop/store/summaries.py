@@ -1,0 +1,26 @@
+"""A new chat that goes on from the summary of another one.
+
+Functions of a connection, each run as one transaction by `Database.run`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from desktop.store import chats, messages
+from desktop.store.forks import Fork
+from desktop.store.records import Message
+
+HEADING = "Summary of the conversation so far:"
+
+
+def begin_from(
+    connection: sqlite3.Connection, chat: int, summary: str, question: Message | None
+) -> Fork:
+    """A chat told what `chat` is told, and the summary; an unanswered question is its draft."""
+    title, system = connection.execute(
+        "SELECT title, system FROM chats WHERE id = ?", (chat,)
+    ).fetchone()
+    told = "\n\n".join(part for part in (system, f"{HEADING}\n\n{summary}") if part)
+    new = chats.create(connection, f"{title} (summary)", system=messages.storable(told))
+    return Fork(new, question.text, question.pictures) if question else Fork(new)

@@ -1,0 +1,79 @@
+"""What the model is told before everything else in this chat: a field, folded away until asked."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout
+
+from desktop.controllers.chat import ChatController
+
+HEIGHT = 110
+
+
+class Instructions(QFrame):
+    """The instructions of the shown chat, called a system prompt elsewhere.
+
+    Signals:
+        changed(): there are some now, or none any more.
+    """
+
+    changed = Signal()
+
+    def __init__(self, chat: ChatController) -> None:
+        super().__init__()
+        self.setObjectName("instructions")
+        self.setProperty("class", "panel")
+        self._chat = chat
+        self._shown: tuple[int | None, str] = (None, "")
+        self.text = QPlainTextEdit()
+        self.text.setObjectName("instructionsText")
+        self.text.setAccessibleName("Instructions for the model")
+        self.text.setProperty("class", "field")
+        self.text.setPlaceholderText("For example: Answer in short sentences.")
+        self.text.setTabChangesFocus(True)
+        self.text.setFixedHeight(HEIGHT)
+        self._note = QLabel()
+        self._note.setObjectName("instructionsNote")
+        self._note.setProperty("class", "muted small")
+        self._note.setTextFormat(Qt.TextFormat.PlainText)
+        self._note.setWordWrap(True)
+        self._save = QPushButton("Use them")
+        self._save.setObjectName("instructionsSave")
+        self._save.setAccessibleName("Use these instructions from the next message on")
+        self._build()
+        self.text.textChanged.connect(self._enable)
+        self._save.clicked.connect(lambda: chat.instruct(self.text.toPlainText()))
+        chat.instructed.connect(self._show)
+        chat.transcript.rows_replaced.connect(self._enable)
+        self.hide()
+        self._show()
+
+    def _build(self) -> None:
+        heading = QLabel("Instructions for this chat")
+        heading.setProperty("class", "heading")
+        row = QHBoxLayout()
+        row.addWidget(self._note, 1)
+        row.addWidget(self._save)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(24, 6, 24, 10)
+        layout.setSpacing(6)
+        layout.addWidget(heading)
+        layout.addWidget(self.text)
+        layout.addLayout(row)
+
+    def _show(self) -> None:
+        """Show those of the chat on screen; words typed for it and not used yet stay."""
+        wanted = (self._chat.transcript.chat, self._chat.instructions)
+        if wanted != self._shown:
+            self._shown = wanted
+            self.text.setPlainText(wanted[1])
+        self._enable()
+        self.changed.emit()
+
+    def _enable(self) -> None:
+        other = self.text.toPlainText().strip() != self._chat.instructions
+        self._save.setEnabled(other)
+        words = "Told to the model before everything else, from the next message on."
+        if other and self._chat.transcript.rows:
+            words += " The whole chat is then read again."
+        self._note.setText(words)

@@ -1,0 +1,46 @@
+"""What every message of the transcript has: its row, its small buttons, copying, and turning."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QFrame
+
+from desktop.item_models.messages import Row
+from desktop.views.message_bar import MessageBar
+
+
+class MessageRow(QFrame):
+    """One message; `bar` is for the subclass to place.
+
+    Signals:
+        choose_asked(int): show this alternative.
+        fork_asked(int): begin a new chat with the messages up to this one.
+    """
+
+    choose_asked = Signal(int)
+    fork_asked = Signal(int)
+
+    def __init__(self, row: Row, role: Literal["user", "assistant"]) -> None:
+        super().__init__()
+        is_reply = role == "assistant"
+        self.setObjectName("replyRow" if is_reply else "userRow")
+        self.setAccessibleName("Reply" if is_reply else "Your message")
+        self.setProperty("class", "messageRow")
+        self.setProperty("role", role)
+        self.row = row
+        self.bar = MessageBar(is_reply)
+        self.bar.copy_asked.connect(self._copy)
+        self.bar.turn_asked.connect(self._turn)
+        self.bar.fork_asked.connect(lambda: self.fork_asked.emit(self.row.id))
+
+    def _copy(self) -> None:
+        # Always what was written, never what Markdown made of it.
+        QGuiApplication.clipboard().setText(self.row.text)
+
+    def _turn(self, step: int) -> None:
+        sibling = self.row.sibling(step)
+        if sibling is not None:
+            self.choose_asked.emit(sibling)

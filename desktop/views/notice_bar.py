@@ -1,0 +1,53 @@
+"""A bar between conversation and composer that says one thing and offers ways on; never modal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout
+
+from desktop import theme
+
+
+class NoticeBar(QFrame):
+    """Words over a row of buttons. Its parts are named after it: `limitBar`, `limitWords`."""
+
+    def __init__(self, name: str, spoken: str) -> None:
+        super().__init__()
+        self.setObjectName(f"{name}Bar")
+        self.setAccessibleName(spoken)
+        self.setProperty("class", "notice")
+        self._words = QLabel()
+        self._words.setObjectName(f"{name}Words")
+        self._words.setTextFormat(Qt.TextFormat.PlainText)
+        self._words.setWordWrap(True)
+        self._buttons = QHBoxLayout()
+        self._buttons.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(14, 10, 10, 10)
+        layout.setSpacing(8)
+        layout.addWidget(self._words)
+        layout.addLayout(self._buttons)
+        self.hide()
+
+    def add_button(
+        self, name: str, words: str, act: Callable[[], object], style: str = ""
+    ) -> QPushButton:
+        """One more way on; `style` is a class of the style sheet."""
+        button = QPushButton(words)
+        button.setObjectName(name)
+        button.setAccessibleName(words)
+        button.setProperty("class", style)
+        button.clicked.connect(lambda _checked: act())
+        self._buttons.addWidget(button)
+        return button
+
+    def say(self, words: str, kind: str = "info") -> None:
+        """Show `words`; '' takes the bar away. `kind` is info, warning or danger."""
+        self._words.setText(words)
+        self.setAccessibleDescription(words)
+        if self.property("kind") != kind:
+            self.setProperty("kind", kind)
+            theme.restyle(self)
+        self.setVisible(bool(words))

@@ -1,0 +1,187 @@
+"""Deleting for good: when there is no way back any more, and until the engine has confirmed it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from desktop.controllers import deletion
+from desktop.controllers.window_parts import WindowParts
+from desktop.item_models.engine_status import Phase
+from desktop.store import forgets
+from desktop.store.folders import Folders
+from tests.desktop.conftest import Loop, OpenParts, until
+from tests.desktop.controllers.test_chat import ask, ended
+from tests.desktop.fake_engine import FakeEngine, png
+
+
+@pytest.fixture
+def no_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletion, "UNDO_MS", 0)
+
+
+async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> WindowParts:
+    """One chat with a picture, answered; and its reply settled."""
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    (folder / "picture.png").write_bytes(png())
+    parts.pictures.add_files(parts.chat.draft, [folder / "picture.png"])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    (await ask(parts, engine, "a secret question")).finish("a secret answer")
+    await ended(parts)
+    await until(lambda: engine.settled)
+    return parts
+
+
+def picture_files(folders: Folders) -> list[Path]:
+    return [path for path in folders.pictures.glob("??/*") if path.is_file()]
+
+
+async def queue(parts: WindowParts) -> forgets.ForgetRow | None:
+    return await parts.database.run(forgets.first)
+
+
+async def test_a_chat_is_one_key_to_the_engine_and_another_chat_another(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    key = parts.chat.key
+    assert len(key) == 32
+    # What was read ahead on the empty page belongs to the chat that began there.
+    assert engine.read_chats == [key] and engine.settled_chats == [key]
+    assert engine.asked[0].chat == key
+    (await ask(parts, engine, "More")).finish("Yes")
+    await ended(parts)
+    assert engine.asked[1].chat == key
+    parts.chat.open(None)
+    (await ask(parts, engine, "Other")).finish("Yes")
+    await ended(parts)
+    assert engine.asked[2].chat not in ("", key)
+
+
+async def test_a_deleted_chat_is_gone_when_there_is_no_way_back(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    tmp_path: Path,
+    no_way_back: None,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat, key = parts.chat.transcript.chat, parts.chat.key
+    assert chat is not None and len(picture_files(folders)) == 1
+    parts.chats.delete(chat)
+    await until(lambda: engine.forgotten)
+    assert engine.forgotten == [(key, str(folders.contexts))]
+    # What was to be read in idle time must not come after it was forgotten.
+    assert engine.unsettled == [0]
+    assert picture_files(folders) == []
+    files = [folders.database, Path(f"{folders.database}-wal")]
+    left = b"".join(path.read_bytes() for path in files)
+    assert b"secret" not in left and b"PNG" not in left
+    parts.forgets.send()
+    await until(lambda: not parts.forgets._sending)
+    assert await queue(parts) is None and len(engine.forgotten) == 1
+
+
+async def test_a_picture_in_another_draft_stays(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    tmp_path: Path,
+    no_way_back: None,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    parts.chat.open(None)
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "picture.png"])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    parts.chats.delete(chat)
+    await until(lambda: engine.forgotten)
+    assert len(picture_files(folders)) == 1
+
+
+async def test_a_chat_brought_back_is_not_forgotten(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    parts.chats.delete(chat)
+    await until(lambda: not parts.chat_list.chats)
+    parts.chats.restore(chat)
+    await until(lambda: parts.chat_list.chats)
+    assert parts.deletion._timers == {}
+    await parts.deletion.purge()
+    assert len(parts.chat_list.chats) == 1 and engine.forgets == []
+    assert len(picture_files(folders)) == 1
+
+
+async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    tmp_path: Path,
+    no_way_back: None,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    first = parts.chat.key
+    parts.chat.open(None)
+    (await ask(parts, engine, "Other")).finish("Yes")
+    await ended(parts)
+    second = parts.chat.key
+    engine.may_forget.clear()
+    for chat in [each.id for each in reversed(parts.chat_list.chats)]:
+        parts.chats.delete(chat)
+    await until(lambda: not parts.chat_list.chats and engine.forgets)
+    dying = engine.die()
+    assert engine.forgotten == []
+    engine.may_forget.set()
+    await dying
+    await until(lambda: len(engine.forgotten) == 2)
+    assert [key for key, _ in engine.forgotten] == [first, second]
+
+
+async def test_a_queue_left_by_the_last_start_is_sent_without_a_model(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders, qloop: Loop
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat, key = parts.chat.transcript.chat, parts.chat.key
+    assert chat is not None
+    parts.chats.delete(chat)
+    await until(lambda: not parts.chat_list.chats)
+    # As if the window had been killed before there was no way back any more.
+    engine.starts, engine.forgotten = False, []
+    await parts.tasks.close()
+    await parts.engine.close()
+    parts.database.close()
+    engine.starts, engine.model_to_load = True, None
+    await open_parts()
+    await until(lambda: engine.forgotten)
+    assert engine.forgotten == [(key, str(folders.contexts))]
+    assert picture_files(folders) == []
+
+
+async def test_all_data_goes_at_once(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    parts.chat.draft.text = "a secret draft"
+    parts.chat.keep_draft(parts.chat.draft)
+    (folders.data / "chats.damaged-1.db").write_bytes(b"an old secret")
+    asked = await ask(parts, engine, "One more")
+    asked.say("Hm", ids=(1,))
+    gone: list[bool] = []
+    parts.deletion.everything_gone.connect(lambda: gone.append(True))
+    parts.deletion.delete_everything()
+    await until(lambda: gone and engine.forgotten)
+    assert engine.forgotten == [(None, str(folders.contexts))]
+    assert asked.cancelled and engine.unsettled == [0]
+    assert parts.chat_list.chats == [] and parts.transcript.rows == []
+    assert parts.chat.draft.empty and picture_files(folders) == []
+    assert not list(folders.data.glob("*.damaged-*"))
+    with sqlite3.connect(folders.database) as other:
+        assert other.execute("SELECT count(*) FROM messages").fetchone() == (0,)
+    other.close()
+    assert b"secret" not in folders.database.read_bytes()

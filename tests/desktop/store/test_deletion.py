@@ -1,0 +1,163 @@
+"""What is deleted is gone: from the rows, from the bytes of the file, and from its log."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from desktop.store import chats, drafts, forgets, messages, pictures, turns
+from desktop.store.database import open_database, truncate_log
+from desktop.store.records import Picture, Reply, ReplyState
+from desktop.store.schema import FIRST, MIGRATIONS
+
+SECRET = "the heron stands in the reeds at dawn"
+PICTURE = Picture("a" * 64, "heron.png", (4, 4), thumbnail=b"thumbnail of a heron")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "chats.db"
+
+
+def left_on_disk(path: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in path.parent.iterdir() if file.is_file())
+
+
+def say_much(connection: sqlite3.Connection, words: str, count: int) -> int:
+    """A chat whose replies grew on disk as a streamed reply does."""
+    chat = chats.create(connection, words[:20])
+    for number in range(count):
+        turn = turns.append_turn(connection, chat, f"{words} {number}", [PICTURE])
+        for length in range(1, 12):
+            text = f"{words} {number} " * length * length
+            reply = Reply(ReplyState.RUNNING, reasoning=text)
+            messages.save_reply(connection, turn.reply, text, reply)
+    return chat
+
+
+def test_deleted_words_are_in_no_byte_of_any_file(path: Path) -> None:
+    connection = open_database(path)
+    kept = say_much(connection, "an innocent remark", 20)
+    doomed = say_much(connection, SECRET, 40)
+    drafts.save(connection, doomed, SECRET, "", "", [PICTURE])
+    chats.rename(connection, doomed, SECRET)
+    say_much(connection, "another remark", 20)
+    assert SECRET.encode() in left_on_disk(path)
+    chats.delete(connection, doomed)
+    chats.purge(connection)
+    truncate_log(connection)
+    assert SECRET.encode() not in left_on_disk(path)
+    assert SECRET[:20].encode() not in left_on_disk(path)
+    assert Path(f"{path}-wal").stat().st_size == 0
+    assert len(messages.read_path(connection, kept)) == 40
+    connection.close()
+
+
+def test_a_picture_stays_while_another_chat_or_a_draft_shows_it(path: Path) -> None:
+    connection = open_database(path)
+    one, other = (say_much(connection, words, 1) for words in ("one", "other"))
+    drafts.save(connection, None, "", "", "k", [PICTURE])
+    for chat in (one, other):
+        chats.delete(connection, chat)
+        chats.purge(connection)
+        assert pictures.collect_garbage(connection) == {PICTURE.digest}
+    drafts.remove(connection, None)
+    assert pictures.collect_garbage(connection) == set()
+    truncate_log(connection)
+    assert PICTURE.thumbnail not in left_on_disk(path)
+    connection.close()
+
+
+def test_a_purge_takes_only_what_is_deleted_and_queues_its_key(path: Path) -> None:
+    connection = open_database(path)
+    keys = ["one", "two", "three"]
+    one, two, three = (chats.create(connection, key, key) for key in keys)
+    chats.delete(connection, one)
+    chats.delete(connection, two)
+    chats.purge(connection, three)
+    assert forgets.first(connection) is None
+    chats.purge(connection, two)
+    chats.purge(connection, two)
+    chats.purge(connection)
+    assert [chat.id for chat in chats.listed(connection)] == [three]
+    queued = connection.execute("SELECT key FROM forgets ORDER BY number").fetchall()
+    assert queued == [("two",), ("one",)]
+    connection.close()
+
+
+def test_the_queue_gives_its_oldest_row_until_that_is_confirmed(path: Path) -> None:
+    connection = open_database(path)
+    for key in ("one", "two"):
+        chats.delete(connection, chats.create(connection, key, key))
+        chats.purge(connection)
+    first = forgets.first(connection)
+    assert first is not None and first.key == "one" and forgets.first(connection) == first
+    forgets.confirm(connection, first.number)
+    forgets.confirm(connection, first.number)
+    second = forgets.first(connection)
+    assert second is not None and second.key == "two"
+    connection.close()
+
+
+def test_a_chat_deeper_than_sqlite_follows_triggers_can_be_deleted(path: Path) -> None:
+    connection = open_database(path)
+    chat, parent = chats.create(connection, "deep"), None
+    for number in range(1500):
+        parent = messages.add_message(connection, chat, parent, str(number))
+    chats.delete(connection, chat)
+    chats.purge(connection)
+    assert connection.execute("SELECT count(*) FROM messages").fetchone() == (0,)
+    connection.close()
+
+
+def test_everything_goes_at_once_and_stands_for_every_key(path: Path) -> None:
+    connection = open_database(path)
+    gone = say_much(connection, "gone before", 1)
+    chats.delete(connection, gone)
+    chats.purge(connection)
+    say_much(connection, SECRET, 3)
+    drafts.save(connection, None, SECRET, SECRET, "k", [PICTURE])
+    chats.delete_everything(connection)
+    truncate_log(connection)
+    row = forgets.first(connection)
+    assert row is not None and row.key is None
+    assert connection.execute("SELECT count(*) FROM forgets").fetchone() == (1,)
+    assert chats.listed(connection) == [] and drafts.stored(connection) == []
+    assert SECRET.encode() not in left_on_disk(path)
+    connection.close()
+
+
+def test_a_file_of_the_first_format_gets_keys_and_loses_nothing(path: Path) -> None:
+    old = sqlite3.connect(path)
+    old.executescript(f"{FIRST}; PRAGMA user_version = 1;")
+    for number in range(3):
+        words = "INSERT INTO chats (title, created, used) VALUES (?, 5, 5)"
+        old.execute(words, (f"chat {number}",))
+    old.execute("INSERT INTO messages (chat, text, created, chosen) VALUES (1, 'hello', 5, 1)")
+    old.commit()
+    old.close()
+    connection = open_database(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert [chat.title for chat in chats.listed(connection)] == ["chat 2", "chat 1", "chat 0"]
+    keys = [key for (key,) in connection.execute("SELECT key FROM chats")]
+    assert len(set(keys)) == 3 and all(len(key) == 32 for key in keys)
+    chat_path = messages.read_chat(connection, 1)
+    assert chat_path is not None and chat_path.key == keys[0] and chat_path.created == 5
+    assert [message.text for message in chat_path.told] == ["hello"]
+    assert (chat_path.system, chat_path.left_out) == ("", None)
+    connection.close()
+    again = open_database(path)
+    assert [key for (key,) in again.execute("SELECT key FROM chats")] == keys
+    again.close()
+
+
+def test_a_key_is_another_one_for_every_chat(path: Path) -> None:
+    connection = open_database(path)
+    for _ in range(20):
+        chats.delete(connection, chats.create(connection, "again"))
+        chats.purge(connection)
+    keys = [key for (key,) in connection.execute("SELECT key FROM forgets")]
+    assert len(set(keys)) == 20
+    connection.close()

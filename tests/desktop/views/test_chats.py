@@ -1,0 +1,49 @@
+"""What a user does with whole chats: fork, keep drafts, make room, delete everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.views.hands import drop, ended, files, press, send, thumbnails, type_in, words
+
+
+async def test_all_data_is_deleted_only_after_a_second_word(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    app.window.actions_by_name["actionDeleteAll"].trigger()
+    assert words(app, "deleteAllWords").startswith("One chat: messages, pictures and drafts")
+    press(app, "deleteAllNo")
+    assert words(app, "deleteAllWords") == ""
+    assert len(app.parts.chat_list.chats) == 1
+    app.window.actions_by_name["actionDeleteAll"].trigger()
+    press(app, "deleteAllYes")
+    await until(lambda: words(app, "toastText") == "All data is deleted.")
+    assert app.parts.chat_list.chats == [] and app.parts.transcript.rows == []
+
+
+async def test_drafts_survive_a_restart(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    (tmp_path / "a.png").write_bytes(png())
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    type_in(app, "unsent words")
+    app.parts.chat.open(None)
+    type_in(app, "words of a chat to come")
+    app.leave()
+    await app.gone.wait()
+    again = await open_app(FakeEngine())
+    assert again.window.page.composer.text.toPlainText() == "words of a chat to come"
+    await until(lambda: again.parts.chat_list.chats)
+    again.parts.chat.open(again.parts.chat_list.chats[0].id)
+    await until(lambda: again.parts.transcript.rows)
+    assert again.window.page.composer.text.toPlainText() == "unsent words"
+    assert [each.caption() for each in thumbnails(again)] == ["48 x 32 -> 32 x 32, 4 tokens"]
