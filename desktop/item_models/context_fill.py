@@ -109,9 +109,11 @@ def fill_words(fill: ContextFill) -> str:
             "was cut off: shorten it, or load the model with a longer context."
         )
     if fill.full:
+        lack = f"There is no room for the last message in the context of {fill.limit:,} tokens"
         return (
-            f"The context is full ({numbers}). Nothing was cut off. To go on, begin a new chat "
-            "from a summary, or have the oldest turns left out: they stay here for you to read."
+            f"{lack if fill.refused else f'The context is full ({numbers})'}. Nothing was cut off. "
+            "To go on, begin a new chat from a summary, or have the oldest turns left out: they "
+            "stay here for you to read."
         )
     if fill.near:
         return f"This chat fills {round(100 * fill.share)} % of the context ({numbers})."

@@ -44,23 +44,15 @@ class ChatPage(QWidget):
         self._turn()
 
     def _build(self) -> None:
-        column = QWidget()
-        column.setMaximumWidth(WIDEST_PX)
-        above = QVBoxLayout(column)
-        above.setContentsMargins(0, 0, 0, 0)
-        above.setSpacing(8)
-        for widget in (self.delete_all, self.limit, self.composer):
-            above.addWidget(widget)
-        bottom = QHBoxLayout()
+        bottom = in_column(self.delete_all, self.limit, self.composer)
         bottom.setContentsMargins(24, 4, 24, 16)
-        bottom.addStretch(1)
-        bottom.addWidget(column, 100)
-        bottom.addStretch(1)
+        top = in_column(self.instructions)
+        top.setContentsMargins(24, 0, 24, 0)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
         layout.addWidget(self.header)
-        layout.addWidget(self.instructions)
+        layout.addLayout(top)
         layout.addWidget(self._pages, 1)
         layout.addLayout(bottom)
 
@@ -125,6 +117,22 @@ class ChatPage(QWidget):
         self.composer.set_active(False)
         self.composer.take_data(event.mimeData())
         event.acceptProposedAction()
+
+
+def in_column(*widgets: QWidget) -> QHBoxLayout:
+    """Widgets one below the other, as wide as the conversation."""
+    column = QWidget()
+    column.setMaximumWidth(WIDEST_PX)
+    inside = QVBoxLayout(column)
+    inside.setContentsMargins(0, 0, 0, 0)
+    inside.setSpacing(8)
+    for widget in widgets:
+        inside.addWidget(widget)
+    row = QHBoxLayout()
+    row.addStretch(1)
+    row.addWidget(column, 100)
+    row.addStretch(1)
+    return row
 
 
 def delete_all_words(count: int) -> str:

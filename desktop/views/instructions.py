@@ -55,7 +55,7 @@ class Instructions(QFrame):
         row.addWidget(self._note, 1)
         row.addWidget(self._save)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(24, 6, 24, 10)
+        layout.setContentsMargins(0, 6, 0, 10)
         layout.setSpacing(6)
         layout.addWidget(heading)
         layout.addWidget(self.text)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QLabel, QPushButton, QVBoxLayout
 
 from desktop import theme
 
@@ -22,7 +23,7 @@ class NoticeBar(QFrame):
         self._words.setObjectName(f"{name}Words")
         self._words.setTextFormat(Qt.TextFormat.PlainText)
         self._words.setWordWrap(True)
-        self._buttons = QHBoxLayout()
+        self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._buttons.addStretch(1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(14, 10, 10, 10)
@@ -51,3 +52,25 @@ class NoticeBar(QFrame):
             self.setProperty("kind", kind)
             theme.restyle(self)
         self.setVisible(bool(words))
+        self._fit()
+
+    def _fit(self) -> None:
+        """All words are seen, and buttons that find no room side by side stand in a column."""
+        margins = self.contentsMargins().left() + self.contentsMargins().right()
+        layout = self.layout()
+        assert layout is not None
+        inner = layout.contentsMargins()
+        room = self.width() - margins - inner.left() - inner.right()
+        self._words.setMinimumHeight(max(0, self._words.heightForWidth(room)))
+        shown = [each for each in self.findChildren(QPushButton) if not each.isHidden()]
+        wanted = sum(each.sizeHint().width() + self._buttons.spacing() for each in shown)
+        kinds = QBoxLayout.Direction
+        self._buttons.setDirection(kinds.TopToBottom if wanted > room else kinds.LeftToRight)
+
+    def minimumSizeHint(self) -> QSize:
+        # Never wider than the widest button: a narrow window has them in a column.
+        return QSize(0, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()

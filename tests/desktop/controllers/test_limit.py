@@ -120,7 +120,7 @@ async def test_what_was_refused_is_answered_once_there_is_room(
     asked.fail(PromptTooLongError("1,200 of 1,000.").info())
     reply = await ended(parts)
     assert reply.state is ReplyState.FAILED
-    assert "The context is full" in parts.limit.words()
+    assert "no room for the last message" in parts.limit.words()
     before = len(engine.asked)
     parts.limit.drop()
     await until(lambda: len(engine.asked) > before)

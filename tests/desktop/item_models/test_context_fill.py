@@ -85,12 +85,15 @@ def test_the_words_hold_the_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "last",
-    [reply(800, 200, 0, 500, 600, finish="context"), reply(0, 0, error="PromptTooLongError")],
+    ("last", "words"),
+    [
+        (reply(800, 200, 0, 500, 600, finish="context"), "is full (1,000 of 1,000 tokens)"),
+        (reply(0, 0, error="PromptTooLongError"), "no room for the last message"),
+    ],
 )
-def test_at_the_end_it_says_so_more_strongly(last: Reply) -> None:
+def test_at_the_end_it_says_so_more_strongly(last: Reply, words: str) -> None:
     fill = fill_of(chat(reply(500, 300, 0), last), LIMIT)
-    assert fill.full and "The context is full" in fill_words(fill)
+    assert fill.full and words in fill_words(fill)
 
 
 def test_a_single_message_that_is_too_long_is_said_to_be() -> None:
