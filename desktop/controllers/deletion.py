@@ -70,9 +70,7 @@ class Deletion(QObject):
 
     async def purge(self, chat: int | None = None) -> None:
         """Delete this deleted chat (or all of them) for good, and what only it used."""
-        async with self._pictures.held():
-            await self._database.run(chats.purge, chat)
-            await self._remove_unused(self._chat.digests())
+        await self._delete_rows_and_files(chat)
         await self._database.leave_no_trace()
         self._forgets.send()
 
@@ -80,9 +78,15 @@ class Deletion(QObject):
         """The same at the end, while the engine still runs; call when no task runs."""
         for timer in self._timers.values():
             timer.stop()
-        await self.purge()
+        # Closing the file empties its log.
+        await self._delete_rows_and_files(None)
         with contextlib.suppress(WaymarkError, TimeoutError):
             await asyncio.wait_for(self._forgets.send_all(), CLOSING_PATIENCE_S)
+
+    async def _delete_rows_and_files(self, chat: int | None) -> None:
+        async with self._pictures.held():
+            await self._database.run(chats.purge, chat)
+            await self._remove_unused(self._chat.digests())
 
     async def _delete_everything(self) -> None:
         for chat in {live.chat for live in self._replies.live.values()}:

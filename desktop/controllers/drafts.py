@@ -15,6 +15,8 @@ from desktop.store.database import Database
 from desktop.store.drafts import StoredDraft
 from desktop.store.records import Picture
 
+NOTHING: tuple[str, str, tuple[Picture, ...]] = ("", "", ())
+
 
 class Drafts:
     """One draft per chat, and one (of None) for the page on which a new chat begins."""
@@ -24,14 +26,19 @@ class Drafts:
         self._database = database
         self._tasks = tasks
         self._drafts = {row.chat: self._read(row) for row in database.run_now(drafts.stored)}
+        self._stored = {
+            chat: (draft.text, draft.system, draft.ready_pictures())
+            for chat, draft in self._drafts.items()
+        }
         pictures.changed.connect(self.save)
 
     def of(self, chat: int | None) -> Draft:
         return self._drafts.setdefault(chat, Draft())
 
     def put(self, chat: int | None, draft: Draft) -> None:
-        """Another draft from now on; it is stored by `save`."""
+        """Another draft from now on; the one stored is that of a message sent, and is gone."""
         self._drafts[chat] = draft
+        self._stored.pop(chat, None)
 
     def begin(self, chat: int, text: str, shown: Sequence[Picture]) -> None:
         """A draft for a chat that was made with one."""
@@ -44,6 +51,7 @@ class Drafts:
     def clear(self) -> None:
         """Forget all of them; what is stored goes another way."""
         self._drafts.clear()
+        self._stored.clear()
 
     def digests(self) -> set[str]:
         """The pictures of all drafts."""
@@ -61,9 +69,13 @@ class Drafts:
             await self._save(chat)
 
     async def _save(self, chat: int | None) -> None:
-        draft = self._drafts.get(chat)
+        draft = self._drafts.get(chat, Draft())
+        now = (draft.text, draft.system, draft.ready_pictures())
+        if self._stored.get(chat, NOTHING) == now:
+            return
+        self._stored[chat] = now
         # An empty page keeps its key: what was read ahead on it belongs to the chat to come.
-        if draft is None or (draft.empty and chat is not None):
+        if now == NOTHING and chat is not None:
             await self._database.run(drafts.remove, chat)
             return
         pictures = draft.ready_pictures()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from PySide6.QtCore import QObject, Signal
 
-from core.api.errors import ErrorInfo
+from core.api.errors import ErrorInfo, WaymarkError
 from core.client.blobs import BlobStore
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
@@ -30,6 +31,8 @@ from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.records import Reply
 from desktop.store.settings import SettingsFile
+
+log = logging.getLogger(__name__)
 
 
 class WindowParts(QObject):
@@ -118,9 +121,16 @@ class WindowParts(QObject):
         if self.tasks.closed:
             return
         await self.tasks.close()
-        await self.replies.store_at_closing()
-        await self.drafts.store_at_closing()
-        await self.deletion.close()
+        for step in (
+            self.replies.store_at_closing,
+            self.drafts.store_at_closing,
+            self.deletion.close,
+        ):
+            # A disk that refuses must not keep the window open.
+            try:
+                await step()
+            except (WaymarkError, OSError) as error:
+                log.warning("closing: %s", error)
         await self.engine.close()
         self.database.close()
         self._threads.shutdown()

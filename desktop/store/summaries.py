@@ -16,11 +16,17 @@ HEADING = "Summary of the conversation so far:"
 
 def begin_from(
     connection: sqlite3.Connection, chat: int, summary: str, question: Message | None
-) -> Fork:
-    """A chat told what `chat` is told, and the summary; an unanswered question is its draft."""
-    title, system = connection.execute(
-        "SELECT title, system FROM chats WHERE id = ?", (chat,)
+) -> Fork | None:
+    """A chat told what `chat` is told, and the summary; an unanswered question is its draft.
+
+    None if `chat` was deleted meanwhile.
+    """
+    row = connection.execute(
+        "SELECT title, system FROM chats WHERE id = ? AND deleted IS NULL", (chat,)
     ).fetchone()
+    if row is None:
+        return None
+    title, system = row
     told = "\n\n".join(part for part in (system, f"{HEADING}\n\n{summary}") if part)
     new = chats.create(connection, f"{title} (summary)", system=messages.storable(told))
     return Fork(new, question.text, question.pictures) if question else Fork(new)

@@ -132,19 +132,22 @@ async def test_a_picture_dropped_while_the_engine_starts_waits_for_it(
     await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
 
 
-async def test_closing_forgets_the_files_that_no_message_shows(
+async def test_closing_forgets_the_files_in_no_message_and_no_draft(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts, _ = await ready(open_parts)
-    for name, colour in (("kept.png", "red"), ("unsent.png", "blue")):
+    for name, colour in (("kept.png", "red"), ("unsent.png", "blue"), ("gone.png", "green")):
         parts.pictures.add_files(parts.chat.draft, [written(tmp_path, name, png(colour=colour))])
         await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
         if name == "kept.png":
             parts.chat.send()
             await until(lambda: engine.asked)
     digest = parts.transcript.rows[0].message.pictures[0].digest
+    gone = parts.chat.draft.pictures[-1]
+    parts.pictures.remove(parts.chat.draft, gone.number)
+    (unsent,) = parts.chat.draft.ready_pictures()
     other = folders.pictures / "notes.txt"
     other.write_text("not ours")
     await parts.close()
     kept = {path.name for path in folders.pictures.rglob("*") if path.is_file()}
-    assert kept == {digest, "notes.txt"}
+    assert kept == {digest, unsent.digest, "notes.txt"}
