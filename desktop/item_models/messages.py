@@ -14,7 +14,7 @@ from desktop.store.records import Message, Reply, ReplyState
 
 ENDINGS: dict[FinishReason, str] = {
     "length": "The reply reached the longest length set and was cut off.",
-    "context": "The context was full here, and the reply was cut off.",
+    "context": "The context is full: the reply was cut off here.",
     "cancelled": "Stopped.",
 }
 LEFT_RUNNING = "Stopped: Waymark was closed before the reply was complete."

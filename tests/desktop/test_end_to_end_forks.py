@@ -1,6 +1,4 @@
-"""The real window with the real worker: a fork outlives its chat at no cost; what is deleted is
-gone.
-"""
+"""The real window with the real worker: a fork outlives its chat at no cost; deleted is gone."""
 
 from __future__ import annotations
 
@@ -16,24 +14,45 @@ from tests.desktop.test_end_to_end import answer, with_model
 from tests.desktop.views.hands import drop, files, press, stats_of, thumbnails
 
 
-async def settled(app: App, count: int) -> Prepared:
-    """The settling that was asked for when the transcript had so many rows."""
-    await until(lambda: len(app.parts.transcript.rows) == count and app.parts.ahead.settling)
-    assert app.parts.ahead.settling is not None
-    last = await app.parts.ahead.settling.last()
-    assert isinstance(last, Prepared)
-    app.parts.ahead.settling = None
-    return last
+class Heard:
+    """What idle work came to, by the message that ended its path."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._told: dict[int | None, Prepared] = {}
+        app.parts.ahead.prepared.connect(self._told.__setitem__)
+
+    async def of_last(self) -> Prepared:
+        """The settling of the reply that ends the transcript."""
+        end = self._app.parts.transcript.rows[-1].id
+        await until(lambda: end in self._told)
+        return self._told[end]
+
+    async def of_draft(self) -> Prepared:
+        """The reading ahead of the draft of a new chat."""
+        self._told.pop(None, None)
+        await until(lambda: None in self._told)
+        return self._told[None]
 
 
 async def delete(app: App, chat: int) -> None:
     """Delete a chat, and wait until the engine has forgotten it."""
+    gone: list[str] = []
+
+    def note(_chat: int, title: str) -> None:
+        gone.append(title)
+
+    app.parts.chats.deleted.connect(note)
     app.parts.chats.delete(chat)
-    await until(lambda: chat not in [each.id for each in app.parts.chat_list.chats])
-    await until(lambda: chat not in app.parts.deletion._timers)
-    while await app.parts.database.run(forgets.first) or app.parts.forgets._sending:
+    await until(lambda: gone and not app.parts.deletion._timers)
+    waiting = True
+    while waiting:
         await until(lambda: not app.parts.forgets._sending)
-    assert app.parts.transcript.chat != chat or not app.parts.transcript.rows
+        rows = await app.parts.database.run(
+            lambda connection: connection.execute("SELECT count(*) FROM chats").fetchone()
+        )
+        left = await app.parts.database.run(forgets.first)
+        waiting = left is not None or rows[0] != len(app.parts.chat_list.chats)
 
 
 async def test_a_fork_outlives_its_chat_at_no_cost(
@@ -41,24 +60,27 @@ async def test_a_fork_outlives_its_chat_at_no_cost(
 ) -> None:
     monkeypatch.setattr(deletion, "UNDO_MS", 0)
     app, _ = await with_model(open_app, folders)
+    heard = Heard(app)
     drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
     await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
     await answer(app, "What is in the picture?")
     original = app.parts.transcript.chat
     assert original is not None
-    await settled(app, 2)
+    await heard.of_last()
     press(app, "forkChat")
     await until(lambda: app.parts.transcript.chat not in (None, original))
     fork = app.parts.transcript.chat
     assert fork is not None
     # All of it was read for the chat it came from.
-    assert (await settled(app, 2)).tokens == 0
+    assert (await heard.of_last()).tokens == 0
     await delete(app, original)
     stats = stats_of(await answer(app, "What colour is the star?"))
     assert stats.images_encoded == 0 and stats.miss is None
     assert stats.evaluated_tokens < stats.prompt_tokens / 2
-    await settled(app, 4)
+    await heard.of_last()
     await delete(app, fork)
     assert not list(folders.pictures.glob("??/*"))
-    cold = stats_of(await answer(app, "What is in the picture?"))
-    assert cold.reused_tokens == 0 and cold.evaluated_tokens == cold.prompt_tokens
+    await until(lambda: app.parts.transcript.rows == [])
+    drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
+    # Read from nothing on the new page: neither the picture nor a word was kept.
+    assert (await heard.of_draft()).encoded == 1

@@ -89,7 +89,8 @@ async def test_a_chat_left_again_is_no_longer_made_ready(
     parts.chat.open(chat)
     await until(lambda: len(engine.settling) == 2)
     parts.chat.open(None)
-    assert engine.unsettled == [1]
+    # The first was of the same reply, and void when that was asked for anew.
+    assert engine.unsettled == [0, 1]
 
 
 async def test_opening_reads_nothing_where_settling_is_off(

@@ -141,7 +141,7 @@ def test_a_file_of_the_first_format_gets_keys_and_loses_nothing(path: Path) -> N
     connection = open_database(path)
     assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
     assert [chat.title for chat in chats.listed(connection)] == ["chat 2", "chat 1", "chat 0"]
-    keys = [key for (key,) in connection.execute("SELECT key FROM chats")]
+    keys = [key for (key,) in connection.execute("SELECT key FROM chats ORDER BY id")]
     assert len(set(keys)) == 3 and all(len(key) == 32 for key in keys)
     chat_path = messages.read_chat(connection, 1)
     assert chat_path is not None and chat_path.key == keys[0] and chat_path.created == 5
@@ -149,7 +149,7 @@ def test_a_file_of_the_first_format_gets_keys_and_loses_nothing(path: Path) -> N
     assert (chat_path.system, chat_path.left_out) == ("", None)
     connection.close()
     again = open_database(path)
-    assert [key for (key,) in again.execute("SELECT key FROM chats")] == keys
+    assert [key for (key,) in again.execute("SELECT key FROM chats ORDER BY id")] == keys
     again.close()
 
 
