@@ -57,6 +57,10 @@ def check_restored(
     fresh = [tensor for state in prefill.state.layers.values() for tensor in state]
     held = [tensor for state in restored.state.layers.values() for tensor in state]
     assert all(map(torch.equal, held, fresh)), "a restored state differs from a prefill's"
+    row, fresh_row = restored.last_hidden, prefill.last_hidden
+    if row is not None:
+        same_row = fresh_row is not None and torch.equal(row, fresh_row)
+        assert same_row, "a restored hidden row differs from a prefill's"
     end = restored.cut.token.value
     rows = zip(
         slab.view(0, end).layers.values(), scratch.slab.view(0, end).layers.values(), strict=True

@@ -196,7 +196,7 @@ def test_M8_past_the_limit_it_says_so_and_a_shorter_chat_goes_on(
     machine = Machine(load(folder_of("hybrid"), context_length=768))
     rules = system(words(20))
     chat: list[Message] = [rules]
-    refused = ""
+    refused, before = "", traces(machine.cache)
     while not refused:
         chat.append(user(words(8, f"turn{len(chat)}-")))
         before = traces(machine.cache)

@@ -1,0 +1,71 @@
+"""The real worker, killed by the system at the n-th step of one kind: `KIND N` on the command line.
+
+Kinds: `settle` (a layer's rows written in idle work), `spill` (a run copied out of the slab),
+`write` (a step that changes the disk, from the second Flush on), `none`. Its disk has room,
+whatever the machine's.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+from core import worker
+from core.cache import disk_files, slab
+from core.engine import ahead, engine
+
+DISK_STEPS = ("_create", "_open", "_write", "_sync", "_replace", "delete")
+
+
+class Fate:
+    """Counts steps once it is armed; the last one is fatal."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+        self.armed = False
+
+    def step(self) -> None:
+        self.left -= self.armed
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def on_calls(owner: type, name: str, before: Any) -> None:
+    """Have `before` called ahead of every call of a method."""
+    real = getattr(owner, name)
+
+    def method(self: Any, *args: Any, **more: Any) -> Any:
+        before()
+        return real(self, *args, **more)
+
+    setattr(owner, name, method)
+
+
+def arrange(kind: str, fate: Fate) -> None:
+    flushes: list[None] = []
+
+    def arm() -> None:
+        fate.armed = True
+
+    def arm_at_second() -> None:
+        flushes.append(None)
+        fate.armed = len(flushes) > 1
+
+    if kind == "settle":
+        on_calls(ahead.Ahead, "run", arm)
+        on_calls(slab.KVSlab, "write", fate.step)
+    elif kind == "spill":
+        arm()
+        on_calls(slab.KVSlab, "copy_out", fate.step)
+    elif kind == "write":
+        on_calls(engine.Engine, "flush", arm_at_second)
+        for name in DISK_STEPS:
+            on_calls(disk_files.Files, name, fate.step)
+
+
+if __name__ == "__main__":
+    disk_files.Files.free = lambda self, folder: disk_files.Space(2**40, 2**40)  # type: ignore[method-assign]
+    arrange(sys.argv[1], Fate(int(sys.argv[2])))
+    worker.main()
