@@ -169,7 +169,7 @@ class RandomTrees(RuleBasedStateMachine):
         self.chat = data.draw(st.sampled_from(self.chats))
         if len(self.chat.messages) == 1:
             self._say(["Hi", 1])
-            self._answer(0)
+        self._answer(0)
 
     @rule()
     @precondition(lambda self: len(self.chats) < 4)
@@ -188,8 +188,13 @@ class RandomTrees(RuleBasedStateMachine):
             same(beside, self.machine.cold(asked, sampling=HOT_0))
         assert traces(self.machine.cache) == before
 
-    @rule()
-    def forget(self) -> None:
+    @rule(everything=st.sampled_from([False, False, True]))
+    def forget(self, everything: bool) -> None:
+        if everything:
+            self.machine.engine.clear_cache()
+            self.machine.check_whole()
+            assert self.machine.cache.num_states() == self.machine.cache.disk.num_bytes == 0
+            return
         gone = self.chat.name
         self.machine.forget(gone)
         cache = self.machine.cache
@@ -219,19 +224,24 @@ class RandomTrees(RuleBasedStateMachine):
             count=count, interval=interval, host_bytes=host, disk_bytes=disk
         )
 
-    @rule(segments=st.sampled_from([None, 0, 3, 8]), switch=st.booleans())
+    @rule(segments=st.sampled_from([None, 8, 3, 0]), switch=st.booleans())
     def restart(self, segments: int | None, switch: bool) -> None:
         """After all is written, a part of it or nothing; perhaps with the other model."""
         self.machine.write(segments)
         now = self.models.index(self.machine.base)
         self.machine.restart(self.models[now ^ switch])
         self.machine.check_whole()
+        if len(self.chat.messages) > 1:
+            self._answer(0)
 
-    @rule()
-    def clear(self) -> None:
-        self.machine.engine.clear_cache()
-        self.machine.check_whole()
-        assert self.machine.cache.num_states() == self.machine.cache.disk.num_bytes == 0
+    @rule(said=parts)
+    @precondition(lambda self: self.chat.replies)
+    def reopen(self, said: list[str | int]) -> None:
+        """The reply settled, all written, a clean start, and on with the chat."""
+        settled = [*self.chat.messages, self.chat.replies[-1]]
+        self.machine.settle(settled, cache=self.settings, chat=self.chat.name)
+        self.machine.reopen()
+        self.send(said, 0)
 
     def _unused_name(self) -> str:
         self.num_named += 1
