@@ -1,7 +1,8 @@
 """Has the engine read in idle time what the next message is sure to need.
 
 A finished reply is settled, so that the next turn reads only the new message, and so is the reply
-that ends a chat when it is opened; a draft with pictures is read ahead, so that Send finds it done.
+that ends a chat when it is opened; a draft with pictures or a long text is read ahead, so that Send
+finds it done.
 Near the context's end a chat is read without its oldest turns too, so that leaving them out costs
 nothing. Whatever it asks can be interrupted and costs nothing but idle time; if it fails, the
 request itself reads what is missing and says what is wrong.
@@ -30,6 +31,8 @@ from desktop.store import messages
 from desktop.store.database import Database
 from desktop.store.records import ChatPath, Reply, ReplyState
 
+# Characters of a draft from which reading ahead is worth it: about a grid step of 512 tokens.
+LONG_TEXT = 2_000
 SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
@@ -77,6 +80,7 @@ class AheadController(QObject):
         replies.ended.connect(self._on_end)
         pictures.changed.connect(self._on_pictures)
         chat.draft_changed.connect(self._on_draft)
+        chat.draft_typed.connect(self._on_typed)
         chat.transcript.chat_changed.connect(self._on_shown)
         chat.transcript.rows_replaced.connect(self._on_shown)
         # What is read after a chat is forgotten would be there again.
@@ -112,13 +116,19 @@ class AheadController(QObject):
         if draft is self._chat.draft:
             self._on_draft()
 
+    def _on_typed(self) -> None:
+        """The user paused: a long text is worth reading as far as it will hardly change."""
+        if len(self._chat.draft.text) >= LONG_TEXT:
+            self._on_draft()
+
     def _on_draft(self) -> None:
         """The draft on screen is another one: what was asked for the old one is void."""
         if self.reading is not None:
             self.reading.cancel()
             self.reading = None
         draft = self._chat.draft
-        wanted = self._settings.settings.ahead.read_ahead and draft.pictures and draft.complete
+        worth_it = draft.complete and (draft.pictures or len(draft.text) >= LONG_TEXT)
+        wanted = self._settings.settings.ahead.read_ahead and worth_it
         if wanted and self._chat.running is None:
             self._tasks.spawn(self._read(draft), "Reading ahead")
 
@@ -177,7 +187,9 @@ class AheadController(QObject):
         chat_path = await self._chat_path(chat, draft)
         model = self._engine.model
         # While the path was read the draft may have been sent, or another chat shown.
-        if chat_path is None or model is None or not model.vision or draft is not self._chat.draft:
+        if chat_path is None or model is None or draft is not self._chat.draft:
+            return
+        if draft.pictures and not model.vision:
             return
         message = draft_message(draft.text.strip(), draft.ready_pictures(), self._blobs.path)
         before = conversation_of(chat_path, self._blobs.path)

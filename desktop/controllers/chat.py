@@ -34,12 +34,14 @@ class ChatController(QObject):
 
     Signals:
         draft_changed(): the composer's draft is another one, or was given back.
+        draft_typed(): the user paused while typing into it.
         refused(str): why nothing was sent.
         busy_changed(): the end of the shown path began or stopped to be on its way.
         instructed(): the instructions of the shown chat are others.
     """
 
     draft_changed = Signal()
+    draft_typed = Signal()
     refused = Signal(str)
     busy_changed = Signal()
     instructed = Signal()
@@ -172,6 +174,8 @@ class ChatController(QObject):
     def keep_draft(self, draft: Draft) -> None:
         """What is typed stays, also if the power fails."""
         self._drafts.save(draft)
+        if draft is self.draft:
+            self.draft_typed.emit()
 
     def forget_everything(self) -> None:
         """No chat is left: show the empty page, with nothing in the composer."""
@@ -234,8 +238,7 @@ class ChatController(QObject):
         begun = message.id in self._replies.live
         if begun or chat_path is None or chat_path.path[-1].id != message.id:
             return
-        model = self._settings.engine.model
-        live = LiveReply.begun(chat_path.path[-1], model.tokenizer if model else "")
+        live = LiveReply.begun(chat_path.path[-1])
         conversation = conversation_of(chat_path, self._blobs.path)
         self._replies.begin(live, conversation, chat_path.key, self._settings.settings)
         self._show_path(message.chat, chat_path)

@@ -65,7 +65,6 @@ class ReplyRun:
         self._stopped = asyncio.Event()
         # Whether the engine has worked on it: else a death of the engine is none of its doing.
         self._begun = False
-        self._tokenizer = ""
         self._end: tuple[str, Reply] | None = None
 
     async def run(self) -> None:
@@ -98,7 +97,7 @@ class ReplyRun:
 
     async def store_at_closing(self) -> None:
         """Store what has arrived, or the end that was not stored yet; the task is over by now."""
-        stopped = self._live.so_far(self._tokenizer, ReplyState.STOPPED)
+        stopped = self._live.so_far(ReplyState.STOPPED)
         await self._store(*(self._end or (self._live.text, stopped)))
 
     async def _store(self, text: str, reply: Reply) -> None:
@@ -108,7 +107,7 @@ class ReplyRun:
         while True:
             await asyncio.sleep(SAVE_EVERY_S)
             if not self._live.saved:
-                so_far = self._live.so_far(self._tokenizer, ReplyState.RUNNING)
+                so_far = self._live.so_far(ReplyState.RUNNING)
                 # A full disk may have room again in a second; at the end it is said.
                 with contextlib.suppress(WaymarkError):
                     self._live.saved = True
@@ -150,7 +149,6 @@ class ReplyRun:
 
     async def _ask(self) -> Finished | ErrorInfo:
         model, settings = self._engine.model, self._settings
-        self._tokenizer = model.tokenizer if model else ""
         thinking = settings.thinking if model and model.thinking_switch else None
         self._say("Waiting for the engine")
         self._request = self._engine.client.generate(
@@ -171,6 +169,7 @@ class ReplyRun:
             case Prefilling():
                 self._begun = True
                 self._live.stats, self._live.done = event.stats, event.done
+                self._live.opening = event.begun or self._live.opening
                 self._say(f"Reading: {event.done:,} of {event.stats.prompt_tokens:,} tokens")
             case Generated():
                 self._begun = True
@@ -190,12 +189,12 @@ class ReplyRun:
             return last.reply.text, finished_reply(last)
         live = self._live
         if last is None or last.name == "RequestCancelled":
-            reply = live.so_far(self._tokenizer, ReplyState.STOPPED)
+            reply = live.so_far(ReplyState.STOPPED)
             return live.text, replace(reply, finish_reason="cancelled")
         # What has arrived stays: a reply that the engine broke off is a stopped one.
         arrived = live.text or live.reasoning
         state = ReplyState.STOPPED if arrived else ReplyState.FAILED
-        reply = live.so_far(self._tokenizer, state, last)
+        reply = live.so_far(state, last)
         return live.text, replace(reply, finish_reason="error")
 
 

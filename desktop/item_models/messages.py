@@ -39,46 +39,36 @@ class LiveReply:
     chat: int
     text: str = ""
     reasoning: str = ""
+    # What its ids began with, as the engine or the store says; None until somebody did.
+    opening: ReplyIds | None = None
     ids: list[int] = field(default_factory=list)
     status: str = ""
     stats: RequestStats | None = None
     # How many tokens of the prompt are in the context while it is read; None before and after.
     done: int | None = None
     saved: bool = True
-    # Whether `ids` are all of the reply; not so where another tokenizer made its beginning.
-    whole: bool = True
 
     @classmethod
-    def begun(cls, message: Message, tokenizer: str) -> LiveReply:
+    def begun(cls, message: Message) -> LiveReply:
         """A reply that is gone on with from where it ended."""
         assert message.reply is not None
-        ids = message.reply.ids
-        known = ids is not None and ids.tokenizer == tokenizer
         return cls(
             message.id,
             message.chat,
             text=message.text,
             reasoning=message.reply.reasoning,
-            ids=ids.unpack() if ids is not None and known else [],
-            whole=known,
+            opening=message.reply.ids,
         )
 
-    def so_far(self, tokenizer: str, state: ReplyState, error: ErrorInfo | None = None) -> Reply:
+    def so_far(self, state: ReplyState, error: ErrorInfo | None = None) -> Reply:
         """What can be stored of it now."""
         return Reply(
             state=state,
             reasoning=self.reasoning,
-            ids=self._ids(tokenizer),
+            ids=self.opening.extended(self.ids) if self.opening is not None else None,
             stats=self.stats,
             error=error,
         )
-
-    def _ids(self, tokenizer: str) -> ReplyIds | None:
-        # Only the engine knows who opened a thought, the template or the model. Without that, ids
-        # could be read as something else, so of a thoughtful reply the text is sent instead.
-        if not self.ids or not self.whole or not tokenizer or self.reasoning:
-            return None
-        return ReplyIds.pack(self.ids, tokenizer, starts_in_reasoning=False)
 
 
 @dataclass(frozen=True, slots=True)

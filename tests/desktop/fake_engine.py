@@ -87,14 +87,20 @@ class Asked:
         self.deaf = False
         self.request = Request(len(engine.asked) + 1, self._cancel)
         self.text = ""
+        self._begun = False
 
     def queue(self, ahead: int) -> None:
         self.request.put(Queued(request=self.request.id, ahead=ahead))
 
     def prefill(self, done: int, stats: RequestStats) -> None:
-        self.request.put(Prefilling(request=self.request.id, done=done, stats=stats))
+        begun = ReplyIds.pack((), TOKENIZER, starts_in_reasoning=False)
+        self.request.put(Prefilling(request=self.request.id, done=done, stats=stats, begun=begun))
+        self._begun = True
 
     def say(self, answer: str = "", reasoning: str = "", ids: tuple[int, ...] = ()) -> None:
+        # As the engine does, which tells of its prefill before any word.
+        if not self._begun:
+            self.prefill(0, RequestStats())
         self.text += answer
         self.request.put(
             Generated(request=self.request.id, answer=answer, reasoning=reasoning, ids=ids)

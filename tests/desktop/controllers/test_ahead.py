@@ -8,6 +8,7 @@ import pytest
 
 from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.errors import InternalError
+from desktop.controllers.ahead import LONG_TEXT
 from desktop.controllers.window_parts import WindowParts
 from desktop.item_models.engine_status import Phase
 from desktop.item_models.setting_rows import AHEAD_ROWS
@@ -76,6 +77,24 @@ async def test_a_dropped_picture_is_read_while_the_user_types(
     await until(lambda: engine.read)
     (message,) = engine.read[0].messages
     assert isinstance(message, UserMessage) and isinstance(message.content[0], ImagePart)
+
+
+async def test_a_long_pasted_text_is_read_and_a_short_one_is_not(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    draft = parts.chat.draft
+    draft.text = "Hello"
+    parts.chat.keep_draft(draft)
+    draft.text = "word " * (LONG_TEXT // 5)
+    parts.chat.keep_draft(draft)
+    await until(lambda: engine.read)
+    (message,) = engine.read[0].messages
+    assert message == UserMessage(content=(TextPart(text=draft.text.strip()),))
+    draft.text += "and more"
+    parts.chat.keep_draft(draft)
+    await until(lambda: len(engine.read) == 2)
+    assert engine.unread == [0]
 
 
 async def test_a_picture_taken_out_is_no_longer_read(

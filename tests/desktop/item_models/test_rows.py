@@ -6,6 +6,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
+from core.api.chat import ReplyIds
 from core.api.errors import EngineDiedError
 from core.api.events import RequestStats
 from desktop.item_models.chat_list import CHAT_ROLE, ChatList
@@ -108,14 +109,14 @@ def test_how_a_reply_ended_is_said(ended: Reply, words: str) -> None:
     assert bool(words) == bool(ending_words(ended))
 
 
-def test_ids_of_a_reply_without_a_thought_are_kept() -> None:
-    live = LiveReply(1, 1, text="Half", ids=[1, 2])
-    kept = live.so_far("tok", ReplyState.STOPPED).ids
+def test_ids_that_have_arrived_are_kept_behind_what_the_reply_began_with() -> None:
+    opening = ReplyIds.pack([1], "tok", starts_in_reasoning=True)
+    live = LiveReply(1, 1, reasoning="Half a thou", opening=opening, ids=[2, 3])
+    kept = live.so_far(ReplyState.STOPPED).ids
     assert kept is not None
-    assert (kept.unpack(), kept.tokenizer, kept.starts_in_reasoning) == ([1, 2], "tok", False)
-    live.reasoning = "Hm."
-    assert live.so_far("tok", ReplyState.STOPPED).ids is None
-    assert LiveReply(1, 1, ids=[1]).so_far("", ReplyState.STOPPED).ids is None
+    assert (kept.unpack(), kept.tokenizer, kept.starts_in_reasoning) == ([1, 2, 3], "tok", True)
+    unsaid = LiveReply(1, 1, text="Half", ids=[2, 3])
+    assert unsaid.so_far(ReplyState.STOPPED).ids is None
 
 
 def test_the_list_of_chats_is_a_proper_model(qloop: Loop) -> None:
