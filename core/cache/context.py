@@ -196,6 +196,18 @@ class ContextCache:
             self._use(node)
             return self.restored(node, checkpoint, TIERS[tier], keys, failed, faster)
 
+    def holds(self, prompt: Prompt, usage: Usage) -> bool:
+        """Whether memory can go on from the prompt's end; its owner is noted, and nothing moves."""
+        keys = self.tree.keys(prompt)
+        nodes = self.tree.match(keys)
+        if len(nodes) < len(keys) or nodes[-1].checkpoint is None:
+            return False
+        self._usage = usage
+        for node in nodes:
+            self._mark(node)
+        self.disk.own(usage.owner, keys[::-1])
+        return True
+
     def add(self, parent: Node, run: Run) -> Node:
         """A run was prefilled behind `parent`, the live path's end; its KV is in the slab."""
         node = self.tree.add(parent, run)

@@ -94,9 +94,11 @@ class Ahead:
             return 0
         ids = self._loaded.text.end_of_turn_ids
         prompt = Prompt(tuple(run.content for run in runs), ids, self._loaded.settings.grid)
-        restored = cache.restore(
-            prompt, Usage(self._command.chat, messages.roles(prompt), turn=False)
-        )
+        usage = Usage(self._command.chat, messages.roles(prompt), turn=False)
+        if cache.holds(prompt, usage):
+            # Going there would only move the sequence that was worked on last out of the way.
+            return 0
+        restored = cache.restore(prompt, usage)
         prefill = Prefill(self._loaded.model, cache, restored, pictures, self._flag.check)
         start, began = restored.cut.token.value, time.perf_counter()
         tokens = [start, *prefill.run(prompt, cache.planned(prompt, settings))][-1] - start

@@ -59,6 +59,18 @@ def test_S1_settling_twice_reads_nothing_more(machine: Machine) -> None:
     assert prepare(machine, settled).tokens == 0
 
 
+def test_S1_what_is_settled_already_leaves_the_chat_worked_on_where_it_is(machine: Machine) -> None:
+    chat: list[Message] = [user(words(40))]
+    settled = [*chat, machine.ask(chat).reply]
+    prepare(machine, settled)
+    other = [user(words(40, "other"))]
+    machine.ask(other)
+    keys = machine.cache.tree.keys(machine.prompt(other))
+    assert prepare(machine, settled).tokens == 0
+    assert {machine.cache.tier_of(key) for key in keys} == {"slab"}
+    assert machine.same_as_cold([*settled, user("And?")]).evaluated < 30
+
+
 def test_S5_the_stop_survives_settling(machine: Machine) -> None:
     asked: list[Message] = [user(words(30))]
     first = machine.ask(asked)
