@@ -1,0 +1,297 @@
+"""`python -m tests.bench.cache`: what reuse is worth and what it costs, as tables of ratios.
+
+Every ratio is of two measurements of one run on one machine. The tables go to standard output, what
+is being done to standard error. docs/performance.md says how to read them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import torch
+
+from core.api.chat import Message
+from core.api.params import CacheSettings, ModelSettings
+from tests.bench import costs, lengths, yardstick
+from tests.bench.folders import DEMO, Shape, write_random
+from tests.bench.rig import Reading, Rig, Words
+
+SHORTEST = 1_024
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Bench:
+    """How far to go with one model. Lengths, `message` and `side` are tokens."""
+
+    name: str
+    folder: Path
+    longest: int
+    every_cold_to: int
+    repeats: int
+    picture_size: int
+    message: int
+    side: int
+    turns: int = 40
+    yardsticks: bool = True
+
+    def lengths(self) -> list[int]:
+        found = []
+        length = min(SHORTEST, self.longest)
+        while length <= self.longest:
+            found.append(length)
+            length *= 2
+        return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the tables that were asked for."""
+    options = _options(arguments)
+    torch.set_num_threads(options.threads)
+    print(f"{machine()}; {options.threads} threads, torch {torch.__version__}.\n")
+    with tempfile.TemporaryDirectory(prefix="waymark-bench-") as scratch:
+        for bench in _benches(options, Path(scratch)):
+            report(bench, Path(scratch))
+    return 0
+
+
+def machine() -> str:
+    """The computer in a few words."""
+    memory = psutil.virtual_memory().total / 2**30
+    model = platform.processor() or platform.machine()
+    with_name = [
+        line.partition(":")[2].strip()
+        for line in _lines(Path("/proc/cpuinfo"))
+        if line.startswith("model name")
+    ]
+    return f"{(with_name or [model])[0]}, {psutil.cpu_count()} cores, {memory:.0f} GiB"
+
+
+def report(bench: Bench, scratch: Path) -> None:
+    """All tables of one model."""
+    print(f"## {bench.name}\n")
+    with _rig(bench, scratch) as rig, costs.Resident() as resident:
+        info = rig.loaded.info
+        words = Words(bench.folder, info.tokenizer)
+        print(
+            f"A checkpoint is {info.checkpoint_bytes / MIB:.2f} MiB, keys and values "
+            f"{info.kv_bytes_per_token / 1024:.1f} KiB a token.\n"
+        )
+        rows = []
+        for length in bench.lengths():
+            _say(f"{bench.name}: context of {length:,} tokens")
+            every = length <= bench.every_cold_to
+            rows.append(
+                lengths.measure(rig, scratch, length, bench.repeats, bench.picture_size, every)
+            )
+        _print_lengths(rows)
+        _print_append(rows)
+        _print_kept(rows)
+        _print_costs(bench, rig, words)
+        if bench.yardsticks:
+            _print_yardsticks(bench, rig, words, scratch)
+    largest = max(row.peak_host for row in rows)
+    print(
+        f"Memory: the process grew by {resident.growth / MIB:,.0f} MiB at most (weights not "
+        f"counted, activations of a forward are), the ledger held {largest / MIB:,.0f} MiB at "
+        f"most in a cold read, of a budget of {rows[-1].host_budget / MIB:,.0f} MiB.\n"
+    )
+
+
+@contextmanager
+def _rig(bench: Bench, scratch: Path) -> Iterator[Rig]:
+    folder = scratch / f"cache of {bench.name}"
+    settings = ModelSettings(
+        path=str(bench.folder),
+        device="cpu",
+        precision="bfloat16",
+        context_length=max(bench.longest, bench.message, 4 * SHORTEST) + 512,
+        cache_folder=str(folder),
+    )
+    rig = Rig(settings)
+    try:
+        yield rig
+    finally:
+        rig.close()
+
+
+def _print_lengths(rows: Sequence[lengths.Row]) -> None:
+    print(
+        "Time to first token, as a share of a cold read of the same prompt "
+        "(tokens read in brackets):\n"
+    )
+    print("| context | cold | " + " | ".join(lengths.SCENARIOS) + " |")
+    print("|---" * (len(lengths.SCENARIOS) + 2) + "|")
+    for row in rows:
+        cells = [f"{row.length:,}", f"{row.cold['append'].seconds:.2f} s"]
+        for scenario in lengths.SCENARIOS:
+            warm = row.seconds(scenario, lambda reading: reading.seconds)
+            tokens = row.warm[scenario][-1].evaluated
+            mark = "" if scenario in row.cold else "~"
+            cells.append(f"{mark}{_percent(warm / row.cold_of(scenario).seconds)} ({tokens})")
+        print("| " + " | ".join(cells) + " |")
+    print(
+        "\n`~`: beside the cold read of the append turn at the same length, not of the same "
+        "prompt. Where a prompt was read cold, the logits were compared and are equal to the "
+        f"bit. Swiping back to an earlier reply read {sum(row.swipe_back for row in rows)} "
+        "tokens beyond the new message.\n"
+    )
+
+
+def _print_append(rows: Sequence[lengths.Row]) -> None:
+    first = rows[0]
+    parts: tuple[tuple[str, Callable[[Reading], float]], ...] = (
+        ("first token", lambda reading: reading.seconds),
+        ("attention", lambda reading: reading.attention),
+        ("all but attention", lambda reading: reading.beside_attention),
+        ("model", lambda reading: reading.model),
+        ("restore", lambda reading: reading.restore),
+        ("render", lambda reading: reading.render),
+        ("outside model and restore", lambda reading: reading.overhead),
+    )
+    print("The append turn in milliseconds, and against the shortest context:\n")
+    print(
+        "| context | " + " | ".join(name for name, _ in parts) + " | first token x | all but "
+        "attention x | regenerate, ms |"
+    )
+    print("|---" * (len(parts) + 4) + "|")
+    for row in rows:
+        cells = [f"{row.length:,}"]
+        cells += [f"{1000 * row.seconds('append', of):.1f}" for _, of in parts]
+        for _, of in (parts[0], parts[2]):
+            cells.append(f"{row.seconds('append', of) / first.seconds('append', of):.2f}")
+        cells.append(f"{1000 * row.seconds('regenerate', parts[0][1]):.1f}")
+        print("| " + " | ".join(cells) + " |")
+    print()
+
+
+def _print_kept(rows: Sequence[lengths.Row]) -> None:
+    print("Saving and restoring:\n")
+    print("| context | written | write | from disk | from the slab | keep a checkpoint |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        disk = row.seconds("reopened from disk", lambda reading: reading.restore)
+        slab = row.seconds("append", lambda reading: reading.restore)
+        print(
+            f"| {row.length:,} | {row.written_bytes / MIB:,.1f} MiB | {row.write_s:.2f} s "
+            f"| {disk:.3f} s | {1000 * slab:.2f} ms | {1000 * row.keep_s:.2f} ms |"
+        )
+    print()
+
+
+def _print_costs(bench: Bench, rig: Rig, words: Words) -> None:
+    _say(f"{bench.name}: what cuts, checkpoints and copies cost")
+    long = [words.user(bench.message, 50)]
+    short: list[Message] = []
+    for number in range(bench.turns):
+        short += [words.user(20, 60 + number), words.reply(20, 160 + number)]
+    short.append(words.user(20, 59))
+    compared = [
+        costs.cuts(rig, f"cuts: one message of {bench.message:,} tokens", long, 2),
+        costs.cuts(rig, f"cuts: {bench.turns} turns of 20 tokens", short, 3),
+        costs.on_and_off(rig, [words.user(bench.side, 51)], 3),
+    ]
+    print("| beside its peer | tokens | forwards | ratio | s | peer's s |")
+    print("|---|---|---|---|---|---|")
+    for each in compared:
+        print(
+            f"| {each.name} | {each.tokens:,} | {each.runs} | {each.ratio:.3f} "
+            f"| {each.seconds:.2f} | {each.peer:.2f} |"
+        )
+    moved = costs.chats_in_turn(rig, words, bench.side, 3)
+    print(
+        f"\nTwo chats of {moved.tokens:,} tokens in turn: {moved.num_bytes / MIB:,.1f} MiB of "
+        f"keys and values copied out and in, {1000 * moved.seconds:.1f} ms; "
+        f"{moved.evaluated} tokens read."
+    )
+    tight = costs.tight(rig, words, bench.side)
+    print(
+        f"\nThree texts of {tight.tokens:,} tokens under a budget of {tight.budget / MIB:,.1f} "
+        f"MiB, the slab at full context and two checkpoints: at most {tight.peak / MIB:,.1f} MiB "
+        f"held, {tight.checkpoints} checkpoints at the end.\n"
+    )
+
+
+def _print_yardsticks(bench: Bench, rig: Rig, words: Words, scratch: Path) -> None:
+    _say(f"{bench.name}: the yardsticks")
+    _print_turns("Five turns of 300 tokens, replies of 60", yardstick.long_turns(rig, words))
+    for count in (CacheSettings().count, 128):
+        rig.cache_settings = CacheSettings(count=count)
+        edit = yardstick.late_edit(rig, words)
+        _print_turns(f"An edit far back, count {count}", [edit])
+    rig.cache_settings = CacheSettings()
+    rows = yardstick.differences(rig, words, scratch, bench.picture_size)
+    _print_turns("Where others read again", rows)
+
+
+def _print_turns(title: str, turns: Sequence[yardstick.Turn]) -> None:
+    print(f"{title}:\n")
+    print("| | prompt | new message | read for the reply | reused | possible | read in idle time |")
+    print("|---|---|---|---|---|---|---|")
+    for turn in turns:
+        print(
+            f"| {turn.name} | {turn.prompt:,} | {turn.new} | {turn.evaluated} "
+            f"| {turn.reused:.1f} % | {turn.possible:.1f} % | {turn.idle} |"
+        )
+    print()
+
+
+def _benches(options: argparse.Namespace, scratch: Path) -> Iterator[Bench]:
+    if options.model in ("demo", "both"):
+        yield Bench(
+            name="demo model", folder=DEMO, longest=min(options.longest, 2_048),
+            every_cold_to=2_048, repeats=options.repeats, picture_size=96, message=2_048,
+            side=1_024, yardsticks=False,
+        )  # fmt: skip
+        _print_turns("Five turns of the demo model", yardstick.five_turns())
+    if options.model in ("0.8b", "both"):
+        folder = options.folder or scratch / "random-0.8B"
+        if not (folder / "model.safetensors").exists():
+            _say(f"writing random weights to {folder}")
+            write_random(folder, Shape())
+        yield Bench(
+            name="random weights, 0.8B shape", folder=folder, longest=options.longest,
+            every_cold_to=options.every_cold_to, repeats=options.repeats, picture_size=512,
+            message=8_192, side=2_048,
+        )  # fmt: skip
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.cache", description=__doc__)
+    parser.add_argument("--model", choices=("demo", "0.8b", "both"), default="both")
+    parser.add_argument("--longest", type=int, default=32_768, help="longest context in tokens")
+    parser.add_argument(
+        "--every-cold-to",
+        type=int,
+        default=2_048,
+        help="up to this context every prompt is also read cold",
+    )
+    parser.add_argument("--repeats", type=int, default=3, help="warm readings of each scenario")
+    parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
+    parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
+    return parser.parse_args(arguments)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share >= 0.01 else f"{100 * share:.2f} %"
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _say(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {what}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""Model folders for the benches: the demo model, and random weights of a released shape.
+
+Random weights are made tensor by tensor and go straight to disk, so that at no time more than a
+piece of them is in memory. Which tensors there are is asked of the family itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from core.models.registry import FAMILIES
+from core.weights.plan import TensorSpec, plan_weights
+
+DEMO = Path(__file__).parents[2] / "resources" / "models" / "demo"
+TEXT_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "generation_config.json",
+)
+PIECE = 16 * 2**20  # numbers made at a time: 64 MB before they become bfloat16
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a Qwen3.5 with vision; the defaults are the released 0.8B's."""
+
+    layers: int = 24
+    hidden: int = 1024
+    mlp: int = 3584
+    heads: int = 8
+    kv_heads: int = 2
+    head_dim: int = 256
+    linear_heads: int = 16
+    linear_dim: int = 128
+    vocabulary: int = 248_320
+    positions: int = 262_144
+    vision_depth: int = 12
+    vision_hidden: int = 768
+    vision_heads: int = 12
+    vision_mlp: int = 3072
+
+
+# As small as the demo model's tokenizer allows: for tests of the benches themselves.
+TINY = Shape(
+    layers=4, hidden=32, mlp=48, heads=2, kv_heads=1, head_dim=32, linear_heads=2, linear_dim=16,
+    vocabulary=1024, positions=4096, vision_depth=1, vision_hidden=32, vision_heads=2,
+    vision_mlp=48,
+)  # fmt: skip
+
+
+def write_random(folder: Path, shape: Shape, seed: int = 0) -> Path:
+    """A whole model folder in bfloat16, with the demo model's tokenizer and template."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = _config(shape)
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    for name in TEXT_FILES:
+        shutil.copy(DEMO / name, folder / name)
+    processor = json.loads((DEMO / "preprocessor_config.json").read_text())
+    processor["size"] = {"shortest_edge": 64 * 64, "longest_edge": 4096 * 4096}
+    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+    family = FAMILIES["qwen3_5"]
+    parsed = family.parse(config)
+    asked = plan_weights(
+        lambda weights: family.build(parsed, weights, torch.device("cpu")), torch.bfloat16
+    )
+    published = family.published_names(parsed, ())
+    with (folder / "model.safetensors").open("wb") as file:
+        _write_weights(file, {published(name): spec for name, spec in asked.items()}, seed)
+    return folder
+
+
+def _config(shape: Shape) -> dict[str, Any]:
+    """config.json with the demo model's token ids, so that its tokenizer fits."""
+    config: dict[str, Any] = json.loads((DEMO / "config.json").read_text())
+    config["text_config"] |= {
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.mlp,
+        "num_hidden_layers": shape.layers,
+        "layer_types": None,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "linear_num_key_heads": shape.linear_heads,
+        "linear_num_value_heads": shape.linear_heads,
+        "linear_key_head_dim": shape.linear_dim,
+        "linear_value_head_dim": shape.linear_dim,
+        "max_position_embeddings": shape.positions,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 1e7,
+            "partial_rotary_factor": 0.25,
+            "mrope_section": _sections(shape.head_dim // 8),
+            "mrope_interleaved": True,
+        },
+    }
+    del config["text_config"]["layer_types"]
+    config["vision_config"] |= {
+        "depth": shape.vision_depth,
+        "hidden_size": shape.vision_hidden,
+        "intermediate_size": shape.vision_mlp,
+        "num_heads": shape.vision_heads,
+        "out_hidden_size": shape.hidden,
+        "num_position_embeddings": 2304,
+    }
+    return config
+
+
+def _sections(pairs: int) -> list[int]:
+    """Rotated pairs of dimensions by axis: a third each, what is over goes to the first ones."""
+    return [(pairs + 2 - axis) // 3 for axis in range(3)]
+
+
+def _write_weights(file: BinaryIO, plan: dict[str, TensorSpec], seed: int) -> None:
+    """A safetensors file: the length of the header, the header, then every tensor in order."""
+    header: dict[str, Any] = {}
+    end = 0
+    for name, spec in plan.items():
+        start, end = end, end + 2 * spec.num_elements
+        header[name] = {"dtype": "BF16", "shape": spec.shape, "data_offsets": [start, end]}
+    text = json.dumps(header).encode()
+    file.write(len(text).to_bytes(8, "little") + text)
+    generator = torch.Generator().manual_seed(seed)
+    for name, spec in plan.items():
+        for piece in _pieces(name, spec, generator):
+            file.write(piece.bfloat16().view(torch.uint8).numpy().tobytes())
+
+
+def _pieces(name: str, spec: TensorSpec, generator: torch.Generator) -> Iterator[Tensor]:
+    """The numbers of a tensor in pieces: matrices keep the size of what passes through them."""
+    left = spec.num_elements
+    while left > 0:
+        noise = torch.randn(min(PIECE, left), generator=generator)
+        left -= noise.numel()
+        if len(spec.shape) > 1:
+            yield noise / math.sqrt(math.prod(spec.shape[1:]))
+        elif name.endswith("A_log"):
+            yield noise.clamp(-2, 2)
+        else:
+            plain = name.endswith("linear_attn.norm.weight") or (
+                "visual" in name and "norm" in name
+            )
+            yield 0.1 * noise + (1 if plain and name.endswith("weight") else 0)
