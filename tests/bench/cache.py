@@ -26,6 +26,7 @@ from tests.bench.folders import DEMO, Shape, write_random
 from tests.bench.rig import Reading, Rig, Words
 
 SHORTEST = 1_024
+TABLES = frozenset({"lengths", "costs", "yardsticks"})
 MIB = 2**20
 
 
@@ -42,7 +43,7 @@ class Bench:
     message: int
     side: int
     turns: int = 40
-    yardsticks: bool = True
+    tables: frozenset[str] = TABLES
 
     def lengths(self) -> list[int]:
         found = []
@@ -86,25 +87,29 @@ def report(bench: Bench, scratch: Path) -> None:
             f"A checkpoint is {info.checkpoint_bytes / MIB:.2f} MiB, keys and values "
             f"{info.kv_bytes_per_token / 1024:.1f} KiB a token.\n"
         )
-        rows = []
-        for length in bench.lengths():
-            _say(f"{bench.name}: context of {length:,} tokens")
-            every = length <= bench.every_cold_to
-            rows.append(
-                lengths.measure(rig, scratch, length, bench.repeats, bench.picture_size, every)
-            )
-        _print_lengths(rows)
-        _print_append(rows)
-        _print_kept(rows)
-        _print_costs(bench, rig, words)
-        if bench.yardsticks:
+        if "lengths" in bench.tables:
+            _lengths(bench, rig, scratch)
+        if "costs" in bench.tables:
+            _print_costs(bench, rig, words)
+        if "yardsticks" in bench.tables:
             _print_yardsticks(bench, rig, words, scratch)
-    largest = max(row.peak_host for row in rows)
+    budget = rig.cache_budget
     print(
         f"Memory: the process grew by {resident.growth / MIB:,.0f} MiB at most (weights not "
-        f"counted, activations of a forward are), the ledger held {largest / MIB:,.0f} MiB at "
-        f"most in a cold read, of a budget of {rows[-1].host_budget / MIB:,.0f} MiB.\n"
+        f"counted, activations of a forward are), the cache held {rig.peak_host / MIB:,.0f} MiB "
+        f"at most, of a budget of {budget / MIB:,.0f} MiB.\n"
     )
+
+
+def _lengths(bench: Bench, rig: Rig, scratch: Path) -> None:
+    rows = []
+    for length in bench.lengths():
+        _say(f"{bench.name}: context of {length:,} tokens")
+        every = length <= bench.every_cold_to
+        rows.append(lengths.measure(rig, scratch, length, bench.repeats, bench.picture_size, every))
+    _print_lengths(rows)
+    _print_append(rows)
+    _print_kept(rows)
 
 
 @contextmanager
@@ -246,13 +251,15 @@ def _print_turns(title: str, turns: Sequence[yardstick.Turn]) -> None:
 
 
 def _benches(options: argparse.Namespace, scratch: Path) -> Iterator[Bench]:
+    tables = frozenset(options.tables)
     if options.model in ("demo", "both"):
         yield Bench(
             name="demo model", folder=DEMO, longest=min(options.longest, 2_048),
             every_cold_to=2_048, repeats=options.repeats, picture_size=96, message=2_048,
-            side=1_024, yardsticks=False,
+            side=1_024, tables=tables - {"yardsticks"},
         )  # fmt: skip
-        _print_turns("Five turns of the demo model", yardstick.five_turns())
+        if "yardsticks" in tables:
+            _print_turns("Five turns of the demo model", yardstick.five_turns())
     if options.model in ("0.8b", "both"):
         folder = options.folder or scratch / "random-0.8B"
         if not (folder / "model.safetensors").exists():
@@ -261,13 +268,14 @@ def _benches(options: argparse.Namespace, scratch: Path) -> Iterator[Bench]:
         yield Bench(
             name="random weights, 0.8B shape", folder=folder, longest=options.longest,
             every_cold_to=options.every_cold_to, repeats=options.repeats, picture_size=512,
-            message=8_192, side=2_048,
+            message=8_192, side=2_048, tables=tables,
         )  # fmt: skip
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.cache", description=__doc__)
     parser.add_argument("--model", choices=("demo", "0.8b", "both"), default="both")
+    parser.add_argument("--tables", nargs="+", choices=sorted(TABLES), default=sorted(TABLES))
     parser.add_argument("--longest", type=int, default=32_768, help="longest context in tokens")
     parser.add_argument(
         "--every-cold-to",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 import psutil
@@ -126,6 +125,7 @@ def tight(rig: Rig, words: Words, tokens: int) -> Tight:
     settings = rig.cache_settings.model_copy(update={"host_bytes": budget})
     rig.clear()
     rig.ask([words.user(16, 30)], cache=settings)
+    rig.peak_host = max(rig.peak_host, rig.cache.ledger.peak_host)
     rig.cache.ledger.peak_host = 0
     for seed in (31, 32, 33):
         rig.ask([words.user(tokens, seed)], cache=settings)
@@ -163,11 +163,3 @@ class Resident:
 
     def _rss(self) -> int:
         return int(self._process.memory_info().rss)
-
-
-def folder_bytes(folder: Path) -> int:
-    """Bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-Progress = Callable[[str], None]

@@ -41,8 +41,6 @@ class Row:
     written_bytes: int = 0
     write_s: float = 0.0
     keep_s: float = 0.0
-    peak_host: int = 0
-    host_budget: int = 0
 
     def seconds(self, scenario: str, of: Callable[[Reading], float]) -> float:
         return median(of(reading) for reading in self.warm[scenario])
@@ -107,11 +105,8 @@ def _read_cold(rig: Rig, chat: Chat, row: Row, every_cold: bool) -> None:
         } | prompts
     for name, messages in prompts.items():
         rig.clear()
-        rig.cache.ledger.peak_host = 0
         row.cold[name] = rig.ask(messages)
         assert row.cold[name].stats.reused_tokens == 0
-    row.peak_host = rig.cache.ledger.peak_host
-    row.host_budget = rig.cache.ledger.limits.host
 
 
 def _read_warm(rig: Rig, chat: Chat, row: Row, repeats: int) -> None:

@@ -96,7 +96,11 @@ class Reading:
 
 
 class Rig:
-    """One engine on one model folder; `close` puts the clocks away."""
+    """One engine on one model folder; `close` puts the clocks away.
+
+    `peak_host` are the most bytes its caches held in memory until it was closed last, under a
+    budget of `cache_budget`.
+    """
 
     def __init__(self, settings: ModelSettings, cache: CacheSettings | None = None) -> None:
         self.settings = settings
@@ -104,6 +108,7 @@ class Rig:
         self.clock = Clock()
         self.engine = Engine()
         self._patches = ExitStack()
+        self.peak_host = self.cache_budget = 0
         self._open()
 
     @property
@@ -117,6 +122,8 @@ class Rig:
 
     def close(self) -> None:
         self._patches.close()
+        self.peak_host = max(self.peak_host, self.cache.ledger.peak_host)
+        self.cache_budget = self.loaded.info.host_budget
         self.engine.unload()
 
     def reopen(self) -> None:

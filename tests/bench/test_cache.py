@@ -53,7 +53,7 @@ def test_every_scenario_reads_what_its_name_says(rig: Rig, tmp_path: Path) -> No
     assert read["edit of the last user message"] == read["reopened from disk"] == new
     assert [r.stats.images_encoded for r in row.warm["second image added"]] == [1, 1]
     assert abs(row.cold["append"].evaluated - 700) < 40
-    assert row.written_bytes > 0 and row.peak_host <= row.host_budget
+    assert row.written_bytes > 0
 
 
 def test_the_yardsticks_read_only_what_is_new(rig: Rig, words: Words, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_all_tables_are_printed(
 ) -> None:
     bench = cache.Bench(
         name="tiny", folder=folder, longest=512, every_cold_to=0, repeats=1, picture_size=64,
-        message=600, side=200, turns=2, yardsticks=False,
+        message=600, side=200, turns=2, tables=frozenset({"lengths", "costs"}),
     )  # fmt: skip
     assert bench.lengths() == [512]
     cache.report(bench, tmp_path)
