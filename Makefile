@@ -25,12 +25,12 @@ LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds
 
 export PYTHON TORCH
 
-.PHONY: help run test test-long check format clean
+.PHONY: help run test test-long bench-cache check format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
 	@echo "Waymark. Usage: make TARGET"
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-9s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-11s %s\n", $$1, $$2 }'
 	@echo "Variables: ARGS='-k tree' (passed to pytest), WORKERS=0 (test processes; 0 runs all in one),"
 	@echo "           TORCH=auto|cpu|cuda (which torch to install), PYTHON=python3.12, VENV=.venv"
 
@@ -42,6 +42,9 @@ test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
 
 test-long: $(STAMPS)/test ## play 2,000 moves in random conversation trees, and ten times the random worlds
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)
+
+bench-cache: $(STAMPS)/test ## print what reuse is worth and what the cache costs, as ratios (20 minutes)
+	@$(BIN)/python -m tests.bench.cache $(ARGS)
 
 check: $(STAMPS)/check ## formatting, lint, types and import layers
 	$(BIN)/ruff format --check .
