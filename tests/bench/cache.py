@@ -22,7 +22,7 @@ import torch
 from core.api.chat import Message
 from core.api.params import CacheSettings, ModelSettings
 from tests.bench import costs, lengths, yardstick
-from tests.bench.folders import DEMO, Shape, write_random
+from tests.bench.folders import DEMO, TINY, Shape, write_random
 from tests.bench.rig import Reading, Rig, Words
 
 SHORTEST = 1_024
@@ -252,15 +252,21 @@ def _print_turns(title: str, turns: Sequence[yardstick.Turn]) -> None:
 
 def _benches(options: argparse.Namespace, scratch: Path) -> Iterator[Bench]:
     tables = frozenset(options.tables)
-    if options.model in ("demo", "both"):
+    timed = tables - {"yardsticks"}
+    if "yardsticks" in tables:
+        _print_turns("Five turns of the demo model", yardstick.five_turns())
+        yield Bench(
+            name="random weights, small", folder=write_random(scratch / "small", TINY), longest=0,
+            every_cold_to=0, repeats=0, picture_size=512, message=4_096, side=0,
+            tables=frozenset({"yardsticks"}),
+        )  # fmt: skip
+    if timed and options.model in ("demo", "both"):
         yield Bench(
             name="demo model", folder=DEMO, longest=min(options.longest, 2_048),
             every_cold_to=2_048, repeats=options.repeats, picture_size=96, message=2_048,
-            side=1_024, tables=tables - {"yardsticks"},
+            side=1_024, tables=timed,
         )  # fmt: skip
-        if "yardsticks" in tables:
-            _print_turns("Five turns of the demo model", yardstick.five_turns())
-    if options.model in ("0.8b", "both"):
+    if timed and options.model in ("0.8b", "both"):
         folder = options.folder or scratch / "random-0.8B"
         if not (folder / "model.safetensors").exists():
             _say(f"writing random weights to {folder}")
@@ -268,7 +274,7 @@ def _benches(options: argparse.Namespace, scratch: Path) -> Iterator[Bench]:
         yield Bench(
             name="random weights, 0.8B shape", folder=folder, longest=options.longest,
             every_cold_to=options.every_cold_to, repeats=options.repeats, picture_size=512,
-            message=8_192, side=2_048, tables=tables,
+            message=options.message, side=2_048, tables=timed,
         )  # fmt: skip
 
 
@@ -282,6 +288,12 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         type=int,
         default=2_048,
         help="up to this context every prompt is also read cold",
+    )
+    parser.add_argument(
+        "--message",
+        type=int,
+        default=8_192,
+        help="tokens of the one long message whose cuts are compared with one pass",
     )
     parser.add_argument("--repeats", type=int, default=3, help="warm readings of each scenario")
     parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
