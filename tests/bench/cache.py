@@ -43,6 +43,7 @@ class Bench:
     message: int
     side: int
     turns: int = 40
+    step: int = 2
     tables: frozenset[str] = TABLES
 
     def lengths(self) -> list[int]:
@@ -50,7 +51,7 @@ class Bench:
         length = min(SHORTEST, self.longest)
         while length <= self.longest:
             found.append(length)
-            length *= 2
+            length *= self.step
         return found
 
 
@@ -103,13 +104,18 @@ def report(bench: Bench, scratch: Path) -> None:
 
 def _lengths(bench: Bench, rig: Rig, scratch: Path) -> None:
     rows = []
-    for length in bench.lengths():
-        _say(f"{bench.name}: context of {length:,} tokens")
-        every = length <= bench.every_cold_to
-        rows.append(lengths.measure(rig, scratch, length, bench.repeats, bench.picture_size, every))
-    _print_lengths(rows)
-    _print_append(rows)
-    _print_kept(rows)
+    try:
+        for length in bench.lengths():
+            _say(f"{bench.name}: context of {length:,} tokens")
+            every = length <= bench.every_cold_to
+            row = lengths.measure(rig, scratch, length, bench.repeats, bench.picture_size, every)
+            rows.append(row)
+    except KeyboardInterrupt:
+        _say("stopped; what was measured is printed")
+    if rows:
+        _print_lengths(rows)
+        _print_append(rows)
+        _print_kept(rows)
 
 
 @contextmanager
@@ -264,7 +270,7 @@ def _benches(options: argparse.Namespace, scratch: Path) -> Iterator[Bench]:
         yield Bench(
             name="demo model", folder=DEMO, longest=min(options.longest, 2_048),
             every_cold_to=2_048, repeats=options.repeats, picture_size=96, message=2_048,
-            side=1_024, tables=timed,
+            side=1_024, tables=timed, step=options.step,
         )  # fmt: skip
     if timed and options.model in ("0.8b", "both"):
         folder = options.folder or scratch / "random-0.8B"
@@ -274,7 +280,7 @@ def _benches(options: argparse.Namespace, scratch: Path) -> Iterator[Bench]:
         yield Bench(
             name="random weights, 0.8B shape", folder=folder, longest=options.longest,
             every_cold_to=options.every_cold_to, repeats=options.repeats, picture_size=512,
-            message=options.message, side=2_048, tables=timed,
+            message=options.message, side=2_048, tables=timed, step=options.step,
         )  # fmt: skip
 
 
@@ -294,6 +300,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         type=int,
         default=8_192,
         help="tokens of the one long message whose cuts are compared with one pass",
+    )
+    parser.add_argument(
+        "--step", type=int, default=2, help="times the context of one row to the next"
     )
     parser.add_argument("--repeats", type=int, default=3, help="warm readings of each scenario")
     parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
