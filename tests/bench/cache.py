@@ -11,7 +11,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,12 @@ from core.api.chat import Message
 from core.api.params import CacheSettings, ModelSettings
 from tests.bench import costs, lengths, yardstick
 from tests.bench.folders import DEMO, TINY, Shape, write_random
-from tests.bench.rig import Reading, Rig, Words
+from tests.bench.rig import Rig
+from tests.bench.tables import MIB, print_append, print_kept, print_lengths, print_turns
+from tests.bench.words import Words
 
 SHORTEST = 1_024
 TABLES = frozenset({"lengths", "costs", "yardsticks"})
-MIB = 2**20
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,9 @@ def _lengths(bench: Bench, rig: Rig, scratch: Path) -> None:
     except KeyboardInterrupt:
         _say("stopped; what was measured is printed")
     if rows:
-        _print_lengths(rows)
-        _print_append(rows)
-        _print_kept(rows)
+        print_lengths(rows)
+        print_append(rows)
+        print_kept(rows)
 
 
 @contextmanager
@@ -133,70 +134,6 @@ def _rig(bench: Bench, scratch: Path) -> Iterator[Rig]:
         yield rig
     finally:
         rig.close()
-
-
-def _print_lengths(rows: Sequence[lengths.Row]) -> None:
-    print(
-        "Time to first token, as a share of a cold read of the same prompt "
-        "(tokens read in brackets):\n"
-    )
-    print("| context | cold | " + " | ".join(lengths.SCENARIOS) + " |")
-    print("|---" * (len(lengths.SCENARIOS) + 2) + "|")
-    for row in rows:
-        cells = [f"{row.length:,}", f"{row.cold['append'].seconds:.2f} s"]
-        for scenario in lengths.SCENARIOS:
-            warm = row.seconds(scenario, lambda reading: reading.seconds)
-            tokens = row.warm[scenario][-1].evaluated
-            mark = "" if scenario in row.cold else "~"
-            cells.append(f"{mark}{_percent(warm / row.cold_of(scenario).seconds)} ({tokens})")
-        print("| " + " | ".join(cells) + " |")
-    print(
-        "\n`~`: beside the cold read of the append turn at the same length, not of the same "
-        "prompt. Where a prompt was read cold, the logits were compared and are equal to the "
-        f"bit. Swiping back to an earlier reply read {sum(row.swipe_back for row in rows)} "
-        "tokens beyond the new message.\n"
-    )
-
-
-def _print_append(rows: Sequence[lengths.Row]) -> None:
-    first = rows[0]
-    parts: tuple[tuple[str, Callable[[Reading], float]], ...] = (
-        ("first token", lambda reading: reading.seconds),
-        ("attention", lambda reading: reading.attention),
-        ("all but attention", lambda reading: reading.beside_attention),
-        ("model", lambda reading: reading.model),
-        ("restore", lambda reading: reading.restore),
-        ("render", lambda reading: reading.render),
-        ("outside model and restore", lambda reading: reading.overhead),
-    )
-    print("The append turn in milliseconds, and against the shortest context:\n")
-    print(
-        "| context | " + " | ".join(name for name, _ in parts) + " | first token x | all but "
-        "attention x | regenerate, ms |"
-    )
-    print("|---" * (len(parts) + 4) + "|")
-    for row in rows:
-        cells = [f"{row.length:,}"]
-        cells += [f"{1000 * row.seconds('append', of):.1f}" for _, of in parts]
-        for _, of in (parts[0], parts[2]):
-            cells.append(f"{row.seconds('append', of) / first.seconds('append', of):.2f}")
-        cells.append(f"{1000 * row.seconds('regenerate', parts[0][1]):.1f}")
-        print("| " + " | ".join(cells) + " |")
-    print()
-
-
-def _print_kept(rows: Sequence[lengths.Row]) -> None:
-    print("Saving and restoring:\n")
-    print("| context | written | write | from disk | from the slab | keep a checkpoint |")
-    print("|---|---|---|---|---|---|")
-    for row in rows:
-        disk = row.seconds("reopened from disk", lambda reading: reading.restore)
-        slab = row.seconds("append", lambda reading: reading.restore)
-        print(
-            f"| {row.length:,} | {row.written_bytes / MIB:,.1f} MiB | {row.write_s:.2f} s "
-            f"| {disk:.3f} s | {1000 * slab:.2f} ms | {1000 * row.keep_s:.2f} ms |"
-        )
-    print()
 
 
 def _print_costs(bench: Bench, rig: Rig, words: Words) -> None:
@@ -234,33 +171,21 @@ def _print_costs(bench: Bench, rig: Rig, words: Words) -> None:
 
 def _print_yardsticks(bench: Bench, rig: Rig, words: Words, scratch: Path) -> None:
     _say(f"{bench.name}: the yardsticks")
-    _print_turns("Five turns of 300 tokens, replies of 60", yardstick.long_turns(rig, words))
+    print_turns("Five turns of 300 tokens, replies of 60", yardstick.long_turns(rig, words))
     for count in (CacheSettings().count, 128):
         rig.cache_settings = CacheSettings(count=count)
         edit = yardstick.late_edit(rig, words)
-        _print_turns(f"An edit far back, count {count}", [edit])
+        print_turns(f"An edit far back, count {count}", [edit])
     rig.cache_settings = CacheSettings()
     rows = yardstick.differences(rig, words, scratch, bench.picture_size)
-    _print_turns("Where others read again", rows)
-
-
-def _print_turns(title: str, turns: Sequence[yardstick.Turn]) -> None:
-    print(f"{title}:\n")
-    print("| | prompt | new message | read for the reply | reused | possible | read in idle time |")
-    print("|---|---|---|---|---|---|---|")
-    for turn in turns:
-        print(
-            f"| {turn.name} | {turn.prompt:,} | {turn.new} | {turn.evaluated} "
-            f"| {turn.reused:.1f} % | {turn.possible:.1f} % | {turn.idle} |"
-        )
-    print()
+    print_turns("Where others read again", rows)
 
 
 def _benches(options: argparse.Namespace, scratch: Path) -> Iterator[Bench]:
     tables = frozenset(options.tables)
     timed = tables - {"yardsticks"}
     if "yardsticks" in tables:
-        _print_turns("Five turns of the demo model", yardstick.five_turns())
+        print_turns("Five turns of the demo model", yardstick.five_turns())
         yield Bench(
             name="random weights, small", folder=write_random(scratch / "small", TINY), longest=0,
             every_cold_to=0, repeats=0, picture_size=512, message=4_096, side=0,
@@ -308,10 +233,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
     parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
     return parser.parse_args(arguments)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share >= 0.01 else f"{100 * share:.2f} %"
 
 
 def _lines(path: Path) -> list[str]:

@@ -17,7 +17,8 @@ from core.api.prompt import Prompt
 from core.cache.side import Branch
 from core.engine.images import Pictures
 from core.engine.prefill import Prefill
-from tests.bench.rig import Rig, Words
+from tests.bench.rig import Rig
+from tests.bench.words import Words
 
 OFF = CacheSettings(count=0)
 UNSPLIT = 1 << 30  # a grid that no prompt reaches

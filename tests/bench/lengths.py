@@ -15,7 +15,8 @@ from statistics import median
 import torch
 
 from core.api.chat import ImagePart, Message
-from tests.bench.rig import Reading, Rig, Words, picture
+from tests.bench.rig import Reading, Rig
+from tests.bench.words import Words, picture
 
 NEW = 48  # tokens of every new message
 REPLY = 8

@@ -11,7 +11,8 @@ import torch
 from core.api.params import ModelSettings
 from tests.bench import cache, costs, lengths, yardstick
 from tests.bench.folders import TINY, write_random
-from tests.bench.rig import Rig, Words
+from tests.bench.rig import Rig
+from tests.bench.words import Words
 
 
 @pytest.fixture(scope="module")

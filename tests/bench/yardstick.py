@@ -15,7 +15,8 @@ from pathlib import Path
 
 from core.api.chat import AssistantMessage, Message, SystemMessage
 from tests.bench.folders import DEMO
-from tests.bench.rig import Rig, Words, picture
+from tests.bench.rig import Rig
+from tests.bench.words import Words, picture
 
 FIVE_TURNS = Path(__file__).parent / "five_turns.json"
 END_OF_TURN = 1012  # <|im_end|> of the demo model's tokenizer
