@@ -28,6 +28,7 @@ from tests.bench.tables import MIB, print_append, print_kept, print_lengths, pri
 from tests.bench.words import Words
 
 SHORTEST = 1_024
+ROOM = 2_048  # for what the scenarios add to the longest context: two pictures, their questions
 TABLES = frozenset({"lengths", "costs", "yardsticks"})
 
 
@@ -112,11 +113,13 @@ def _lengths(bench: Bench, rig: Rig, scratch: Path) -> None:
             row = lengths.measure(rig, scratch, length, bench.repeats, bench.picture_size, every)
             rows.append(row)
     except KeyboardInterrupt:
-        _say("stopped; what was measured is printed")
-    if rows:
-        print_lengths(rows)
-        print_append(rows)
-        print_kept(rows)
+        _say("stopped")
+    finally:
+        # What took minutes to measure is told whatever comes after it.
+        if rows:
+            print_lengths(rows)
+            print_append(rows)
+            print_kept(rows)
 
 
 @contextmanager
@@ -126,7 +129,7 @@ def _rig(bench: Bench, scratch: Path) -> Iterator[Rig]:
         path=str(bench.folder),
         device="cpu",
         precision="bfloat16",
-        context_length=max(bench.longest, bench.message, 4 * SHORTEST) + 512,
+        context_length=max(bench.longest, bench.message, 4 * SHORTEST) + ROOM,
         cache_folder=str(folder),
     )
     rig = Rig(settings)
