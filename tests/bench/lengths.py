@@ -20,7 +20,6 @@ from tests.bench.words import Words, picture
 
 NEW = 48  # tokens of every new message
 REPLY = 8
-UNASKED = 9_999  # the seed of a question that was not asked before
 SCENARIOS = (
     "append",
     "regenerate",
@@ -173,14 +172,19 @@ def _swipe(rig: Rig, chat: Chat) -> int:
 
 
 def _reopen(rig: Rig, chat: Chat, row: Row) -> None:
+    """One more turn, settled; quit, start, open, send: the new message alone is read."""
     if rig.settings.cache_folder is None:
         return
-    rig.settle(chat.base)
+    settled = [*chat.append(0), chat.words.reply(REPLY, 4)]
+    rig.settle(settled)
+    messages = [*settled, chat.words.user(NEW, 6)]
+    # A side request leaves nothing behind that a restart could find.
+    held = rig.ask(messages, side=True)
     began = time.perf_counter()
     row.written_bytes = rig.write()
     row.write_s = time.perf_counter() - began
     rig.reopen()
-    reading = _new_only(rig, chat.append(UNASKED))
+    reading = _new_only(rig, messages)
     assert reading.stats.restored_from == "disk"
-    assert torch.equal(rig.ask(chat.append(0)).logits, row.cold["append"].logits)
+    assert torch.equal(reading.logits, held.logits)
     row.warm["reopened from disk"] = [reading]
