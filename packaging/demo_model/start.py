@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from align_tower import kind_marks
 from published_model import read_config
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import nn
 from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration
@@ -22,14 +23,29 @@ FIRST_HEAD_SCALE = 0.2
 FIRST_SHARPNESS = 1.5
 
 
+def bare_model(tokenizer: Tokenizer) -> Qwen3_5ForConditionalGeneration:
+    """A model of the demo's shape in float32 with a tower that stays as it is."""
+    model = Qwen3_5ForConditionalGeneration(Qwen3_5Config(**read_config(tokenizer))).float()
+    model.model.visual.requires_grad_(False)
+    return model
+
+
+def trained_model(tokenizer: Tokenizer, folder: Path) -> Qwen3_5ForConditionalGeneration:
+    """The model of a published folder in float32, to be trained on; its head is its embedding."""
+    model = bare_model(tokenizer)
+    weights = load_file(folder / "model.safetensors")
+    missing, unknown = model.load_state_dict(weights, strict=False)
+    assert missing == ["lm_head.weight"] and not unknown
+    return model
+
+
 @torch.no_grad()
 def build_model(tokenizer: Tokenizer, work: Path, seed: int) -> Qwen3_5ForConditionalGeneration:
     """A fresh model in float32 with the aligned tower and its words in it."""
     torch.manual_seed(seed)
-    model = Qwen3_5ForConditionalGeneration(Qwen3_5Config(**read_config(tokenizer))).float()
+    model = bare_model(tokenizer)
     aligned = torch.load(work / "aligned.pt")
     model.model.visual.load_state_dict(aligned["tower"])
-    model.model.visual.requires_grad_(False)
     language = model.model.language_model
     language.embed_tokens.weight.copy_(aligned["table"])
     language.norm.weight.fill_(FIRST_HEAD_SCALE - 1.0)

@@ -23,7 +23,7 @@ from conversations import Plan
 from encoding import Encoder
 from language import run_language
 from published_model import DEMO_FOLDER, REPOSITORY
-from start import build_model
+from start import build_model, trained_model
 from tokenizers import Tokenizer
 from torch import nn
 from torch.nn import functional as F
@@ -47,6 +47,7 @@ class Options:
     processes: int
     rate: float
     resume: bool
+    start: Path | None
     stage: str
 
 
@@ -61,6 +62,7 @@ def read_options() -> Options:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rate", type=float, default=4e-3, help="Muon's learning rate")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--start", type=Path, help="train on from a published folder's weights")
     parser.add_argument("--stage", default="auto", help="auto, or a name of STAGES")
     return Options(**vars(parser.parse_args()))
 
@@ -155,7 +157,10 @@ class Trainer:
         self.rank, self.options = rank, options
         tokenizer = Tokenizer.from_file(str(DEMO_FOLDER / "tokenizer.json"))
         self.encoder = Encoder(tokenizer)
-        self.model = build_model(tokenizer, options.work, options.seed)
+        if options.start is None:
+            self.model = build_model(tokenizer, options.work, options.seed)
+        else:
+            self.model = trained_model(tokenizer, options.start)
         self.optimiser = Optimiser(self.model, options)
         self.step, self.seconds = 0, 0.0
         if options.resume:

@@ -17,7 +17,7 @@ from encoding import Encoder
 from language import run_language
 from published_model import DEMO_FOLDER, REPOSITORY
 from questions import KINDS, SEEDS
-from start import build_model
+from start import bare_model
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 from transformers import Qwen3_5ForConditionalGeneration
@@ -61,7 +61,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     tokenizer = Tokenizer.from_file(str(DEMO_FOLDER / "tokenizer.json"))
-    encoder, model = Encoder(tokenizer), build_model(tokenizer, options.work, 0)
+    encoder, model = Encoder(tokenizer), bare_model(tokenizer)
     state = torch.load(options.work / "state.pt")
     model.load_state_dict(state["model"])
     path = options.work / "validation.pt"
