@@ -206,6 +206,8 @@ class ContextCache:
         for node in nodes:
             self._mark(node)
         self.disk.own(usage.owner, keys[::-1])
+        # A reply that the next turn read before it could be settled is worth a restart as well.
+        self.disk.want(nodes)
         return True
 
     def add(self, parent: Node, run: Run) -> Node:

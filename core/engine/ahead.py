@@ -65,13 +65,14 @@ class Ahead:
         cache, prompt = self._loaded.cache, shown.prompt
         keys = cache.tree.keys(prompt)
         held = [key for key in keys if cache.tier_of(key) is not None]
+        parts = context_parts(prompt, len(held), keys, cache)
         return Prepared(
             request=self._command.request,
             tokens=tokens,
             encoded=pictures.num_encoded,
             bytes=cache_bytes(cache),
             prompt_tokens=prompt.num_tokens,
-            parts=context_parts(prompt, len(held), keys, cache)[: len(held)],
+            parts=tuple(part for part in parts if part.source == "reused"),
             checkpoints=held_checkpoints(cache, keys),
             message_starts=tuple(start.value for start in shown.message_starts),
         )

@@ -122,6 +122,21 @@ def test_D1_what_was_not_settled_costs_the_last_reply_too(kept: Machine, picture
     assert again.stats.images_encoded == 0
 
 
+def test_D1_a_reply_that_the_next_turn_read_first_is_kept_once_it_is_asked_for(
+    kept: Machine,
+) -> None:
+    chat: list[Message] = [user(words(40))]
+    chat.append(kept.ask(chat).reply)
+    asked = kept.ask([*chat, user("And?")])
+    kept.settle(chat)
+    kept.reopen()
+    edited = kept.same_as_cold([*chat, user("But?")])
+    assert edited.stats.restored_from == "disk"
+    # All but the new question: its start is where the reply's turn ended.
+    starts = asked.stats.message_starts
+    assert edited.reused == last_end(asked.finished.prompt_ids[: starts[2]])
+
+
 def test_D1_an_embedding_comes_back_without_the_tower(kept: Machine, picture: Draw) -> None:
     kept.ask([user("What is it?", picture(1, "wide"))])
     kept.reopen()
