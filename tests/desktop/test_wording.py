@@ -107,5 +107,5 @@ def test_each_reason_has_a_sentence_of_its_own() -> None:
 
 def test_what_was_restored_is_placed() -> None:
     stats = RequestStats(restored_from="slab", restored_at=Place(token=1204, position=212))
-    assert wording.describe_restore(stats) == "the live context, up to token 1,204"
+    assert wording.describe_restore(stats) == "the context in use, up to token 1,204"
     assert wording.describe_restore(RequestStats()) == "nothing reused"
