@@ -154,7 +154,8 @@ class BudgetEditor(QWidget):
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         # Scrolling the panel must not change what happens to lie under the pointer.
-        if event.type() == QEvent.Type.Wheel and not watched.hasFocus():  # type: ignore[attr-defined]
+        over = isinstance(watched, QWidget) and not watched.hasFocus()
+        if event.type() == QEvent.Type.Wheel and over:
             event.ignore()
             return True
         return super().eventFilter(watched, event)

@@ -14,6 +14,10 @@ from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 
 
+async def shown_pictures(parts: WindowParts, count: int) -> None:
+    await until(lambda: len(parts.chat.draft.ready_pictures()) == count)
+
+
 async def ready(open_parts: OpenParts) -> tuple[WindowParts, list[str]]:
     parts = await open_parts()
     await until(lambda: parts.engine.status.phase is Phase.READY)
@@ -139,7 +143,7 @@ async def test_closing_forgets_the_files_in_no_message_and_no_draft(
     for name, colour in (("kept.png", "red"), ("unsent.png", "blue"), ("gone.png", "green")):
         parts.pictures.add_files(parts.chat.draft, [written(tmp_path, name, png(colour=colour))])
         shown = 2 if name == "gone.png" else 1
-        await until(lambda shown=shown: len(parts.chat.draft.ready_pictures()) == shown)  # type: ignore[misc]
+        await shown_pictures(parts, shown)
         if name == "kept.png":
             parts.chat.send()
             await until(lambda: engine.asked)
