@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import small_talk
-from picture_talk import ask
-from wording import ORDINALS, sentence, typed
+from picture_talk import TIMES, ask
+from wording import ORDINALS, Question, sentence, typed
 from world import Scene
 
 PICTURE_WEIGHTS = {
@@ -57,6 +57,10 @@ class Plan:
     share_without_pictures: float = 0.15
     share_thinking: float = 0.1
     held_out: bool = False
+    # What a model gets wrong most can be asked more often than it comes by itself.
+    share_several: float = 0.0
+    share_told: float = 0.38
+    share_invented_names: float = 0.4
     weights: dict[str, float] = field(default_factory=lambda: dict(PICTURE_WEIGHTS))
 
 
@@ -73,10 +77,20 @@ class Talk:
         kinds = self.plan.weights
         return self.rng.choices(list(kinds), list(kinds.values()))[0]
 
+    def ask(self, scene: Scene, kind: str) -> Question:
+        """A question about a scene; its words fit several shapes as often as the plan asks."""
+        question = ask(self.rng, scene, kind)
+        if self.plan.share_several and self.rng.random() < self.plan.share_several:
+            for _ in range(20):
+                if any(f"is there {times}" in question.clause for times in TIMES.values()):
+                    break
+                question = ask(self.rng, scene, kind)
+        return question
+
     def about(self, number: int, named: bool, shown: tuple[int, ...] = ()) -> Turn:
         """A question about picture `number` (from 0), which is named if `named`."""
         rng, kind = self.rng, self.picture_kind()
-        question = ask(rng, self.scenes[self.shown[number]], kind)
+        question = self.ask(self.scenes[self.shown[number]], kind)
         if not named:
             text = typed(rng, question.asked + question.mark)
             return Turn(kind, text, sentence(question), shown, question.thought)
@@ -117,7 +131,8 @@ class Talk:
         """The user tells a fact, a new one or one changed."""
         fresh = [name for name in small_talk.FACTS if name not in self.told]
         name = self.rng.choice(fresh or list(small_talk.FACTS))
-        fact = small_talk.random_fact(self.rng, name, self.plan.held_out)
+        invented = self.plan.share_invented_names
+        fact = small_talk.random_fact(self.rng, name, self.plan.held_out, invented)
         self.told[name] = fact.value
         text, answer = small_talk.tell(self.rng, fact)
         return Turn("tell", typed(self.rng, text), answer)
@@ -154,7 +169,7 @@ class Talk:
     def next_turn(self, without_pictures: bool) -> Turn:
         """A turn that shows nothing new."""
         draw = self.rng.random()
-        if self.shown and draw < 0.62:
+        if self.shown and draw < 1 - self.plan.share_told:
             return self.look_again()
         choices = (self.tell, self.recall, self.beside)
         weights = (2, 5, 3) if self.told else (6, 1, 3)

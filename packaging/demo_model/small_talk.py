@@ -33,17 +33,17 @@ class Fact:
     value: str
 
 
-def random_name(rng: random.Random, held_out: bool) -> str:
-    """A listed name, or one put together, so that copying is what is learnt."""
-    if rng.random() < 0.4:
+def random_name(rng: random.Random, held_out: bool, invented: float) -> str:
+    """A listed name or, in a share `invented`, one put together: copying is to be learnt."""
+    if rng.random() < invented:
         return "".join(rng.choices(SYLLABLES, k=rng.randint(2, 3))).capitalize()
     return rng.choice(HELD_OUT_NAMES if held_out else FIRST_NAMES)
 
 
-def random_fact(rng: random.Random, name: str, held_out: bool) -> Fact:
+def random_fact(rng: random.Random, name: str, held_out: bool, invented: float = 0.4) -> Fact:
     """A fact of a sort with a random value."""
     if name == "name":
-        return Fact(name, random_name(rng, held_out))
+        return Fact(name, random_name(rng, held_out, invented))
     if name == "animal":
         return Fact(name, rng.choice(ANIMALS))
     return Fact(name, str(rng.randint(0, 99 if rng.random() < 0.7 else 999)))

@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from batches import Bank, Batch, batches, embed, fill_bank
-from conversations import Plan
+from conversations import PICTURE_WEIGHTS, Plan
 from encoding import Encoder
 from language import run_language
 from published_model import DEMO_FOLDER, REPOSITORY
@@ -72,6 +72,16 @@ STAGES = {
     "look": (0.0, Plan(most_turns=1, most_pictures=1, share_without_pictures=0.0)),
     "middle": (0.1, Plan(most_turns=4, most_pictures=1, share_without_pictures=0.1)),
     "long": (0.2, Plan()),
+    # By name only, from weights that know the rest: what they still get wrong, more often.
+    "drill": (
+        2.0,
+        Plan(
+            share_several=0.25,
+            share_told=0.5,
+            share_invented_names=0.75,
+            weights={**PICTURE_WEIGHTS, "colour": 8},
+        ),
+    ),
 }
 
 
