@@ -26,16 +26,19 @@ from qasync import QEventLoop
 from core.api.errors import WaymarkError
 from core.client.client import EngineClient
 from core.client.lock import DataFolderLock
-from desktop import theme
+from desktop import lost_display, theme
 from desktop.controllers.engine import Engine
 from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector
+from desktop.lost_display import DisplayLostError
 from desktop.store.database import StoreError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.views import dialogs
 from desktop.views.main_window import MainWindow
 
 EXIT_REFUSED = 3
+# The last one comes when the terminal that started the app is closed; Windows has none.
+END_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 LOG_BYTES = 1_000_000
 
 
@@ -68,15 +71,26 @@ class App:
 
 
 async def stay_open(folders: Folders, engine: Engine) -> None:
-    """Open the window and stay until it is closed."""
+    """Open the window and stay until it is closed; cancelled, close it first."""
     app = App(folders, engine)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in unignored(END_SIGNALS):
         # Windows has no such handlers in a loop; there the window is closed by its user only.
         with contextlib.suppress(NotImplementedError, RuntimeError):
             loop.add_signal_handler(number, app.leave)
     app.begin()
-    await app.gone.wait()
+    try:
+        await app.gone.wait()
+    except asyncio.CancelledError:
+        app.leave()
+        await app.gone.wait()
+        raise
+
+
+def unignored(names: Sequence[str]) -> list[signal.Signals]:
+    """The signals of these names that there are; what `nohup` has ignored stays ignored."""
+    found = [signal.Signals[name] for name in names if name in signal.Signals.__members__]
+    return [number for number in found if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @contextlib.contextmanager
@@ -145,6 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     theme.apply(qt)
     garbage = GarbageCollector()
     with QEventLoop(qt) as loop:
-        code = loop.run_until_complete(open_or_refuse(options.data))
+        try:
+            code = lost_display.run(loop, open_or_refuse(options.data))
+        except DisplayLostError:
+            lost_display.end_at_once()
     garbage.close()
-    return int(code)
+    return code

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -19,9 +21,10 @@ from PySide6.QtWidgets import QApplication, QMessageBox
 from core.api.errors import DataFolderBusyError
 from core.client.lock import DataFolderLock
 from desktop import app as app_module
+from desktop import lost_display
 from desktop.app import EXIT_REFUSED, open_or_refuse
 from desktop.store.folders import Folders
-from tests.desktop.conftest import PATIENCE_S, Loop, until
+from tests.desktop.conftest import HARMLESS, PATIENCE_S, Loop, until
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "triton", "safetensors", "transformers", "numpy", "PIL")
@@ -128,6 +131,99 @@ def test_the_app_ends_whole_when_it_is_told_to(
     wait_for(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
     assert not busy(tmp_path / "data")
     assert (tmp_path / "data" / "window.ini").exists()
+
+
+LOSE_DISPLAY = """
+import sys
+from PySide6.QtCore import QTimer
+from desktop import app
+from desktop.views.main_window import MainWindow
+
+class Doomed(MainWindow):
+    def show(self):
+        super().show()
+        self.page.composer.text.setPlainText("half a thought")
+        # What Qt does when the X server is gone.
+        QTimer.singleShot(500, lambda: app.QApplication.exit(1))
+
+app.MainWindow = Doomed
+sys.exit(app.main(["--data", sys.argv[1]]))
+"""
+
+
+def test_an_app_that_loses_its_display_stores_everything_and_ends_in_one_line(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOSE_DISPLAY, str(tmp_path / "data")],
+        cwd=ROOT,
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == lost_display.EXIT_LOST_DISPLAY
+    assert ours_of(done.stderr) == [lost_display.WORDS]
+    assert not busy(tmp_path / "data")
+    assert drafts_in(tmp_path / "data") == ["half a thought"]
+
+
+@pytest.mark.skipif(shutil.which("Xvfb") is None, reason="needs an X server to take away")
+def test_the_x_server_dies_and_the_worker_is_not_left_behind(tmp_path: Path) -> None:
+    with contextlib.closing(XServer()) as server:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "desktop", "--data", str(tmp_path / "data")],
+            cwd=ROOT,
+            env={**os.environ, "QT_QPA_PLATFORM": "xcb", "DISPLAY": server.display},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            wait_for(lambda: psutil.Process(process.pid).children())
+            (worker,) = psutil.Process(process.pid).children()
+            server.close()
+            _, said = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode != 0
+    assert "Traceback" not in said
+    wait_for(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)
+    assert not busy(tmp_path / "data")
+
+
+class XServer:
+    """An X server of the test's own, on a display that it finds free."""
+
+    def __init__(self) -> None:
+        read, write = os.pipe()
+        self._process = subprocess.Popen(
+            ["Xvfb", "-displayfd", str(write), "-screen", "0", "1024x768x24", "-nolisten", "tcp"],
+            pass_fds=[write],
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(write)
+        with os.fdopen(read) as told:
+            self.display = f":{told.readline().strip()}"
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def ours_of(stderr: str) -> list[str]:
+    """Lines but those that the offscreen platform says of itself."""
+    return [line for line in stderr.splitlines() if not line.startswith(HARMLESS)]
+
+
+def drafts_in(data: Path) -> list[str]:
+    """The texts of the drafts that are stored."""
+    connection = sqlite3.connect(Folders.choose(str(data)).database)
+    try:
+        return [text for (text,) in connection.execute("SELECT text FROM drafts")]
+    finally:
+        connection.close()
 
 
 def test_help_needs_no_display(capsys: pytest.CaptureFixture[str]) -> None:
