@@ -108,13 +108,19 @@ class ChatText:
     def reply_reader(self, rendered: RenderedPrompt, stop: tuple[str, ...]) -> ReplyReader:
         """A reader for the reply to `rendered`, with the user's stop strings.
 
-        Of a reply that is gone on with it has read what there is.
+        One that spells an added token means that token, which may show no text to be found in. Of a
+        reply that is gone on with the reader has read what there is.
         """
-        opens = rendered.opens_reasoning
-        reader = ReplyReader(self._kit.tokens, self._kit.thinking, self.stop_ids, stop, opens)
-        for token_id in rendered.begun:
-            reader.push(token_id)
-        return reader
+        tokens = map(self._kit.added.by_spelling.get, stop)
+        spelled = {token.id for token in tokens if token is not None}
+        return ReplyReader(
+            self._kit.tokens,
+            self._kit.thinking,
+            self.stop_ids | spelled,
+            stop,
+            rendered.opens_reasoning,
+            rendered.begun,
+        )
 
     def _continued(
         self,
@@ -135,7 +141,7 @@ class ChatText:
             # The thinking switch was turned since; the reply goes on as it was begun.
             asked = self.render(asked_for, images, opened, grid)
         if stored is None or asked.opens_reasoning != opened:
-            stored = self._kit.encoder.ids(reply.text)
+            stored = self._from_text(reply, asked.opens_reasoning)
         if not stored:
             return asked
         segments = (*asked.prompt.segments, TextRun(tuple(stored)))
@@ -146,6 +152,16 @@ class ChatText:
             asked.opens_reasoning,
             tuple(stored),
         )
+
+    def _from_text(self, reply: AssistantMessage, in_thought: bool) -> list[int]:
+        """Ids for a reply that another tokenizer sampled; `in_thought`: they follow an open one."""
+        encoder, close = self._kit.encoder, self._kit.thinking.close
+        if not in_thought or close is None:
+            return encoder.ids(reply.text)
+        if not reply.text:
+            return encoder.ids(reply.reasoning)
+        thought = encoder.ids(f"{reply.reasoning}\n")
+        return [*thought, close, *encoder.ids(f"\n\n{reply.text}")]
 
     def _pieces(self, conversation: Conversation, thinking: bool | None) -> list[Piece]:
         """Spliced where this template allows it, and this conversation does not prove otherwise."""

@@ -6,6 +6,7 @@ of them in the next prompt, is left to the engine and to `splicing.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from core.text.detokenizer import TokenText
@@ -25,7 +26,8 @@ class ReplyReader:
     """Reads one reply. A stop string counts within one channel; channels are split by id only.
 
     Whitespace around a thought and before the answer after it belongs to the template's format, not
-    to the texts; the ids keep it. Special ids show no text but are stored like any other.
+    to the texts; the ids keep it. Special ids show no text but are stored like any other. `begun`
+    are the ids of a reply that is gone on with: no stop in them counts any more.
     """
 
     def __init__(
@@ -33,19 +35,25 @@ class ReplyReader:
         tokens: TokenText,
         thinking: ThinkingTokens,
         stop_ids: frozenset[int],
-        stops: tuple[str, ...],
+        stops: Sequence[str],
         opens_reasoning: bool,
+        begun: Sequence[int] = (),
     ) -> None:
         self._thinking = thinking
-        self._stop_ids = stop_ids
+        self._stop_ids: frozenset[int] = frozenset()
         self._tokens = tokens
-        self._reasoning = _Channel(tokens, stops, trims_start=True, trims_end=True)
-        self._answer = _Channel(tokens, stops, trims_start=opens_reasoning)
+        self._reasoning = _Channel(tokens, trims_start=True, trims_end=True)
+        self._answer = _Channel(tokens, trims_start=opens_reasoning)
         self._in_thought = opens_reasoning and thinking.known
         self._blank_so_far = not self._in_thought
         self._ids: list[int] = []
         self._num_kept: int | None = None
         self.finished = False
+        for token_id in begun:
+            self.push(token_id)
+        self._stop_ids = stop_ids
+        for channel in (self._reasoning, self._answer):
+            channel.watch_for(stops)
 
     @property
     def answer(self) -> str:
@@ -108,11 +116,9 @@ class ReplyReader:
 class _Channel:
     """A channel's way from ids to text: decode, trim the start, look for stops, trim the end."""
 
-    def __init__(
-        self, tokens: TokenText, stops: tuple[str, ...], trims_start: bool, trims_end: bool = False
-    ) -> None:
+    def __init__(self, tokens: TokenText, trims_start: bool, trims_end: bool = False) -> None:
         self._decoder = tokens.detokenizer()
-        self._stops = StopStrings(stops)
+        self._stops = StopStrings()
         self._drops_space = trims_start
         self._trims_end = trims_end
         self._space = ""
@@ -127,6 +133,10 @@ class _Channel:
     @property
     def stopped(self) -> bool:
         return self._stops.found_at is not None
+
+    def watch_for(self, stops: Iterable[str]) -> None:
+        """End at one of these from now on."""
+        self._stops.watch_for(stops)
 
     def trim_start(self) -> None:
         """Drop whitespace until the next other character."""

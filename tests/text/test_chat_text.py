@@ -388,9 +388,35 @@ def test_T3_a_thought_goes_on_as_it_was_begun(thinking_text: ChatText) -> None:
 
 
 def test_a_reply_of_another_tokenizer_goes_on_from_its_text(chat_text: ChatText) -> None:
-    rendered = render(chat_text, chat("a", AssistantMessage(text="b")))
+    rendered = render(chat_text, chat("a", AssistantMessage(text="b")), thinking=False)
     assert rendered.begun == tuple(plain_ids(chat_text, "b"))
     assert render(chat_text, chat("a", AssistantMessage(text=""))).begun == ()
+
+
+def test_T3_an_answer_of_another_tokenizer_does_not_go_on_as_a_thought(
+    thinking_text: ChatText,
+) -> None:
+    reply = AssistantMessage(text="b", reasoning="hm")
+    for thinking, reasoning in ((True, "hm"), (False, "")):
+        rendered = render(thinking_text, chat("a", reply), thinking)
+        reader = thinking_text.reply_reader(rendered, ())
+        assert (reader.answer, reader.reasoning) == ("b", reasoning)
+    cut = AssistantMessage(text="", reasoning="hm")
+    reader = thinking_text.reply_reader(render(thinking_text, chat("a", cut), True), ())
+    assert (reader.answer, reader.reasoning) == ("", "hm")
+
+
+def test_T3_no_stop_in_what_a_reply_has_already_ends_it(chat_text: ChatText) -> None:
+    """It was begun under other settings, and nothing of it may be lost."""
+    begun = [*plain_ids(chat_text, "b stop c"), min(chat_text.stop_ids), *plain_ids(chat_text, "d")]
+    reply = sampled(chat_text, begun, render(chat_text, chat("a")).opens_reasoning)
+    reader = chat_text.reply_reader(render(chat_text, chat("a", reply)), ("stop", "e f"))
+    assert not reader.finished and reader.reply_ids() == begun
+    before = reader.answer + reader.reasoning
+    for token_id in plain_ids(chat_text, "e f g"):
+        reader.push(token_id)
+    reader.close()
+    assert reader.finished and (reader.answer + reader.reasoning).strip() == before.strip()
 
 
 def test_a_reply_without_a_question_is_refused(chat_text: ChatText) -> None:

@@ -13,6 +13,7 @@ from core.text.added_tokens import AddedTokens
 from core.text.chat_text import ChatText, RenderedPrompt, ReplyReader
 from core.text.detokenizer import TokenText
 from core.text.plain_encoder import build_tokenizer
+from core.text.stop_strings import StopStrings
 from tests.text.chats import added_id, chat, plain_ids, render
 from tests.text.tiny_tokenizer import FAMILIES, tokenizer_json
 
@@ -230,6 +231,48 @@ def test_a_stop_string_counts_in_a_thought_too(thinking_text: ChatText) -> None:
     assert read(found, ids) == ("", "one")
     assert found.finished
     assert found.reply_ids() == plain_ids(thinking_text, "one")
+
+
+@pytest.mark.parametrize("spelling", ["<|image_pad|>", "</think>", "<think>"])
+def test_a_stop_string_that_spells_a_token_means_the_token(
+    thinking_text: ChatText, spelling: str
+) -> None:
+    """Neither special tokens nor those around a thought show a text to be found in."""
+    ids = plain_ids(thinking_text, "one")
+    found = reader(thinking_text, stop=("never", spelling), thinking=True)
+    assert read(found, [*ids, added_id(thinking_text, spelling), *ids]) == ("", "one")
+    assert found.finished and found.reply_ids() == ids
+
+
+def test_thousands_of_long_stop_strings_keep_up(thinking_text: ChatText) -> None:
+    """All begin alike, so every character is held back until the last one decides."""
+    stops = tuple("ab" * 400 + f"{number}" for number in range(5_000))
+    found = reader(thinking_text, stop=stops)
+    letters = {letter: plain_ids(thinking_text, letter)[0] for letter in "ab4"}
+    for letter in "ab" * 400 + "4":
+        assert found.push(letters[letter]).answer == ""
+    assert found.finished and (found.answer, found.reply_ids()) == ("", [])
+
+
+@given(
+    st.lists(st.text("ab\u597d", max_size=6), max_size=6),
+    st.lists(st.text("ab\u597d", min_size=1, max_size=4), max_size=4),
+)
+def test_the_pieces_in_which_a_text_arrives_decide_nothing(
+    pieces: list[str], stops: list[str]
+) -> None:
+    """The first stop string to be complete counts; of those that end together, the longest."""
+    words, watched, letters = "".join(pieces), StopStrings(), StopStrings()
+    watched.watch_for(stops)
+    letters.watch_for(stops)
+    shown = "".join(map(watched.push, pieces))
+    assert shown == "".join(map(letters.push, words))
+    assert watched.found_at == letters.found_at
+    places = [(words.index(stop) + len(stop), words.index(stop)) for stop in stops if stop in words]
+    if places:
+        assert shown == words[: min(places)[1]] and watched.found_at == len(shown)
+    else:
+        assert shown + watched.close() == words and watched.found_at is None
 
 
 @given(st.text("ab", max_size=20), st.lists(st.text("ab", min_size=1, max_size=4), max_size=3))
