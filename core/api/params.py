@@ -11,24 +11,27 @@ Precision = Literal["auto", "float32", "bfloat16"]
 
 
 class Settings(BaseModel):
-    """Base of all settings: immutable, and a misspelt key is an error rather than ignored."""
+    """Base of all settings: immutable; a misspelt key and a value of another kind (`true` for a
+    number) are errors rather than ignored or guessed at."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class SamplingParams(Settings):
     """How the next token is drawn. A None comes from the model's generation_config.json.
 
-    temperature 0 is greedy. top_k 0 means no limit. Repetition counts prompt and reply (image
-    placeholders excepted), presence and frequency the reply only. A seed left None is drawn fresh
-    for the request. Without max_tokens the context length is the limit.
+    temperature 0 is greedy. top_k 0 means no limit, top_p 0 the likeliest token alone. Repetition
+    counts prompt and reply (image placeholders excepted), presence and frequency the reply only. A
+    seed left None is drawn fresh for the request. Without max_tokens the context length is the
+    limit.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    repetition_penalty: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    # Logits divided by far less would no longer fit a float32.
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100, allow_inf_nan=False)] | None = None
     presence_penalty: Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None

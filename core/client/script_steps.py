@@ -32,8 +32,6 @@ Content = str | tuple[ScriptText | ScriptImage, ...]
 
 
 class _Step(_Part):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     chat: Annotated[str, Field(min_length=1)]
 
 
@@ -132,8 +130,6 @@ class Side(_Answering):
 class Restart(_Part):
     """Quit, start again on the same data folder and load the same model; `kill` doesn't quit."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     op: Literal["restart"]
     kill: bool = False
 
@@ -141,16 +137,12 @@ class Restart(_Part):
 class LoadStep(_Part):
     """Load another model; the path of its folder is relative to the script."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
     op: Literal["load"]
     model: Annotated[str, Field(min_length=1)]
 
 
 class SettingsStep(_Part):
     """Change what the cache may keep; acts on the next step. A null is the default again."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     op: Literal["settings"]
     count: int | None = Field(None, validation_alias=AliasChoices("count", "checkpoints"))
@@ -197,8 +189,6 @@ AnsweringStep = Send | Regenerate | ContinueStep | Edit | Side
 
 class Script(_Part):
     """The whole script. A step's own `sampling` replaces the script's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sampling: SamplingParams = SamplingParams()
     steps: tuple[Step, ...]

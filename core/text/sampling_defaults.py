@@ -10,7 +10,8 @@ from core.text.files import JsonObject
 
 
 def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
-    """The settings a reply is sampled with unless the user says otherwise; only the seed is None.
+    """The settings a reply is sampled with unless the user says otherwise; seed and max_tokens are
+    None.
 
     What the file leaves out has the value that transformers' GenerationConfig gives it: no sampling
     (temperature 0) without `do_sample`, else temperature 1, top_k 50, top_p 1, no penalties. Its
@@ -22,6 +23,7 @@ def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
         found = generation_config.get(name)
         return default if found is None else found
 
+    stops = generation_config.get("stop_strings") or ()
     greedy = not generation_config.get("do_sample", False)
     try:
         return SamplingParams(
@@ -32,6 +34,7 @@ def sampling_defaults(generation_config: JsonObject) -> SamplingParams:
             repetition_penalty=value("repetition_penalty", 1.0),
             presence_penalty=value("presence_penalty", 0.0),
             frequency_penalty=value("frequency_penalty", 0.0),
+            stop=(stops,) if isinstance(stops, str) else tuple(stops),
         )
     except (ValidationError, TypeError, ValueError, OverflowError) as error:
         raise BrokenConfigError(

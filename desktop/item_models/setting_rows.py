@@ -50,8 +50,7 @@ class SettingRow:
 
     @property
     def minimum(self) -> float:
-        schema = self._schema()
-        lowest = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+        lowest = self._schema().get("minimum", 0)
         return float(lowest if self.least is None else self.least)
 
     @property
@@ -61,9 +60,7 @@ class SettingRow:
 
     def bounds_in_words(self) -> str:
         """What may be typed: 'from 0 to 1', 'at least 16'."""
-        schema = self._schema()
         low = f"{self.minimum:,g}"
-        low = f"above {low}" if "exclusiveMinimum" in schema else low
         if self.maximum >= 2**53:
             return f"{low} or more"
         return f"{low} to {self.maximum:,g}"

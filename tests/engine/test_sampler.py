@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from torch import Tensor
 from transformers import (
     LogitsProcessorList,
@@ -162,6 +164,8 @@ def test_settings_that_leave_one_token_are_greedy(seed: int, row: int) -> None:
         {"temperature": 0.0},
         {"top_k": 1},
         {"top_p": 1e-9},
+        {"top_p": 0.0},
+        {"top_k": VOCAB + 1, "top_p": 1.0, "min_p": 1.0},
         {"min_p": 1.0},
         {"temperature": 1e-44},
         {"temperature": 1e-6},
@@ -198,6 +202,56 @@ def test_logits_that_are_no_numbers_are_an_error(bad: float, temperature: float)
     for broken in (row, torch.full((VOCAB,), bad), torch.full((VOCAB,), -math.inf)):
         with pytest.raises(InternalError, match="not a number"):
             sampler(temperature=temperature).sample(broken, 0)
+
+
+def test_a_pattern_of_extremes_never_draws_what_is_ruled_out() -> None:
+    """Every setting at an end of its range, in every combination: a token that has a chance."""
+    row = logits(3)
+    row[[0, 5, 9]] = torch.tensor([0.0, -math.inf, 3e38])
+    ends = {
+        "temperature": (0.0, 1e-30, 100.0),
+        "top_k": (0, 1, 10**30),
+        "top_p": (0.0, 1.0),
+        "min_p": (0.0, 1.0),
+        "repetition_penalty": (0.01, 100.0),
+        "presence_penalty": (-100.0, 100.0),
+        "frequency_penalty": (-100.0, 100.0),
+    }
+    for values in itertools.product(*ends.values()):
+        ours = sampler(prompt=(0, 1, 5), **dict(zip(ends, values, strict=True)))
+        for token_id in (0, 5, 7):
+            ours.accept(token_id)
+        assert all(ours.sample(row, index) not in (5, VOCAB) for index in (0, 2**40))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seed": -1},
+        {"seed": 2**63},
+        {"seed": True},
+        {"seed": 1.5},
+        {"max_tokens": 0},
+        {"max_tokens": True},
+        {"temperature": math.nan},
+        {"temperature": math.inf},
+        {"temperature": -1e-9},
+        {"temperature": "0"},
+        {"top_p": math.nan},
+        {"top_k": -1},
+        {"min_p": 1.1},
+        {"repetition_penalty": 5e-324},
+        {"repetition_penalty": math.inf},
+        {"presence_penalty": math.nan},
+        {"frequency_penalty": -math.inf},
+        {"stop": ("",)},
+        {"stop": "END"},
+    ],
+    ids=str,
+)
+def test_what_is_no_setting_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        SamplingParams.model_validate(wrong)
 
 
 def test_tokens_ruled_out_beforehand_are_never_drawn() -> None:

@@ -162,6 +162,25 @@ def test_what_a_model_says_of_sampling_is_kept_and_the_rest_is_transformers() ->
         frequency_penalty=0.0,
     )
     assert sampling_defaults({"do_sample": True}).top_k == 50
+    assert sampling_defaults({"stop_strings": "END"}).stop == ("END",)
+    assert sampling_defaults({"stop_strings": ["a", "b"]}).stop == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"do_sample": True, "temperature": -1},
+        {"do_sample": True, "temperature": "warm"},
+        {"top_k": float("inf")},
+        {"top_p": 1.5},
+        {"repetition_penalty": 0},
+        {"stop_strings": [""]},
+        {"stop_strings": 5},
+    ],
+)
+def test_a_setting_out_of_range_is_refused_by_its_file(value: dict[str, object]) -> None:
+    with pytest.raises(BrokenConfigError, match=r"generation_config\.json"):
+        sampling_defaults(value)
 
 
 # ---------------------------------------------------------------- added tokens

@@ -53,7 +53,7 @@ def test_every_choice_is_allowed(row: SettingRow) -> None:
     ("key", "words", "good", "bad"),
     [
         ("sampling.temperature", "0 to 100", 100.0, 100.5),
-        ("sampling.top_p", "above 0 to 1", 1.0, 0.0),
+        ("sampling.top_p", "0 to 1", 0.0, -0.1),
         ("sampling.top_k", "0 or more", 0, -1),
         ("cache.count", "0 to 256", 256, 257),
         ("cache.interval", "512 to 32,768", 512, 0),
