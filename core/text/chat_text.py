@@ -111,8 +111,8 @@ class ChatText:
         One that spells an added token means that token, which may show no text to be found in. Of a
         reply that is gone on with the reader has read what there is.
         """
-        tokens = map(self._kit.added.by_spelling.get, stop)
-        spelled = {token.id for token in tokens if token is not None}
+        found = (self._kit.added.id_of(spelling) for spelling in stop)
+        spelled = {token_id for token_id in found if token_id is not None}
         return ReplyReader(
             self._kit.tokens,
             self._kit.thinking,
