@@ -6,10 +6,12 @@ window's side and `core.worker` on the other.
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import BinaryIO, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from core.api.errors import ProtocolError
 
@@ -24,7 +26,12 @@ MAX_FRAME_BYTES = 64 * 2**20
 
 def encode(message: BaseModel) -> bytes:
     """One message as one frame. Raises ProtocolError when it is too large to send."""
-    body = message.model_dump_json().encode()
+    try:
+        body = message.model_dump_json().encode()
+    except PydanticSerializationError:
+        # Half a surrogate pair, which a paste or a file's name can carry, becomes a question mark.
+        text = json.dumps(message.model_dump(mode="json"), ensure_ascii=False)
+        body = text.encode(errors="replace")
     if len(body) > MAX_FRAME_BYTES:
         raise ProtocolError(f"A message of {len(body):,} bytes is too large to send.")
     return HEADER.pack(len(body)) + body

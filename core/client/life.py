@@ -57,6 +57,7 @@ class WorkerLife:
         self._transport: WorkerTransport | None = None
         self._deaths: list[float] = []
         self._live: asyncio.Task[None] | None = None
+        self._ended = False
 
     @property
     def pid(self) -> int | None:
@@ -66,17 +67,21 @@ class WorkerLife:
         """Start a worker, with a clean count of deaths. Raises EngineDiedError when it doesn't
         come up."""
         self._deaths.clear()
+        self._ended = False
         self._owner.changed(EngineState.STARTING, "")
         try:
             await self._spawn()
         except WaymarkError as error:
-            self._owner.changed(EngineState.FAILED, error.message)
+            self._owner.changed(
+                EngineState.CLOSED if self._ended else EngineState.FAILED, error.message
+            )
             raise
         self._owner.changed(EngineState.READY, "")
         self._live = asyncio.ensure_future(self._go_on())
 
     async def end(self, kill: bool = False) -> None:
         """End the worker for good; `kill` as the system would, at once. Idempotent."""
+        self._ended = True
         if kill and self._transport is not None:
             self._transport.kill()
         self._owner.changed(EngineState.CLOSED, "")
@@ -106,10 +111,12 @@ class WorkerLife:
             raise EngineDiedError(
                 f"The engine said nothing sensible at its start: {error}."
             ) from error
-        if not isinstance(hello, Hello) or hello.protocol != PROTOCOL_VERSION:
+        speaks = isinstance(hello, Hello) and hello.protocol == PROTOCOL_VERSION
+        if not speaks or self._ended:
             transport.kill()
             await transport.stop(STOP_PATIENCE_S)
-            raise EngineDiedError(transport.describe_end())
+            words = "The engine was closed." if self._ended else transport.describe_end()
+            raise EngineDiedError(words)
         self._transport = transport
 
     async def _go_on(self) -> None:

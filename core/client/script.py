@@ -24,7 +24,8 @@ def read_script(path: Path) -> Script:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise InvalidRequestError(f"{path}: {place}: {first['msg']}") from error
+        words = f"{place}: {first['msg']}" if place else first["msg"]
+        raise InvalidRequestError(f"{path}: {words}") from error
     _rehearse(script, path)
     return script
 

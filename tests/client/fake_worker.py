@@ -3,6 +3,9 @@
 crash    dies with SIGKILL instead of loading
 exit     ends with code 3 instead of loading
 garbage  sends a frame that is no event
+torn     ends in the middle of a frame instead of loading
+lying    announces a frame that is longer than any
+chatty   loads, and goes on about requests that have ended or never were
 huge     can't be loaded, and the model before it is given up
 missing  can't be loaded
 silent   loads and never answers anything else
@@ -73,6 +76,13 @@ def load(command: LoadModel) -> None:
         sys.stdout.buffer.write(HEADER.pack(2) + b"{}")
         sys.stdout.buffer.flush()
         return
+    if path == "torn":
+        sys.stdout.buffer.write(HEADER.pack(1000) + b"{")
+        sys.exit(0)
+    if path == "lying":
+        sys.stdout.buffer.write(HEADER.pack(2**32 - 1))
+        sys.stdout.buffer.flush()
+        return
     if path in ("huge", "missing"):
         error = NotEnoughMemoryError("It is too large.").info()
         emit(Failed(request=command.request, error=error, no_model=path == "huge"))
@@ -81,25 +91,28 @@ def load(command: LoadModel) -> None:
     emit(Loaded(request=command.request, model=info(path)))
 
 
-def generate(command: Generate) -> None:
+def generate(command: Generate, chatty: bool) -> None:
     emit(Generated(request=command.request, answer="yes", ids=(1,)))
     if os.environ.get("FAKE_WORKER_DIES"):
         os.kill(os.getpid(), signal.SIGKILL)
-    emit(
-        Finished(
-            request=command.request,
-            reason="stop",
-            reply=AssistantMessage(text="yes"),
-            prompt_ids=(),
-            reply_ids=(1,),
-            stats=RequestStats(),
+    for request in (command.request, command.request, 999) if chatty else (command.request,):
+        emit(
+            Finished(
+                request=request,
+                reason="stop",
+                reply=AssistantMessage(text="yes"),
+                prompt_ids=(),
+                reply_ids=(1,),
+                stats=RequestStats(),
+            )
         )
-    )
+        if chatty:
+            emit(Generated(request=request, answer="and more", ids=(2,)))
 
 
 def main() -> None:
     emit(Hello(protocol=int(os.environ.get("FAKE_PROTOCOL", PROTOCOL_VERSION)), pid=os.getpid()))
-    silent = False
+    silent = chatty = False
     while (body := read_frame(sys.stdin.buffer)) is not None:
         command = decode(COMMANDS, body)
         if isinstance(command, Cancel) or silent:
@@ -107,8 +120,9 @@ def main() -> None:
         if isinstance(command, LoadModel):
             load(command)
             silent = command.settings.path == "silent"
+            chatty = command.settings.path == "chatty"
         elif isinstance(command, Generate):
-            generate(command)
+            generate(command, chatty)
         else:
             if isinstance(command, Flush):
                 print("flushed", file=sys.stderr, flush=True)

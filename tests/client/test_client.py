@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.api.chat import Conversation
+from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.errors import EngineDiedError
 from core.api.events import Failed, Finished
 from core.api.params import ModelSettings
@@ -143,12 +143,58 @@ def test_death_in_the_middle_of_a_reply(monkeypatch: pytest.MonkeyPatch) -> None
     play(scene)
 
 
-def test_a_worker_that_talks_nonsense_is_replaced() -> None:
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("garbage", "can't be read"), ("torn", "exit code 0"), ("lying", "announces 4,294,967,295")],
+)
+def test_a_worker_that_talks_nonsense_is_replaced(kind: str, words: str) -> None:
     async def scene(client: EngineClient, watch: Watch) -> None:
-        with pytest.raises(EngineError, match="can't be read"):
-            await client.load(settings("garbage"))
+        with pytest.raises(EngineError, match=words):
+            await client.load(settings(kind))
         await watch.until(lambda: client.state is EngineState.READY)
         assert (await client.load(settings("fine"))).name == "fine"
+
+    play(scene)
+
+
+def test_what_comes_after_a_request_has_ended_reaches_nobody() -> None:
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.load(settings("chatty"))
+        for _turn in range(2):
+            request = client.generate(Conversation(messages=()))
+            events = [event async for event in request]
+            assert [event.type for event in events] == ["generated", "finished"]
+            await client.clear_cache()
+            assert [event async for event in request] == []
+
+    play(scene)
+
+
+def test_closing_while_it_starts_leaves_no_worker() -> None:
+    async def scene() -> None:
+        client = EngineClient(command=FAKE)
+        watch = Watch(client)
+        start = asyncio.ensure_future(client.start())
+        await asyncio.sleep(0)
+        assert client.state is EngineState.STARTING
+        await client.close()
+        with pytest.raises(EngineDiedError, match="was closed"):
+            await start
+        assert client.state is EngineState.CLOSED and client.worker_pid is None
+        assert EngineState.READY not in [state for state, _ in watch.seen]
+        await client.start()
+        assert client.state is EngineState.READY
+        await client.close()
+
+    asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+def test_half_a_surrogate_pair_ends_no_request_unanswered() -> None:
+    async def scene(client: EngineClient, _: Watch) -> None:
+        await client.load(settings("fine"))
+        said = UserMessage(content=(TextPart(text="\ud83d"),))
+        last = await client.generate(Conversation(messages=(said,))).last()
+        assert isinstance(last, Finished)
 
     play(scene)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from core.api.chat import AssistantMessage, Conversation, ReplyIds, TextPart, UserMessage
 from core.api.commands import COMMANDS, Cancel, Generate
-from core.api.errors import ProtocolError
-from core.api.events import EVENTS, Generated
+from core.api.errors import InternalError, ProtocolError
+from core.api.events import EVENTS, Failed, Generated
 from core.client.codec import HEADER, MAX_FRAME_BYTES, body_length, decode, encode, read_frame
 
 # What can stand in JSON at all: a lone surrogate can't.
@@ -35,6 +35,30 @@ def test_frames_follow_each_other_and_a_cut_one_is_the_end() -> None:
     first = read_frame(stream)
     assert first is not None and decode(COMMANDS, first) == Cancel(request=1, target=2)
     assert read_frame(stream) is None
+
+
+def test_half_a_surrogate_pair_passes_as_a_question_mark() -> None:
+    """A paste can carry one, and so can a file's name in an error."""
+    said = Conversation(messages=(UserMessage(content=(TextPart(text="a\ud800b\u4f60"),)),))
+    received = decode(
+        COMMANDS, read_frame(io.BytesIO(encode(Generate(request=1, conversation=said)))) or b""
+    )
+    assert isinstance(received, Generate)
+    (message,) = received.conversation.messages
+    assert message == UserMessage(content=(TextPart(text="a?b\u4f60"),))
+    failed = Failed(request=2, error=InternalError("no /home/\udce4").info())
+    event = decode(EVENTS, read_frame(io.BytesIO(encode(failed))) or b"")
+    assert isinstance(event, Failed) and event.error.message == "no /home/?"
+
+
+@pytest.mark.parametrize("kept", range(len(encode(Cancel(request=1, target=2)))))
+def test_a_frame_cut_anywhere_is_the_end(kept: int) -> None:
+    assert read_frame(io.BytesIO(encode(Cancel(request=1, target=2))[:kept])) is None
+
+
+def test_a_message_too_large_to_send_is_refused_with_its_size() -> None:
+    with pytest.raises(ProtocolError, match=r"67,\d{3},\d{3} bytes is too large"):
+        encode(Generated(request=1, answer="x" * MAX_FRAME_BYTES))
 
 
 @pytest.mark.parametrize("length", [0, MAX_FRAME_BYTES + 1, 2**32 - 1])
