@@ -140,7 +140,9 @@ def test_S10_the_most_precious_stay_longest() -> None:
             assert held == {ends[name] for name in PRECIOUS[:count]}
 
 
-def test_M1_what_passes_from_disk_is_counted_with_the_rest(tmp_path: Path) -> None:
+def test_M1_what_passes_from_disk_is_counted_with_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World(HYBRID, CONTEXT, tmp_path / "cache")
     shown = prompt(turn(1), Image(b"p" * 32, 4, 4, 4), turn(*range(2, 9)))
     world.request(shown, MANY)
@@ -155,7 +157,7 @@ def test_M1_what_passes_from_disk_is_counted_with_the_rest(tmp_path: Path) -> No
             passing.append(num_bytes)
         take(held, num_bytes)
 
-    world.cache.ledger.take = noted  # type: ignore[method-assign]
+    monkeypatch.setattr(world.cache.ledger, "take", noted)
     assert world.request(shown, MANY).tier == "disk"
     world.picture(shown.images[0])
     # Twice each file while it is read: three runs, a state (of two alike), the picture.

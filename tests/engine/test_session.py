@@ -223,7 +223,9 @@ def test_a_picture_that_vanishes_before_the_tower_keeps_what_was_read(
     assert machine.same_as_cold(chat).reused > 60
 
 
-def test_logits_that_are_no_numbers_are_an_error_and_not_a_reply(machine: Machine) -> None:
+def test_logits_that_are_no_numbers_are_an_error_and_not_a_reply(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chat: list[Message] = [user("Hi")]
     weights = machine.base.model
 
@@ -234,10 +236,10 @@ def test_logits_that_are_no_numbers_are_an_error_and_not_a_reply(machine: Machin
         def logits(self, hidden: torch.Tensor) -> torch.Tensor:
             return weights.logits(hidden) * float("nan")
 
-    machine.model._model = Broken()  # type: ignore[assignment]
+    monkeypatch.setattr(machine.model, "_model", Broken())
     with pytest.raises(InternalError, match="not a number"):
         machine.ask(chat)
-    machine.model._model = weights
+    monkeypatch.setattr(machine.model, "_model", weights)
     machine.same_as_cold(chat)
 
 

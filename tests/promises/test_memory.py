@@ -83,7 +83,9 @@ def test_M1_less_than_a_slab_is_refused_with_numbers_and_changes_nothing(
     assert kept.ask(chat).fed == ()
 
 
-def test_M1_room_is_made_before_anything_is_taken(machine: Machine, picture: Draw) -> None:
+def test_M1_room_is_made_before_anything_is_taken(
+    machine: Machine, picture: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = machine.base.info.checkpoint_bytes + 128
     ledger, log = machine.cache.ledger, []
     take = ledger.take
@@ -92,7 +94,7 @@ def test_M1_room_is_made_before_anything_is_taken(machine: Machine, picture: Dra
         log.append((held, num_bytes, ledger.room(held)))
         take(held, num_bytes)
 
-    ledger.take = noted  # type: ignore[method-assign]
+    monkeypatch.setattr(ledger, "take", noted)
     tight = beside(machine, 4 * state)
     for salt in "abc":
         machine.ask([user(words(90, salt), picture(ord(salt) % 3))], cache=tight)
