@@ -92,7 +92,7 @@ class Replay:
             else:
                 await self._change(step)
         except WaymarkError as error:
-            line |= error_line(error.info())
+            line |= error_line(error.info(), isinstance(step, AnsweringStep))
         print(json.dumps(line), flush=True)
         return line
 
@@ -240,7 +240,9 @@ def main(arguments: list[str] | None = None) -> int:
             return _replay(script, options, Path(folder))
     except WaymarkError as error:
         print(f"{error.title}: {error.message}", file=sys.stderr)
-        return 1
+    except OSError as error:
+        print(f"A file can't be written: {error}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Lin
     }
 
 
-def error_line(error: ErrorInfo) -> Line:
-    """What a step that failed adds to its line."""
-    return {"error": {"name": error.name, "title": error.title, "message": error.message}}
+def error_line(error: ErrorInfo, answering: bool) -> Line:
+    """What a step that failed adds to its line; an answering one says that there is no reply."""
+    told: Line = {"error": {"name": error.name, "title": error.title, "message": error.message}}
+    return told | {"finish_reason": "error"} if answering else told

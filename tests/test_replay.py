@@ -190,6 +190,7 @@ def test_a_step_that_fails_is_a_line_and_the_next_steps_go_on(
         "PromptTooLongError",
         None,
     ]
+    assert [line["finish_reason"] for line in done.lines] == ["length", *["error"] * 3, "length"]
     assert "nowhere.png" in done.lines[1]["error"]["message"]
     assert done.lines[1]["reply"] is None and list(done.lines[1]) == list(EMPTY_LINE)
     assert done.lines[4]["reused_tokens"] == last_end(done.lines[0]["prompt_ids"])
@@ -215,6 +216,17 @@ def test_options_that_do_not_fit_are_exit_code_2(
 ) -> None:
     done = run(script, "--model", "x", *options)
     assert done.code == 2 and done.lines == [] and words in done.errors
+
+
+def test_a_place_that_cannot_be_written_is_said_in_words(
+    tmp_path: Path, script: Path, played: Callable[..., Run]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = played("--data", tmp_path / "file" / "data")
+    assert done.code == 1 and done.lines == [] and "can't be written" in done.errors
+    lost = played("--logits", tmp_path / "nowhere" / "logits")
+    assert lost.code == 1 and len(lost.lines) == len(SCRIPT["steps"])
+    assert "nowhere" in lost.errors
 
 
 def test_a_script_that_does_not_fit_is_exit_code_2(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from core.api.chat import ImagePart
 from core.replay import chat_key
@@ -178,6 +180,41 @@ def test_M6_replay_stops_a_prefill_at_a_cut(hybrid: Callable[..., Run]) -> None:
     ).lines
     assert stopped["finish_reason"] == "cancelled" and stopped["reply_ids"] == []
     assert stopped["evaluated_tokens"] == 128 == again["reused_tokens"]
+
+
+def test_M6_replay_stops_a_prefill_before_it_begins(hybrid: Callable[..., Run]) -> None:
+    again = {"op": "regenerate", "chat": "a", "cancel_prefill_after_tokens": 0}
+    stopped, held = hybrid([send(words(100), cancel_prefill_after_tokens=0), again]).lines
+    for line in (stopped, held):
+        assert (line["finish_reason"], line["evaluated_tokens"]) == ("cancelled", 0)
+        assert line["prompt_tokens"] > 100 and line["reply_ids"] == []
+
+
+def test_X1_replay_logits_of_every_answering_step(
+    tmp_path: Path, hybrid: Callable[..., Run]
+) -> None:
+    """Whatever restored it, the row is the one from which the step's first token was drawn."""
+    steps = [
+        send(words(60)),
+        {"op": "regenerate", "chat": "a"},
+        {"op": "continue", "chat": "a"},
+        settle(),
+        {"op": "side", "chat": "a", "content": "A title?"},
+        {"op": "draft", "chat": "a", "content": words(200)},
+        {"op": "edit", "chat": "a", "message": 0, "content": "Hi"},
+        send("x" * 9_000),
+        send("y", cancel_prefill_after_tokens=0),
+    ]
+    done = hybrid(steps, "--logits", tmp_path / "warm", "--context", 2_000)
+    cold = hybrid(steps, "--logits", tmp_path / "cold", "--context", 2_000, "--no-cache")
+    assert [line["reply_ids"] for line in done.lines] == [line["reply_ids"] for line in cold.lines]
+    warm_rows, cold_rows = (load_file(tmp_path / name) for name in ("warm", "cold"))
+    assert set(warm_rows) == set(cold_rows) == {f"step.{step}.logits" for step in (0, 1, 2, 4, 6)}
+    for name, row in warm_rows.items():
+        assert torch.equal(row, cold_rows[name])
+        # Greedy, without penalties: the first token is the largest.
+        assert int(row.argmax()) == done.lines[int(name.split(".")[1])]["reply_ids"][0]
+    assert not torch.equal(warm_rows["step.1.logits"], warm_rows["step.2.logits"])
 
 
 def test_replay_loads_another_model_and_comes_back(

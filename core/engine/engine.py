@@ -11,9 +11,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from core.api.commands import DescribeImage, Flush, Forget, Generate, LoadModel, ReadAhead, Settle
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import Done, Event, Finished, ImageDescribed, Loaded, Loading, Prepared
+from core.api.params import ModelSettings
 from core.cache.disk import forget_everywhere
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
@@ -45,22 +48,38 @@ class Engine:
 
         # Two stores on one folder would not know of each other's files.
         self._write_out(WRITE_OUT_S, flag)
-        try:
-            loaded = load(command.settings, progress, flag.check)
-        except NotEnoughMemoryError:
-            if self.loaded is None or not fits_without(self.loaded, command.settings):
-                raise
+        loaded = self._load_beside(command.settings, progress, flag)
+        if loaded is None:
             self.unload()
             loaded = load(command.settings, progress, flag.check)
-        self.loaded = loaded
-        gc.collect()
+        self._put(loaded)
         return Loaded(request=command.request, model=loaded.info)
+
+    def _load_beside(
+        self, settings: ModelSettings, progress: Callable[[int, int], None], flag: CancelFlag
+    ) -> LoadedModel | None:
+        """Load while the present model stays; None where there is room for one of them only."""
+        try:
+            return load(settings, progress, flag.check)
+        except NotEnoughMemoryError:
+            if self.loaded is None or not fits_without(self.loaded, settings):
+                raise
+        # Past the handler, in which the error kept alive what the failed load had made.
+        return None
 
     def unload(self) -> None:
         """Drop the model and everything cached for it in memory."""
         self._write_out(WRITE_OUT_S, CancelFlag())
-        self.loaded = None
+        self._put(None)
+
+    def _put(self, loaded: LoadedModel | None) -> None:
+        """Hold this model instead of the present one, whose memory goes back to the system."""
+        on_gpu = self.loaded is not None and self.loaded.model.device.type == "cuda"
+        self.loaded = loaded
         gc.collect()
+        if on_gpu:
+            # Torch keeps what it freed, and what others could use then counts as taken.
+            torch.cuda.empty_cache()
 
     def generate(self, command: Generate, flag: CancelFlag, emit: Emit) -> Finished:
         """Answer a conversation. Raises NoModelError without a model."""

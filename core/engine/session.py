@@ -138,6 +138,7 @@ class Session:
         )
         planned = self._context.planned(self._prompt, self._command.cache)
         self._tell_progress()
+        self._stop_here_if_asked()
         began = time.perf_counter()
         for done in prefill.run(self._prompt, planned):
             self._report.evaluated_to = done

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from copy import copy as copy_of
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from core.api.chat import Conversation, ImagePart
 from core.api.commands import DescribeImage, Generate, LoadModel
@@ -27,6 +30,7 @@ from core.engine import engine as engine_module
 from core.engine import loaded as loaded_module
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
+from core.engine.loaded import LoadedModel
 from tests.promises.machine import GREEDY, CountdownFlag, user
 
 
@@ -125,6 +129,22 @@ def test_only_memory_makes_the_model_before_go(
     load(engine, copy)
     assert seen[0] is not None and seen[1] is None
     assert engine.loaded is not None and engine.loaded.info.name == "copy"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_model_that_goes_hands_a_graphics_cards_memory_back(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    handed_back: list[LoadedModel | None] = []
+    base, engine = loaded_of("hybrid"), Engine()
+    model = copy_of(base.model)
+    monkeypatch.setattr(model, "device", torch.device(device))
+    engine.loaded = replace(base, model=model)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: handed_back.append(engine.loaded))
+    engine.unload()
+    assert engine.loaded is None
+    # The cache is emptied once nothing holds the model any more.
+    assert handed_back == ([None] if device == "cuda" else [])
 
 
 def test_another_model_reads_everything_itself(engine: Engine, copy: Path) -> None:
