@@ -196,13 +196,17 @@ class Replay:
     def _save_logits(self, path: Path) -> None:
         # Torch is slow to import and nothing else here needs it.
         import torch
+        from safetensors import SafetensorError
         from safetensors.torch import save_file
 
         tensors = {
             name: torch.frombuffer(bytearray(data), dtype=torch.float32)
             for name, data in self._logits.items()
         }
-        save_file(tensors, path)
+        try:
+            save_file(tensors, path)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
 
 
 def chat_key(name: str) -> str:
