@@ -1,7 +1,7 @@
 """The context cache of one loaded model: tree, slab, pictures and disk behind one door.
 
-A request restores the deepest place it can go on from, adds run after run as they are prefilled,
-and ends in a stop. Nothing here runs the model.
+A request restores the deepest place it can go on from (`core.cache.way_back`), adds run after run
+as they are prefilled, and ends in a stop. Nothing here runs the model.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -21,7 +20,7 @@ from core.api.prompt import ORIGIN, Cut, Prompt, Run
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
 from core.cache.ledger import Held, Ledger, Limits
-from core.cache.live import FROM_DISK, FROM_SLAB, LivePath, RestoreFailedError
+from core.cache.live import LivePath
 from core.cache.node import Node, Role
 from core.cache.pace import Pace
 from core.cache.policy import plan
@@ -30,12 +29,11 @@ from core.cache.specs import LayerSpec, RecurrentSpec
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
+from core.cache.way_back import MemoryTier, Restored, WayBack
 
 # Embeddings may take this share of host memory: a picture's embedding saves one call of the tower,
 # a checkpoint everything before it.
 EMBEDDING_SHARE = 0.125
-MemoryTier = Literal["slab", "memory", "disk"]
-TIERS: tuple[MemoryTier, ...] = ("slab", "memory", "disk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +53,6 @@ class Budgets:
     host: int = Limits().host
     device: int = Limits().device
     disk: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """Where a request goes on from: everything needed to prefill the runs after `num_runs`.
-
-    `last_hidden` is set when the place was reached by a checkpoint; a prompt that ends there needs
-    no forward at all. `failed` says that a better place was tried and could not be restored,
-    `faster` that one on disk was passed because reading again is quicker.
-    """
-
-    node: Node
-    num_runs: int
-    state: RecurrentState
-    last_hidden: Tensor | None
-    tier: MemoryTier | None
-    failed: bool
-    keys: tuple[bytes, ...]
-    faster: bool = False
-
-    @property
-    def cut(self) -> Cut:
-        return self.node.end
 
 
 class ContextCache:
@@ -114,9 +89,11 @@ class ContextCache:
         self._live = LivePath(
             specs, self.slab, self.tree, self.ledger, self._room_for_rows, self.disk.rows
         )
+        self.way_back = WayBack(
+            self._specs, device, self.tree, self._live, self.disk, self._evictor
+        )
         self._settings = CacheSettings()
         self._usage = Usage()
-        self._path: list[Node] = []
 
     @property
     def count(self) -> int:
@@ -170,31 +147,10 @@ class ContextCache:
         """Bring back the deepest place of `prompt`; one that fails is dropped and passed."""
         self._usage = usage or Usage()
         self.embeddings.owner = self._usage.owner
-        keys = self.tree.keys(prompt)
-        failed = False
-        passed: set[bytes] = set()
-        while True:
-            node = self.tree.restorable(self.tree.match(keys), len(keys))
-            depth = len(node.path()) if node is not None else 0
-            checkpoint = node.checkpoint if node is not None else None
-            deeper, faster = self._deeper(prompt, keys, depth, passed)
-            try:
-                if deeper:
-                    passed.add(keys[deeper - 1])
-                    node, checkpoint = self._from_disk(prompt, keys, deeper)
-                tier = max(self._go_to(node), FROM_DISK if deeper else FROM_SLAB)
-            except RestoreFailedError:
-                failed = True
-                continue
-            if node is None:
-                return self.origin(keys, failed, faster)
-            state = checkpoint.state if checkpoint is not None else RecurrentState({})
-            if not state.matches(self._specs):
-                self.tree.drop_checkpoint(node)
-                failed = True
-                continue
-            self._use(node)
-            return self.restored(node, checkpoint, TIERS[tier], keys, failed, faster)
+        restored = self.way_back.go(prompt, self._settings.restore == "always", self._mark)
+        if restored.num_runs:
+            self._use(restored.node)
+        return restored
 
     def holds(self, prompt: Prompt, usage: Usage) -> bool:
         """Whether memory can go on from the prompt's end; its owner is noted, and nothing moves."""
@@ -215,7 +171,7 @@ class ContextCache:
         node = self.tree.add(parent, run)
         self._mark(node)
         self._live.append(node)
-        self._path.append(node)
+        self._evictor.path.append(node)
         return node
 
     def keep(self, node: Node, state: RecurrentState, last_hidden: Tensor) -> bool:
@@ -230,7 +186,7 @@ class ContextCache:
 
     def end_use(self) -> None:
         """The request is over: name what of its path a restart should find."""
-        self.disk.want(self._path)
+        self.disk.want(self._evictor.path)
 
     def write_some(self) -> bool:
         """Write one segment to disk; False when nothing is left to write."""
@@ -295,49 +251,6 @@ class ContextCache:
                 )
         return wished
 
-    def _deeper(
-        self, prompt: Prompt, keys: Sequence[bytes], depth: int, passed: set[bytes]
-    ) -> tuple[int, bool]:
-        """How many runs the disk can bring back beyond `depth`, 0 for none; and whether it could,
-        but reading them again is quicker."""
-        if self.recurrent and self.count == 0:
-            return 0, False
-        held = len(self.tree.match(keys))
-        deeper = self.disk.reach(keys, held, depth, passed)
-        if deeper and self._settings.restore != "always":
-            fetched = max(0, deeper - held)
-            if self.disk.slower_than_reading(prompt.runs[depth:deeper], fetched):
-                return 0, True
-        return deeper, False
-
-    def _from_disk(
-        self, prompt: Prompt, keys: Sequence[bytes], depth: int
-    ) -> tuple[Node, Checkpoint]:
-        """The node after `depth` runs with its checkpoint, their rows still to be fetched."""
-        checkpoint = self.disk.checkpoint(keys[depth - 1])
-        if checkpoint is None or not checkpoint.state.matches(self._specs):
-            raise RestoreFailedError("the state on disk is gone or damaged")
-        node = self.tree.root
-        for run in prompt.runs[:depth]:
-            node = self.tree.place(node, run)
-            self._mark(node)
-        self._path = node.path()
-        self._evictor.path = self._path
-        self.tree.pinned = node
-        if self._evictor.admit(node, checkpoint):
-            self.tree.hold(node, checkpoint)
-        return node, checkpoint
-
-    def _go_to(self, node: Node | None) -> int:
-        """Bring a node's runs into the slab; nothing that makes room meanwhile may drop it."""
-        self._path = node.path() if node is not None else []
-        self._evictor.path = self._path
-        self.tree.pinned = node
-        try:
-            return self._live.leave_for(node)
-        finally:
-            self.tree.pinned = None
-
     def _use(self, node: Node) -> None:
         """A request goes on from `node`: only it counts as used, all above it have a new owner."""
         self.tree.touch(node)
@@ -367,32 +280,4 @@ class ContextCache:
 
     def _leave_dropped(self) -> None:
         self._live.leave_dropped()
-        self._path = []
-        self._evictor.path = self._path
-
-    def origin(self, keys: Sequence[bytes], failed: bool = False, faster: bool = False) -> Restored:
-        """The very start, for a prompt of which nothing can be brought back."""
-        zeros = RecurrentState.zeros(self._specs, self._device)
-        return Restored(self.tree.root, 0, zeros, None, None, failed, tuple(keys), faster)
-
-    def restored(
-        self,
-        node: Node,
-        checkpoint: Checkpoint | None,
-        tier: MemoryTier,
-        keys: Sequence[bytes],
-        failed: bool = False,
-        faster: bool = False,
-    ) -> Restored:
-        """A node whose runs are in a slab, with the state to go on from on the device."""
-        here = checkpoint.to(self._device) if checkpoint is not None else None
-        return Restored(
-            node=node,
-            num_runs=len(node.path()),
-            state=here.state if here is not None else RecurrentState({}),
-            last_hidden=here.last_hidden if here is not None else None,
-            tier=tier,
-            failed=failed,
-            keys=tuple(keys),
-            faster=faster,
-        )
+        self._evictor.path = []

@@ -7,15 +7,12 @@ indexed anywhere else; the logs and the folder's listing are the truth. A model 
 state is no special case: its states are segments that hold the last hidden row alone, and KV that
 no state needs is not kept.
 
-Knows nothing of prompts, trees and models; `core.cache.context` decides what is worth writing. One
+Knows nothing of prompts, trees and models; `core.cache.tier` decides what is worth writing. One
 thread uses a store, and a lock elsewhere keeps two processes from sharing a folder.
 """
 
 from __future__ import annotations
 
-import errno
-import re
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,28 +21,11 @@ from torch import Tensor
 
 from core.api.errors import NotDeletedError
 from core.cache.disk_files import UNFINISHED, Files
-from core.cache.disk_index import SegmentIndex, load
-from core.cache.disk_owners import NOBODY, Log, OwnerLogs
+from core.cache.disk_index import SegmentIndex
+from core.cache.disk_opening import OWNERS, in_words, open_folder, sweep
+from core.cache.disk_owners import NOBODY, OwnerLogs
 from core.cache.disk_room import DEFAULT_FLOOR, FreeSpaceFloor
-from core.cache.segment import (
-    Label,
-    SegmentDamagedError,
-    SegmentId,
-    SegmentKind,
-    pack,
-    unpack,
-)
-
-__all__ = [
-    "DEFAULT_FLOOR",
-    "SegmentDamagedError",
-    "SegmentKind",
-    "SegmentStore",
-    "forget_everywhere",
-]
-
-OWNERS = "owners"
-_FOLDER_NAME = re.compile(r"[0-9a-f]{64}")
+from core.cache.segment import Label, SegmentDamagedError, SegmentId, SegmentKind, pack, unpack
 
 
 class SegmentStore:
@@ -124,7 +104,7 @@ class SegmentStore:
         self._index.introduce(name, parent)
         packed = pack(Label(self._fingerprint, name, self._index.parent(name)), tensors)
         try:
-            if not self._make_room(packed.num_bytes, self._in_use(name)):
+            if not self._make_room(packed.num_bytes, self._index.in_use(name)):
                 return False
             for owner in owners:
                 self._record(owner, name, sync=True)
@@ -185,7 +165,7 @@ class SegmentStore:
                 raise NotDeletedError(f"{self.trouble} What is stored there is still there.")
             self._forget(self._owners() if owner is None else {owner})
         except OSError as error:
-            raise NotDeletedError(_words(self.folder, error)) from error
+            raise NotDeletedError(in_words(self.folder, error)) from error
 
     def check_integrity(self) -> None:
         """Assert that index, files and logs agree; for tests."""
@@ -206,53 +186,17 @@ class SegmentStore:
         for owner in self._index.owners():
             assert set(self._index.records(owner)) <= set(logs[owner].records)
 
-    # -- opening and cleaning up
+    # -- opening and forgetting
 
     def _open(self) -> None:
         self.closed, self.trouble = False, None
         self._index = SegmentIndex()
         try:
-            self._files.make_folder(self.folder / OWNERS)
-            self._probe()
-            entries = self._files.list(self.folder)
-            logs = self._logs.read_all()
+            self._index = open_folder(self.folder, self._cap, self._logs, self._files)
         except OSError as error:
-            self.closed, self.trouble = True, _words(self.folder, error)
+            self.closed, self.trouble = True, in_words(self.folder, error)
             return
-        sizes = {
-            name: entry.num_bytes
-            for entry in sorted(entries, key=lambda entry: entry.used)
-            if (name := SegmentId.of_file(entry.name)) is not None and entry.num_bytes <= self._cap
-        }
-        self._index = load({owner: log.records for owner, log in logs.items()}, sizes)
-        with suppress(OSError):
-            self._sweep()
-        self._tidy(logs)
         self._shrink()
-
-    def _probe(self) -> None:
-        """Raise where nothing can be written; a full disk can still be read and deleted from."""
-        try:
-            self._files.probe(self.folder)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
-
-    def _tidy(self, logs: Mapping[str, Log]) -> None:
-        """Rewrite the logs that hold anything but the records that still mean something."""
-        for owner, log in logs.items():
-            records = self._index.records(owner)
-            if not log.clean or len(records) != len(log.records):
-                with suppress(OSError):
-                    self._logs.rewrite(owner, records)
-
-    def _sweep(self) -> None:
-        """Delete our files that are not held, and what was never finished."""
-        self._logs.sweep()
-        for entry in self._files.list(self.folder):
-            name = SegmentId.of_file(entry.name)
-            if entry.name.startswith(UNFINISHED) or (name is not None and name not in self._index):
-                self._files.delete(self.folder / entry.name)
 
     def _owners(self) -> set[str]:
         return {*self._logs.owners(), *self._index.owners()}
@@ -262,7 +206,7 @@ class SegmentStore:
             self._logs.delete(owner)
             self._index.disown(owner)
         # Where this fails, the files are no longer held: asked again, it sweeps them away.
-        self._sweep()
+        sweep(self.folder, self._index, self._logs, self._files)
         self._logs.sync()
         self._files.sync_folder(self.folder)
 
@@ -281,14 +225,6 @@ class SegmentStore:
         self.trouble = self._floor.trouble(num_bytes)
         return victims is not None and self.trouble is None
 
-    def _in_use(self, name: SegmentId) -> Collection[bytes]:
-        """The runs that must stay while `name` is written."""
-        if name.kind is SegmentKind.KV:
-            return set(self._index.path(self._index.parent(name)))
-        if name.kind is SegmentKind.STATE:
-            return {*self._index.path(name.key), *self._index.being_written()}
-        return self._index.being_written()
-
     def _shrink(self) -> None:
         """Evict down to the cap, if need be the chain that is being written too."""
         excess = self.num_bytes - self._cap
@@ -301,7 +237,7 @@ class SegmentStore:
                 for name in victims:
                     self._remove(name)
             except OSError as error:
-                self.trouble = _words(self.folder, error)
+                self.trouble = in_words(self.folder, error)
 
     # -- single segments
 
@@ -310,7 +246,7 @@ class SegmentStore:
             # A record lost in a power cut costs at most the segment; it isn't worth waiting for.
             self._record(owner, name, sync=False)
         except OSError as error:
-            self.trouble = _words(self.folder, error)
+            self.trouble = in_words(self.folder, error)
 
     def _record(self, owner: str, name: SegmentId, sync: bool) -> None:
         records = self._index.unrecorded(owner, name)
@@ -351,46 +287,9 @@ class SegmentStore:
 
     def _give_up(self, name: SegmentId, error: OSError) -> None:
         """Leave nothing of a write that failed."""
-        self.trouble = _words(self.folder, error)
+        self.trouble = in_words(self.folder, error)
         with suppress(OSError):
             self._files.delete(self._path(name))
 
     def _path(self, name: SegmentId) -> Path:
         return self.folder / name.file_name
-
-
-def forget_everywhere(
-    cache_folder: Path,
-    owner: str | None,
-    loaded: SegmentStore | None = None,
-    files: Files | None = None,
-) -> None:
-    """Delete what only `owner` used (None: all) of every model below `cache_folder`.
-
-    The store in use, `loaded`, is left out: it has to forget by itself. Raises NotDeletedError, but
-    only after every model has been tried.
-    """
-    files = files if files is not None else Files()
-    failed: NotDeletedError | None = None
-    try:
-        names = files.folders(cache_folder)
-    except OSError as error:
-        raise NotDeletedError(_words(cache_folder, error)) from error
-    for name in filter(_FOLDER_NAME.fullmatch, names):
-        folder = cache_folder / name
-        if loaded is not None and folder.absolute() == loaded.folder.absolute():
-            continue
-        try:
-            SegmentStore(folder, bytes.fromhex(name), sys.maxsize, files=files).forget(owner)
-        except NotDeletedError as error:
-            failed = error
-        if owner is None:
-            with suppress(OSError):  # something that isn't ours is in there
-                files.delete_folder(folder / OWNERS)
-                files.delete_folder(folder)
-    if failed is not None:
-        raise failed
-
-
-def _words(folder: Path, error: OSError) -> str:
-    return f"Contexts can't be kept in {folder}: {error.strerror or error}."

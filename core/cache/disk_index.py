@@ -8,7 +8,7 @@ can be gone on from, except on the chain that is being written, whose state come
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from core.cache.disk_owners import Record
@@ -159,6 +159,14 @@ class SegmentIndex:
 
     # -- what goes first
 
+    def in_use(self, name: SegmentId) -> Collection[bytes]:
+        """The runs that must stay while `name` is written."""
+        if name.kind is SegmentKind.KV:
+            return set(self.path(self.parent(name)))
+        if name.kind is SegmentKind.STATE:
+            return {*self.path(name.key), *self.being_written()}
+        return self.being_written()
+
     def being_written(self) -> frozenset[bytes]:
         """The runs of the chain whose state is still to come."""
         return frozenset(self.path(self._newest))
@@ -236,57 +244,3 @@ class SegmentIndex:
                 assert owner in self._owners[name] and (needed is None or needed in recorded)
         assert all(self._owners.get(name) for name in self._held)
         assert self._newest is None or self._newest in runs
-
-
-def load(logs: Mapping[str, Sequence[Record]], sizes: Mapping[SegmentId, int]) -> SegmentIndex:
-    """What is worth holding of the files found; `sizes` in bytes, least recently used first.
-
-    Left out is what no record names, what misses something it needs, and KV without a state.
-    """
-    parents = _sound_runs(logs, sizes)
-    named = {record.name for records in logs.values() for record in records}
-    states = [
-        name
-        for name in sizes
-        if name in named
-        and name.kind is not SegmentKind.KV
-        and (name.kind is SegmentKind.EMBEDDING or name.key in parents)
-    ]
-    useful = _with_ancestors((n.key for n in states if n.kind is SegmentKind.STATE), parents)
-    index = SegmentIndex()
-    for name in [SegmentId(SegmentKind.KV, key) for key in parents if key in useful] + states:
-        index.introduce(name, parents.get(name.key))
-        index.hold(name, sizes[name])
-    for owner, records in logs.items():
-        for record in records:
-            if record.name in index:
-                index.record(owner, index.unrecorded(owner, record.name))
-    return index
-
-
-def _sound_runs(
-    logs: Mapping[str, Sequence[Record]], sizes: Mapping[SegmentId, int]
-) -> dict[bytes, bytes | None]:
-    """The runs held from a first run on without a gap, each with its parent, parents first."""
-    claimed: dict[bytes, bytes | None] = {}
-    for records in logs.values():
-        for record in records:
-            if record.name.kind is SegmentKind.KV and record.name in sizes:
-                claimed.setdefault(record.name.key, record.parent)
-    children: dict[bytes | None, list[bytes]] = {}
-    for key, parent in claimed.items():
-        children.setdefault(parent, []).append(key)
-    order = list(children.get(None, ()))
-    for key in order:
-        order.extend(children.get(key, ()))
-    return {key: claimed[key] for key in order}
-
-
-def _with_ancestors(keys: Iterable[bytes], parents: Mapping[bytes, bytes | None]) -> set[bytes]:
-    found: set[bytes] = set()
-    for key in keys:
-        at: bytes | None = key
-        while at is not None and at not in found:
-            found.add(at)
-            at = parents[at]
-    return found

@@ -43,11 +43,16 @@ class Evictor:
         self._pace = pace
         self._stored = stored
         self.count = 0
-        self.path: Sequence[Node] = ()
+        self.path: list[Node] = []
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the count says that no state is ever to be kept."""
+        return self._tree.recurrent and self.count == 0
 
     def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
         """Make room for a new checkpoint; False when what is held is worth more than it."""
-        if self._tree.recurrent and self.count == 0:
+        if self.is_off:
             return False
         while self._too_many(1):
             if not self._evict(by_bytes=False, newcomer=node):

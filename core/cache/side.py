@@ -12,12 +12,13 @@ from torch import Tensor
 from core.api.errors import NoRoomBesideError
 from core.api.params import CacheSettings
 from core.api.prompt import Prompt, Run
-from core.cache.context import ContextCache, MemoryTier, Restored, Usage
+from core.cache.context import ContextCache, Usage
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held
 from core.cache.node import Node, chained_key
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
+from core.cache.way_back import MemoryTier, Restored
 
 # The share of the budget that a side request may take of what is free.
 QUOTA = 0.25
@@ -81,14 +82,14 @@ class SideBranch(Branch):
         keys = tree.keys(prompt)
         node = tree.restorable(tree.match(keys), len(keys))
         if node is None:
-            return self._cache.origin(keys)
+            return self._cache.way_back.start(keys)
         path = node.path()
         for at in path:
             assert at.run is not None
             start, end = at.run.start.token.value, at.end.token.value
             self.slab.copy_in(start, at.rows if at.rows is not None else slab.view(start, end))
         tier: MemoryTier = "memory" if any(at.rows is not None for at in path) else "slab"
-        return self._cache.restored(node, node.checkpoint, tier, keys)
+        return self._cache.way_back.at(node, node.checkpoint, tier, keys)
 
     def end_use(self) -> None:
         """The request is over; nothing of it stays."""

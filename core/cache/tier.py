@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from torch import Tensor
 
 from core.api.prompt import CutKind, Image, Run
-from core.cache.disk import SegmentDamagedError, SegmentKind, SegmentStore
+from core.cache.disk import SegmentStore
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
 from core.cache.pace import Pace
+from core.cache.segment import SegmentDamagedError, SegmentKind
 from core.cache.slab import KVRows, KVSlab
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.state import Checkpoint, RecurrentState

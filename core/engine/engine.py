@@ -17,7 +17,7 @@ from core.api.commands import DescribeImage, Flush, Forget, Generate, LoadModel,
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import Done, Event, Finished, ImageDescribed, Loaded, Loading, Prepared
 from core.api.params import ModelSettings
-from core.cache.disk import forget_everywhere
+from core.cache.disk_forgetting import forget_everywhere
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
 from core.engine.images import checked_bytes, naming

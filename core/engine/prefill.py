@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from core.api.prompt import Image, Prompt, Run, TextRun
-from core.cache.context import ContextCache, Restored
+from core.cache.context import ContextCache
 from core.cache.side import Branch
 from core.cache.state import own
+from core.cache.way_back import Restored
 from core.engine.run_memory import RunMemory
 from core.models.model import Model
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from core.api.events import ContextPart, Miss, RequestStats
 from core.api.prompt import Prompt
-from core.cache.context import ContextCache, Restored
+from core.cache.context import ContextCache
+from core.cache.way_back import Restored
 from core.engine.images import Pictures
 from core.engine.stats import cache_bytes, context_parts, held_checkpoints, place
 

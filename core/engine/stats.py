@@ -24,9 +24,10 @@ from core.api.events import (
 )
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run
-from core.cache.context import ContextCache, Restored
+from core.cache.context import ContextCache
 from core.cache.ledger import Held
 from core.cache.node import Role
+from core.cache.way_back import Restored
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def _prefill(rig: Rig, prompt: Prompt) -> float:
     loaded = rig.loaded
     slab = rig.cache.slab.beside(prompt.num_tokens)
     pictures = Pictures(loaded.model, loaded.catalog, [], rig.cache.embeddings, lambda: None)
-    start = rig.cache.origin(rig.cache.tree.keys(prompt))
+    start = rig.cache.way_back.start(rig.cache.tree.keys(prompt))
     prefill = Prefill(loaded.model, Branch(slab), start, pictures, lambda: None)
     began = time.perf_counter()
     for _ in prefill.run(prompt, frozenset()):

@@ -10,9 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.cache.disk import SegmentDamagedError, SegmentStore, forget_everywhere
+from core.cache.disk import SegmentStore
 from core.cache.disk_files import Space
+from core.cache.disk_forgetting import forget_everywhere
 from core.cache.disk_owners import RECORD_BYTES
+from core.cache.segment import SegmentDamagedError
 from tests.cache.disk_worlds import (
     EMBEDDING,
     FINGERPRINT,

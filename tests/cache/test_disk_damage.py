@@ -14,9 +14,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from core.cache.disk import SegmentDamagedError, SegmentKind, SegmentStore
+from core.cache.disk import SegmentStore
 from core.cache.disk_owners import RECORD_BYTES, OwnerLogs, Record
-from core.cache.segment import Label, SegmentId, pack, unpack
+from core.cache.segment import Label, SegmentDamagedError, SegmentId, SegmentKind, pack, unpack
 from tests.cache.disk_worlds import (
     EMBEDDING,
     FINGERPRINT,

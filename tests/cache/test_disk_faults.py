@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from core.api.errors import NotDeletedError
-from core.cache.disk import SegmentKind, SegmentStore
+from core.cache.disk import SegmentStore
+from core.cache.segment import SegmentKind
 from tests.cache.disk_worlds import (
     EMBEDDING,
     KV,

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 from torch import Tensor
 
-from core.cache.disk import SegmentKind
+from core.cache.segment import SegmentKind
 from tests.cache.disk_worlds import (
     EMBEDDING,
     KV,

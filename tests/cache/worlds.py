@@ -14,7 +14,7 @@ from torch import Tensor
 from core.api.params import CacheSettings
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run
-from core.cache.context import Budgets, ContextCache, Restored, Usage
+from core.cache.context import Budgets, ContextCache, Usage
 from core.cache.disk import SegmentStore
 from core.cache.disk_files import Files
 from core.cache.ledger import Held
@@ -24,6 +24,7 @@ from core.cache.slab import KVSlab
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.cache.state import RecurrentState
 from core.cache.tier import DiskTier
+from core.cache.way_back import Restored
 from tests.cache.disk_worlds import PLENTY, RoomyFiles
 
 CPU = torch.device("cpu")
@@ -211,7 +212,7 @@ def traces(cache: ContextCache) -> object:
     used = {held: cache.ledger.used(held) for held in Held}
     pictures = list(cache.embeddings.held())
     wanted = list(cache.disk._wanted)
-    path = [node.key for node in cache._path]
+    path = [node.key for node in cache._evictor.path]
     settings = cache.count, cache.ledger.limits, cache.disk.cap, cache.disk.num_bytes
     return nodes, live, slab, used, pictures, wanted, path, settings, cache.tree.clock
 

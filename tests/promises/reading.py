@@ -9,7 +9,8 @@ from torch import Tensor
 
 from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, Segment, TextRun
-from core.cache.context import Restored, Usage
+from core.cache.context import Usage
+from core.cache.way_back import Restored
 from core.engine.prefill import Prefill
 from tests.oracle.checkpoints import token_id
 from tests.promises.machine import DEFAULT, Machine

@@ -14,8 +14,8 @@ from core.api.chat import ImagePart, Message
 from core.api.commands import LoadModel
 from core.api.params import ModelSettings, SamplingParams
 from core.api.prompt import CutKind
-from core.cache.disk import SegmentKind
 from core.cache.disk_files import Files, Space
+from core.cache.segment import SegmentKind
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
