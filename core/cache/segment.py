@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +96,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class PackedSegment:
-    """A segment ready to be written: its header, and its tensors on the CPU in file order."""
+    """A segment ready to be written: its header, and its tensors in file order."""
 
     header: bytes
     tensors: tuple[Tensor, ...]
@@ -105,19 +105,21 @@ class PackedSegment:
     def num_bytes(self) -> int:
         return len(self.header) + sum(tensor.nbytes for tensor in self.tensors)
 
-    def parts(self) -> list[bytes | memoryview]:
-        """The file's bytes in order, not copied."""
-        return [self.header, *map(_memory, self.tensors)]
+    def parts(self) -> Iterator[bytes | memoryview]:
+        """The file's bytes in order, copied as by `pack`."""
+        yield self.header
+        yield from map(_memory, self.tensors)
 
 
 def pack(label: Label, tensors: Mapping[str, Tensor]) -> PackedSegment:
-    """Lay out tensors of any device and stride; contiguous CPU tensors are not copied."""
+    """Lay out tensors of any device and stride. Contiguous CPU tensors are not copied, and of the
+    others only one at a time."""
     # The widest types first: then every tensor starts at a multiple of its own width.
     names = sorted(tensors, key=lambda name: (-tensors[name].element_size(), name))
-    owned = tuple(tensors[name].detach().cpu().contiguous() for name in names)
+    ordered = tuple(tensors[name].detach() for name in names)
     entries: dict[str, Any] = {}
     start = 0
-    for name, tensor in zip(names, owned, strict=True):
+    for name, tensor in zip(names, ordered, strict=True):
         assert name != _METADATA
         end = start + tensor.nbytes
         entries[name] = {
@@ -128,12 +130,17 @@ def pack(label: Label, tensors: Mapping[str, Tensor]) -> PackedSegment:
         start = end
     metadata = label.metadata()
     digest = _digest({_METADATA: metadata, **entries})
-    for tensor in owned:
+    for tensor in ordered:
         digest.update(_memory(tensor))
     metadata[_CHECKSUM] = digest.hexdigest()
     text = _canonical({_METADATA: metadata, **entries})
     assert len(text) <= MAX_HEADER_BYTES
-    return PackedSegment(len(text).to_bytes(LENGTH_BYTES, "little") + text, owned)
+    return PackedSegment(len(text).to_bytes(LENGTH_BYTES, "little") + text, ordered)
+
+
+def largest_copy(tensors: Mapping[str, Tensor]) -> int:
+    """The most bytes that writing these tensors copies at a time."""
+    return max((tensor.nbytes for tensor in tensors.values() if not _lies_ready(tensor)), default=0)
 
 
 def unpack(label: Label, raw: bytearray) -> dict[str, Tensor]:
@@ -217,10 +224,15 @@ def _tensor(raw: bytearray, start: int, dtype: torch.dtype, shape: tuple[int, ..
     return owned
 
 
+def _lies_ready(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and tensor.is_contiguous()
+
+
 def _memory(tensor: Tensor) -> memoryview:
-    """A contiguous CPU tensor's bytes, not copied."""
+    """A tensor's bytes; a contiguous one on the CPU is not copied."""
     if tensor.nbytes == 0:
         return memoryview(b"")
+    tensor = tensor.cpu().contiguous()
     # Tensors offer no buffer, and numpy, which could make one, is not among what we install.
     array = (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
     array.__dict__["tensor"] = tensor  # the memory lives as long as what looks at it

@@ -18,13 +18,13 @@ from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
 from core.cache.pace import Pace
-from core.cache.segment import SegmentDamagedError, SegmentKind
+from core.cache.segment import SegmentDamagedError, SegmentKind, largest_copy
 from core.cache.slab import KVRows, KVSlab
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tree import PrefixTree
 
-# A segment is read or written through one buffer of its own size.
+# A segment is read through one buffer of its own size.
 BUFFERS = 2
 # Reading again must be estimated so many times as fast before what is on disk is passed by.
 CLEARLY = 2.0
@@ -141,10 +141,11 @@ class DiskTier:
 
     def forget(self, owner: str | None) -> None:
         """Delete what only a chat used; None deletes everything."""
+        self._wanted = {
+            key: node for key, node in self._wanted.items() if owner and node.owners - {owner}
+        }
         if self.store is not None:
             self.store.forget(owner)
-        if owner is None:
-            self._wanted.clear()
 
     def want(self, path: Sequence[Node]) -> None:
         """A request on `path` is over: its places worth coming back to are to be written.
@@ -165,11 +166,15 @@ class DiskTier:
                 self._wanted[node.key] = node
 
     def write_some(self, tree: PrefixTree, slab: KVSlab, embeddings: EmbeddingCache) -> bool:
-        """Write one segment of what is wanted; False when nothing is left to write."""
+        """Write one segment of what is wanted; False when nothing is left to write, or there is no
+        room to copy it: nothing goes from memory for that, so it waits."""
         while self.store is not None and self._wanted:
             key, node = next(iter(self._wanted.items()))
             segment = self._missing(node, slab, embeddings) if node in tree else None
-            if segment is None or not self._put(self.store, segment):
+            copied = largest_copy(segment[3]) if segment is not None else 0
+            if copied > max(0, self._ledger.room(Held.IN_FLIGHT)):
+                return False
+            if segment is None or not self._put(self.store, segment, copied):
                 del self._wanted[key]
             if segment is not None:
                 return True
@@ -215,12 +220,9 @@ class DiskTier:
         }
         return SegmentKind.KV, node.key, _parent(node), tensors, node.owners
 
-    def _put(self, store: SegmentStore, segment: Segment) -> bool:
+    def _put(self, store: SegmentStore, segment: Segment, copied: int) -> bool:
         kind, key, parent, tensors, owners = segment
-        num_bytes = BUFFERS * sum(tensor.nbytes for tensor in tensors.values())
-        if not self._make_room(Held.IN_FLIGHT, num_bytes):
-            return False
-        with self._ledger.passing(Held.IN_FLIGHT, num_bytes):
+        with self._ledger.passing(Held.IN_FLIGHT, copied):
             return store.put(kind, key, parent, tensors, owners)
 
     def _get(self, kind: SegmentKind, key: bytes) -> dict[str, Tensor] | None:

@@ -163,3 +163,42 @@ def test_M1_what_passes_from_disk_is_counted_with_the_rest(
     # Twice each file while it is read: three runs, a state (of two alike), the picture.
     files = [path.stat().st_size for path in (tmp_path / "cache").glob("*.safetensors")]
     assert all(2 * size in passing for size in files) and len(files) == 6
+
+
+def test_M1_writing_to_disk_makes_nothing_go(tmp_path: Path) -> None:
+    world = World(HYBRID, CONTEXT, tmp_path / "cache")
+    # As much as it takes to hold both, and not a byte more.
+    one, other = prompt(turn(*range(1, 9)), turn(9)), prompt(turn(*range(20, 28)), turn(28))
+    ask(world, one, MANY)
+    ask(world, other, MANY)
+    ledger = world.cache.ledger
+    world.cache.apply(room_for(sum(map(ledger.used, Held)) - ledger.used(Held.SLAB)))
+    grown = CONTEXT * ROW - ledger.used(Held.SLAB)
+    ledger.take(Held.SIDE, grown)
+    assert ledger.room(Held.IN_FLIGHT) == 0
+    before = {node.key for node in world.cache.tree.checkpoints()}
+    assert len(before) > 4
+    written = 0
+    while world.cache.write_some():
+        written += 1
+    ledger.give(Held.SIDE, grown)
+    world.check_whole()
+    assert written == len(list((tmp_path / "cache").glob("*.safetensors"))) > 4
+    assert {node.key for node in world.cache.tree.checkpoints()} == before
+
+
+def test_M1_what_has_no_room_to_be_copied_for_the_disk_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(HYBRID, CONTEXT, tmp_path / "cache")
+    made = prompt(turn(1), turn(2))
+    ask(world, made, room_for(200))
+    with monkeypatch.context() as patched:
+        # As from a device of its own, where every tensor is copied.
+        patched.setattr("core.cache.tier.largest_copy", lambda tensors: 10_000)
+        assert not world.cache.write_some() and not list(tmp_path.rglob("*.safetensors"))
+    assert world.cache.write_some()
+    while world.cache.write_some():
+        pass
+    world.restart()
+    assert world.request(made, MANY).tier == "disk"
