@@ -259,16 +259,19 @@ class ContextCache:
         self.disk.own(self._usage.owner, [at.key for at in node.upwards()])
 
     def _mark(self, node: Node) -> None:
-        node.owners.add(self._usage.owner)
+        self.tree.own(node, self._usage.owner)
         node.role = self._usage.roles.get(node.end.token, node.role)
 
     def _drop_older_stops(self, node: Node) -> None:
-        """The chat has gone on: nobody will ask for the ends of its earlier prompts again."""
+        """The chat has gone on: it will not ask for the ends of its earlier prompts again."""
         above = node.parent
-        for at in above.upwards() if above is not None else ():
-            for child in list(at.children.values()):
-                if child.is_stop:
+        while above is not None:
+            for child in [child for child in above.children.values() if child.is_stop]:
+                child.owners.discard(self._usage.owner)
+                # Another chat with the same beginning may still be there.
+                if not child.owners:
                     self.tree.drop_checkpoint(child)
+            above = above.parent
 
     def _grow(self, num_bytes: int) -> None:
         if not self._evictor.make_room(Held.SLAB, num_bytes):

@@ -24,7 +24,8 @@ class Held:
 
 
 class SegmentIndex:
-    """The segments of one store. Records of owners stay known when their segment is gone."""
+    """The segments of one store. Records of owners stay known when their segment is gone, and go
+    with their owner."""
 
     def __init__(self) -> None:
         self.num_bytes = 0
@@ -95,12 +96,16 @@ class SegmentIndex:
         unowned = []
         for name in self._recorded.pop(owner, {}):
             self._owners[name].discard(owner)
-            if name in self._held and not self._owners[name]:
+            if not self._owners[name]:
                 unowned.append(name)
-        for name in self._deepest_first(unowned):
+        for name in self._deepest_first(name for name in unowned if name in self._held):
             self.drop(name)
         for name in self.stateless(self.being_written()):
             self.drop(name)
+        for name in unowned:
+            del self._owners[name]
+            if name.kind is SegmentKind.KV:
+                del self._parents[name.key]
 
     # -- what is held
 

@@ -83,14 +83,14 @@ class LivePath:
             self._tree.prune(node)
 
     def _save(self, node: Node) -> None:
-        if not self._needed(node):
+        if not self._tree.needs_rows(node):
             return
         assert node.run is not None
         num_bytes = node.num_tokens * self._slab.bytes_per_token
 
         def needed() -> bool:
             # Making room can drop the very checkpoints that needed this run.
-            return self._needed(node)
+            return self._tree.needs_rows(node)
 
         if not (self._make_room(num_bytes, needed) and needed()):
             self._lose(node)
@@ -104,12 +104,9 @@ class LivePath:
         else:
             self._tree.hold_rows(node, rows)
 
-    def _needed(self, node: Node) -> bool:
-        return node in self._tree and (not self._tree.recurrent or node.num_checkpoints > 0)
-
     def _lose(self, node: Node) -> None:
         """No room for a run's copy: what hangs below it can't be restored without it."""
-        if self._needed(node):
+        if self._tree.needs_rows(node):
             self._tree.drop_subtree(node)
 
     def _copy_in(self, node: Node) -> int:

@@ -3,24 +3,21 @@
 A node stands for one run and everything above it: its key is a digest chained from the engine's
 fingerprint over run after run, so equal keys mean equal tokens, images and numerics from the start.
 Runs are reused whole or not at all and are never split. A checkpoint can be dropped alone; a run
-stays exactly while a checkpoint at or below its end needs it. Keys of dropped runs are remembered,
-so that "read again" can be told from "read". Where a run's KV lies is kept here and changed by
+stays exactly while a checkpoint at or below its end needs it. Keys of dropped runs are remembered
+(`core.cache.remembered`). Where a run's KV lies is kept here and changed by
 `core.cache.live`; what goes first when room is short is decided in `core.cache.eviction`.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
 from core.api.prompt import Prompt, Run, TextRun
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node, chained_key
+from core.cache.remembered import Remembered
 from core.cache.slab import KVRows
 from core.cache.state import Checkpoint
-
-# 65,536 runs of 512 tokens are far more conversation than anyone reads in a sitting; about 10 MB.
-REMEMBERED_KEYS = 65_536
 
 
 class PrefixTree:
@@ -33,7 +30,7 @@ class PrefixTree:
         self.recurrent = recurrent
         self._ledger = ledger
         self._nodes: dict[bytes, Node] = {}
-        self._remembered: OrderedDict[bytes, bool] = OrderedDict()  # key -> had a checkpoint
+        self._remembered = Remembered()
         self._clock = 0
         # Where a request is about to go on from: making room leaves it and all above it whole.
         self.pinned: Node | None = None
@@ -91,7 +88,7 @@ class PrefixTree:
         return key in self._remembered
 
     def had_checkpoint(self, key: bytes) -> bool:
-        return self._remembered.get(key, False)
+        return self._remembered.past(key).had_checkpoint
 
     def common_tokens(self, parent: Node, run: Run) -> int:
         """How many leading tokens of `run` some held run below `parent` shares: where they part."""
@@ -123,8 +120,21 @@ class PrefixTree:
             node = Node(key, parent, run)
             parent.children[key] = node
             self._nodes[key] = node
-        self._remember(key, self.had_checkpoint(key))
+        self._remembered.note(key)
         return node
+
+    def own(self, node: Node, owner: str) -> None:
+        """A chat uses a run."""
+        node.owners.add(owner)
+        self._remembered.note(node.key, owner)
+
+    def needs_rows(self, node: Node) -> bool:
+        """Whether anything that can be gone on from would be lost with a run's KV.
+
+        Without recurrent states that is any run but a stop, which nothing follows.
+        """
+        alone = not (self.recurrent or node.is_stop)
+        return node in self and (alone or node.num_checkpoints > 0)
 
     def hold_rows(self, node: Node, rows: KVRows) -> None:
         """The run's KV lies outside the slab from now on; its bytes were taken by the caller."""
@@ -159,7 +169,7 @@ class PrefixTree:
             self._ledger.take(Held.STATES, checkpoint.held_bytes)
             self._count_checkpoints(node, 1)
             node.checkpoint = checkpoint
-        self._remember(node.key, True)
+        self._remembered.note(node.key, had_checkpoint=True)
         self.touch(node)
 
     def drop_checkpoint(self, node: Node) -> None:
@@ -192,19 +202,14 @@ class PrefixTree:
             self._remove(at)
             at = parent
 
-    def forget(self, owner: str) -> bool:
-        """Drop what only `owner` used, and that it was read; whether anything went.
-
-        Of what went before, its key is still remembered: a digest that says nothing of the text.
-        """
+    def forget(self, owner: str) -> None:
+        """Drop what only `owner` used, and that it was read, also of what went before."""
         for node in self._nodes.values():
             node.owners.discard(owner)
-        orphans = [node for node in self._nodes.values() if not node.owners]
-        for node in orphans:
-            self._remembered.pop(node.key, None)
+        for node in [node for node in self._nodes.values() if not node.owners]:
             if node in self:
                 self.drop_subtree(node)
-        return bool(orphans)
+        self._remembered.forget(owner)
 
     def check_integrity(self) -> None:
         """Assert every invariant of the tree; for tests."""
@@ -222,7 +227,7 @@ class PrefixTree:
             below = sum(child.num_checkpoints for child in node.children.values())
             assert node.num_checkpoints == below + (node.checkpoint is not None)
             assert not (node.is_stop and node.children)
-            assert key in self._remembered
+            assert node.owners and node.owners <= self._remembered.past(key).owners
 
     def _release_checkpoint(self, node: Node) -> None:
         if node.checkpoint is not None:
@@ -235,19 +240,13 @@ class PrefixTree:
         # `live` prunes it once the path leaves it.
         if node.children or node.num_checkpoints or node.in_slab or node is self.pinned:
             return False
-        return self.recurrent
+        return self.recurrent or node.is_stop
 
     def _count_checkpoints(self, node: Node, change: int) -> None:
         at: Node | None = node
         while at is not None:
             at.num_checkpoints += change
             at = at.parent
-
-    def _remember(self, key: bytes, had_checkpoint: bool) -> None:
-        self._remembered[key] = had_checkpoint
-        self._remembered.move_to_end(key)
-        if len(self._remembered) > REMEMBERED_KEYS:
-            self._remembered.popitem(last=False)
 
     def _remove(self, node: Node) -> None:
         assert node.parent is not None and not node.children and node.checkpoint is None

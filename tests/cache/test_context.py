@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, Segment, TextRun
+from core.cache.context import Usage
 from core.cache.slab import KVRows
+from core.cache.specs import LayerSpec
 from core.cache.state import Checkpoint, RecurrentState
 from tests.api.prompts import END
 from tests.cache.worlds import HYBRID, PURE, World
@@ -79,6 +81,45 @@ def test_S9_branches_live_side_by_side() -> None:
     back = world.request(branches[0], DEFAULT)
     assert back.num_runs == len(branches[0].runs) and back.tier == "memory"
     assert world.request(branches[2], DEFAULT).num_runs == len(branches[2].runs)
+
+
+@pytest.mark.parametrize("specs", [HYBRID, PURE], ids=["hybrid", "pure"])
+@pytest.mark.parametrize("stem", [(), (turn(3),)], ids=["under the root", "under a message"])
+def test_S10_a_chats_older_stops_go_when_its_next_turn_keeps_a_cut(
+    specs: tuple[LayerSpec, ...], stem: tuple[Segment, ...]
+) -> None:
+    world = World.new(specs)
+    short, longer = prompt(*stem, HEADER), prompt(*stem, TextRun((1, 2, 4, END)), HEADER)
+    (key,) = world.cache.tree.keys(short)[-1:]
+    for owner in ("one", "two"):
+        world.request(short, DEFAULT, usage=Usage(owner))
+    # What is read while idle is no turn, and one chat's turn leaves the other's stop.
+    world.request(longer, DEFAULT, usage=Usage("one", turn=False))
+    world.request(prompt(*stem, turn(9)), DEFAULT, usage=Usage("one"))
+    assert world.cache.tree.get(key) is not None
+    world.request(prompt(*stem, turn(8)), DEFAULT, usage=Usage("two"))
+    assert world.cache.tree.get(key) is None
+    world.request(prompt(turn(77)), DEFAULT)
+    assert all(node.checkpoint or not node.is_stop for node in world.cache.tree)
+
+
+def test_M2_a_forgotten_chat_was_never_read_even_where_it_had_to_make_room() -> None:
+    world = World.new()
+    stem, one = turn(3), prompt(turn(3), turn(4), turn(5), HEADER)
+    world.request(one, DEFAULT, usage=Usage("one"))
+    world.request(prompt(stem, turn(6)), DEFAULT, usage=Usage("two"))
+    tree = world.cache.tree
+    world.cache.apply(CacheSettings(count=1, interval=1))
+    keys = tree.keys(one)
+    assert all(map(tree.was_read, keys)) and tree.had_checkpoint(keys[1])
+    assert tree.get(keys[1]) is None
+    world.cache.forget("one")
+    world.check_whole()
+    # The beginning is the other chat's too.
+    assert list(map(tree.was_read, keys)) == [True, False, False, False]
+    assert not any(map(tree.had_checkpoint, keys[1:]))
+    world.cache.forget("two")
+    assert not any(map(tree.was_read, keys))
 
 
 def test_S11_evicting_one_branch_leaves_the_other_whole() -> None:
