@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -86,10 +87,22 @@ class Worlds(RuleBasedStateMachine):
         interval=st.sampled_from([1, 16]),
         beside=st.sampled_from(BESIDE),
         disk=st.sampled_from([PLENTY, 6_000, 2_000, 0]),
+        restore=st.sampled_from(["always", "when_faster"]),
     )
-    def change_settings(self, count: int, interval: int, beside: int, disk: int) -> None:
+    def change_settings(
+        self,
+        count: int,
+        interval: int,
+        beside: int,
+        disk: int,
+        restore: Literal["always", "when_faster"],
+    ) -> None:
         self.settings = CacheSettings(
-            count=count, interval=interval, host_bytes=SLAB + beside, disk_bytes=disk
+            count=count,
+            interval=interval,
+            host_bytes=SLAB + beside,
+            disk_bytes=disk,
+            restore=restore,
         )
 
     @rule(back=st.integers(0, 5), said=st.lists(segments, max_size=2))
