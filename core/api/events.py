@@ -234,8 +234,9 @@ class Finished(_Answer):
 class Prepared(_Answer):
     """Idle work is done: `tokens` went through the model and `encoded` pictures through the tower.
 
-    `bytes` are the engine's totals afterwards; `parts` and `checkpoints` show the whole prompt that
-    was prepared for, as a request's stats would.
+    `bytes` are the engine's totals afterwards; `parts` and `checkpoints` show what is held of the
+    prompt that was prepared for, as a request's stats would: after settling with the reply as later
+    turns show it. `prompt_tokens` and `message_starts` are of the conversation as it was given.
     """
 
     type: Literal["prepared"] = "prepared"

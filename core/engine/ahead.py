@@ -59,10 +59,16 @@ class Ahead:
         finally:
             loaded.cache.end_use()
             loaded.catalog.drop_patches()
-        return self._prepared(tokens, pictures, shown)
+        # A settled reply lies in the context as later turns show it, not as it was written.
+        settles = isinstance(command, Settle) and bool(runs)
+        return self._prepared(
+            tokens, pictures, shown, self._along(runs) if settles else shown.prompt
+        )
 
-    def _prepared(self, tokens: int, pictures: Pictures, shown: RenderedPrompt) -> Prepared:
-        cache, prompt = self._loaded.cache, shown.prompt
+    def _prepared(
+        self, tokens: int, pictures: Pictures, shown: RenderedPrompt, prompt: Prompt
+    ) -> Prepared:
+        cache = self._loaded.cache
         keys = cache.tree.keys(prompt)
         held = [key for key in keys if cache.tier_of(key) is not None]
         parts = context_parts(prompt, len(held), keys, cache)
@@ -71,7 +77,7 @@ class Ahead:
             tokens=tokens,
             encoded=pictures.num_encoded,
             bytes=cache_bytes(cache),
-            prompt_tokens=prompt.num_tokens,
+            prompt_tokens=shown.prompt.num_tokens,
             parts=tuple(part for part in parts if part.source == "reused"),
             checkpoints=held_checkpoints(cache, keys),
             message_starts=tuple(start.value for start in shown.message_starts),
@@ -86,6 +92,10 @@ class Ahead:
     def _prompt_of(self, conversation: Conversation, images: list[Image]) -> Prompt:
         return self._render(conversation, images).prompt
 
+    def _along(self, runs: list[Run]) -> Prompt:
+        ids = self._loaded.text.end_of_turn_ids
+        return Prompt(tuple(run.content for run in runs), ids, self._loaded.settings.grid)
+
     def _prefill(self, runs: list[Run], pictures: Pictures, messages: MessageMap) -> int:
         """Bring the runs into the tree; returns the tokens that went through the model."""
         cache, settings = self._loaded.cache, self._command.cache
@@ -93,8 +103,7 @@ class Ahead:
         fits = runs[-1].end.token.value <= self._loaded.info.context_length
         if (cache.recurrent and settings.count == 0) or not fits:
             return 0
-        ids = self._loaded.text.end_of_turn_ids
-        prompt = Prompt(tuple(run.content for run in runs), ids, self._loaded.settings.grid)
+        prompt = self._along(runs)
         usage = Usage(self._command.chat, messages.roles(prompt), turn=False)
         if cache.holds(prompt, usage):
             # Going there would only move the sequence that was worked on last out of the way.

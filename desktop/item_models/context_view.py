@@ -23,7 +23,8 @@ class Strip:
     """What is drawn to scale.
 
     `parts` lie where their tiers say, if `known`; `asked` are the parts of the last request, by
-    what became of them. With `done`, the parts from that token on are still to be read.
+    what became of them. With `done`, the parts from that token on are still to be read. From the
+    token `differs` on the two are not the same tokens.
     """
 
     parts: tuple[ContextPart, ...] = ()
@@ -32,6 +33,7 @@ class Strip:
     context_length: int = 0
     done: int | None = None
     known: bool = True
+    differs: int | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -58,4 +60,16 @@ class ContextView:
 def prepared_strip(event: Prepared, stats: RequestStats | None, context_length: int) -> Strip:
     """The context after idle work; below it, what the last request (if any) had to read."""
     asked = stats.parts if stats else ()
-    return Strip(event.parts, asked, event.checkpoints, context_length)
+    differs = _reply_start(event, stats) if stats else None
+    return Strip(event.parts, asked, event.checkpoints, context_length, differs=differs)
+
+
+def _reply_start(event: Prepared, stats: RequestStats) -> int | None:
+    """Where the last request's reply begins; from there on it is not kept as it was written.
+
+    A request ends with a user's message, or with the beginning of the reply it goes on with: then
+    the number of its messages is even.
+    """
+    count = len(stats.message_starts)
+    place = count - 1 + count % 2
+    return event.message_starts[place] if 0 < place < len(event.message_starts) else None

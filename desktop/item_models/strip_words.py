@@ -44,6 +44,8 @@ _DEEDS = {
     "reply": "The last reply itself.",
 }
 
+_DONE = {"reused": "reused", "evaluated": "read", "reply": "written"}
+
 
 def tier_of(part: ContextPart, strip: Strip) -> LegendKind:
     """Where a part lives."""
@@ -111,10 +113,16 @@ def describe_strip(strip: Strip) -> str:
 
 def _deed(part: ContextPart, strip: Strip) -> str:
     """What became of a part in the last request; '' where that was about other tokens."""
+    most = part.end if strip.differs is None else min(part.end, strip.differs)
+    sums: dict[str, int] = {}
     for asked in strip.asked:
-        if asked.start <= part.start < asked.end:
-            return _DEEDS[asked.source]
-    return ""
+        shared = min(most, asked.end) - max(part.start, asked.start)
+        if shared > 0:
+            sums[asked.source] = sums.get(asked.source, 0) + shared
+    if list(sums.values()) == [part.end - part.start]:
+        return _DEEDS[next(iter(sums))]
+    words = ", ".join(f"{format_count(count)} {_DONE[source]}" for source, count in sums.items())
+    return f"Of these, for the last reply: {words}." if words else ""
 
 
 def _sums(named: Iterable[tuple[LegendKind, ContextPart]]) -> dict[LegendKind, int]:

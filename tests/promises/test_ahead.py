@@ -52,6 +52,20 @@ def test_S1_after_settling_only_the_new_message_is_read(
     assert answer.stats.miss is None and answer.stats.images_encoded == 0
 
 
+def test_W2_what_settling_tells_of_the_context_ends_with_the_reply_it_settled(
+    machine: Machine,
+) -> None:
+    asked: list[Message] = [user("what is it?")]
+    first = machine.ask(asked)
+    settled = [*asked, first.reply]
+    done = prepare(machine, settled)
+    before_reply = last_end(first.finished.prompt_ids)
+    assert done.parts[-1].end == before_reply + done.tokens
+    assert done.checkpoints[-1].token == done.parts[-1].end
+    # Once more, with nothing left to read, it tells the same.
+    assert prepare(machine, settled).parts == done.parts
+
+
 def test_S1_settling_twice_reads_nothing_more(machine: Machine) -> None:
     asked: list[Message] = [user("hi")]
     settled = [*asked, machine.ask(asked).reply]

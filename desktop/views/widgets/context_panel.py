@@ -11,14 +11,19 @@ from PySide6.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
 from desktop.item_models import wording
-from desktop.item_models.context_view import ContextView
+from desktop.item_models.context_view import ContextView, Strip
 from desktop.item_models.wording import format_count
 from desktop.views.widgets.byte_bars import ByteBars
 from desktop.views.widgets.context_strip import ContextStrip
 from desktop.views.widgets.value_grid import Row, ValueGrid
 
 _PROMPT_ROWS = (
-    Row("contextTokens", "In the context", "Tokens of the prompt and the reply, and how many fit."),
+    Row(
+        "contextTokens",
+        "In the context",
+        "Tokens of this chat in the context, and how many fit. In idle time the last reply is put "
+        "the way later turns show it, which may be a few tokens more or less than it was written.",
+    ),
     Row("contextReused", "Reused", "Prompt tokens that did not have to be read for this reply."),
     Row("contextEvaluated", "Read", "Prompt tokens that the model read before its first word."),
     Row(
@@ -76,22 +81,22 @@ class ContextPanel(QWidget):
         note = "" if model is None or model.spliced_replies else model.history_note
         self._show_words(self._note, note)
         if view.stats is not None and view.done is not None:
-            self._show_live(view.stats, view.done)
+            self._show_live(view, view.stats, view.done)
         elif view.stats is not None:
-            self._show_stats(view.stats)
+            self._show_stats(view, view.stats)
         else:
             self._show_nothing(view)
 
-    def _show_stats(self, stats: RequestStats) -> None:
+    def _show_stats(self, view: ContextView, stats: RequestStats) -> None:
         self._progress.hide()
         self._hero.setText(f"{wording.reused_percent(stats)} % reused")
         self._summary.setText(
             f"{format_count(stats.reused_tokens)} of {format_count(stats.prompt_tokens)} prompt "
             "tokens did not have to be read."
         )
-        self._show_values(stats)
+        self._show_values(view, stats)
 
-    def _show_live(self, stats: RequestStats, done: int) -> None:
+    def _show_live(self, view: ContextView, stats: RequestStats, done: int) -> None:
         """How far reading the prompt is: `done` of its tokens are in the context."""
         self._progress.setRange(0, max(1, stats.prompt_tokens))
         self._progress.setValue(min(done, stats.prompt_tokens))
@@ -101,7 +106,7 @@ class ContextPanel(QWidget):
             f"{format_count(done)} of {format_count(stats.prompt_tokens)} prompt tokens, "
             f"{format_count(stats.reused_tokens)} of them reused."
         )
-        self._show_values(stats)
+        self._show_values(view, stats)
 
     def _show_nothing(self, view: ContextView) -> None:
         self._progress.hide()
@@ -115,9 +120,9 @@ class ContextPanel(QWidget):
             grid.clear()
         self._show_words(self._miss, "")
 
-    def _show_values(self, stats: RequestStats) -> None:
-        used = format_count(wording.context_used(stats))
-        held = f"{len(stats.checkpoints)} here, {stats.checkpoints_held} in all"
+    def _show_values(self, view: ContextView, stats: RequestStats) -> None:
+        # As the strip above says it; where that knows nothing, as the request left it.
+        used = format_count(view.strip.num_tokens or wording.context_used(stats))
         ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
         values = {
             "contextTokens": f"{used} of {format_count(stats.context_length)} tokens",
@@ -127,7 +132,7 @@ class ContextPanel(QWidget):
             "contextImagesEncoded": format_count(stats.images_encoded),
             "contextFirstToken": "" if ttft is None else wording.format_seconds(ttft),
             "contextSpeed": "" if speed is None else wording.format_speed(speed),
-            "contextCheckpoints": held,
+            "contextCheckpoints": _checkpoints(view.strip, stats),
             "contextRestoredFrom": wording.describe_restore(stats),
         }
         for grid in self._grids:
@@ -168,3 +173,10 @@ class ContextPanel(QWidget):
         layout.addSpacing(8)
         layout.addWidget(self._bytes)
         layout.addStretch(1)
+
+
+def _checkpoints(strip: Strip, stats: RequestStats) -> str:
+    """Those the strip ticks, and those of all chats where that was counted at the same moment."""
+    if strip.parts and strip.checkpoints != stats.checkpoints:
+        return f"{len(strip.checkpoints)} here"
+    return f"{len(stats.checkpoints)} here, {stats.checkpoints_held} in all"

@@ -134,6 +134,63 @@ def test_after_idle_work_the_strip_shows_what_is_held(strip: ContextStrip) -> No
     )
 
 
+# Asked with 40 tokens to read and 12 of header; answered with 6, which history shows as 10.
+ASKED = RequestStats(
+    prompt_tokens=112,
+    reused_tokens=60,
+    evaluated_tokens=52,
+    reply_tokens=6,
+    message_starts=(0, 40, 60),
+    checkpoints=(HeldCheckpoint(token=60, position=60, bytes=1),) * 2,
+    checkpoints_held=2,
+    parts=(
+        ContextPart(start=0, end=60, kind="text", source="reused"),
+        ContextPart(start=60, end=112, kind="text", source="evaluated"),
+        ContextPart(start=112, end=118, kind="text", source="reply"),
+    ),
+    context_length=400,
+)
+SETTLED = Prepared(
+    request=1,
+    tokens=10,
+    encoded=0,
+    bytes=CacheBytes(),
+    prompt_tokens=118,
+    parts=(
+        ContextPart(start=0, end=20, kind="image", source="reused"),
+        ContextPart(start=20, end=100, kind="text", source="reused"),
+        ContextPart(start=100, end=110, kind="text", source="reused"),
+    ),
+    checkpoints=(HeldCheckpoint(token=110, position=110, bytes=1),) * 3,
+    message_starts=(0, 40, 60, 100),
+)
+
+
+def test_what_became_of_a_part_is_said_only_of_the_same_tokens(strip: ContextStrip) -> None:
+    strip.show_strip(prepared_strip(SETTLED, ASKED, 400))
+    bar = strip.bar()
+    image, text, reply = (
+        bar.words_at(box.left + box.width / 2 + TICK_HALF_WIDTH) for box in bar.strip_layout().boxes
+    )
+    assert image.endswith("Reused for the last reply, not read again.")
+    assert text.endswith("Of these, for the last reply: 40 reused, 40 read.")
+    # The reply was written with a header that history does not show.
+    assert "last reply" not in reply
+
+
+def test_the_numbers_and_the_strip_agree_before_and_after_settling(panel: ContextPanel) -> None:
+    for strip, tokens, held in (
+        (Strip.of_request(ASKED), "118 of 400 tokens", "2 here, 2 in all"),
+        (prepared_strip(SETTLED, ASKED, 400), "110 of 400 tokens", "3 here"),
+    ):
+        panel.show_view(ContextView(ASKED, None, strip))
+        assert values(panel)["contextTokens"] == tokens
+        assert values(panel)["contextCheckpoints"] == held
+        shown = panel.findChild(ContextStrip)
+        assert isinstance(shown, ContextStrip)
+        assert shown.legends()[0].startswith(f"In use now {tokens.split()[0]}, ")
+
+
 def test_an_image_is_hatched(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(samples.second_turn()))
     bar = strip.bar()
