@@ -273,6 +273,9 @@ class ChatController(QObject):
         chat_path = await self._database.run(messages.read_chat, chat)
         if chat_path is not None:
             self._show_path(chat, chat_path)
+        elif chat == self._wanted:
+            # It was deleted meanwhile; what is typed must not wait for it.
+            self.open(None)
 
     def _show_path(self, chat: int, chat_path: ChatPath) -> None:
         if chat != self._wanted:

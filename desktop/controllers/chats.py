@@ -36,6 +36,8 @@ class ChatsController(QObject):
         self._replies = replies
         self._database = database
         self._tasks = tasks
+        # On their way out: Delete can be pressed again while a reply is still being stopped.
+        self._leaving: set[int] = set()
         chat_list.rename_asked.connect(self.rename)
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
@@ -53,7 +55,9 @@ class ChatsController(QObject):
         self._tasks.spawn(self._rename(chat, title), "Renaming a chat")
 
     def delete(self, chat: int) -> None:
-        self._tasks.spawn(self._delete(chat), "Deleting a chat")
+        if chat not in self._leaving:
+            self._leaving.add(chat)
+            self._tasks.spawn(self._delete(chat), "Deleting a chat")
 
     def restore(self, chat: int) -> None:
         self._tasks.spawn(self._restore(chat), "Bringing a chat back")
@@ -75,9 +79,12 @@ class ChatsController(QObject):
     async def _delete(self, chat: int) -> None:
         place = self.chat_list.place_of(chat)
         title = "" if place is None else self.chat_list.chats[place].title
-        await self._replies.stop_chat(chat)
-        await self._database.run(chats.delete, chat)
-        await self.refresh()
+        try:
+            await self._replies.stop_chat(chat)
+            await self._database.run(chats.delete, chat)
+            await self.refresh()
+        finally:
+            self._leaving.discard(chat)
         self.deleted.emit(chat, title)
 
     async def _restore(self, chat: int) -> None:

@@ -145,9 +145,10 @@ class LimitController(QObject):
         if shorter is None:
             return
         await self._leave_out(chat, shorter.left_out)
-        # What was refused is what the user waits for.
+        # What was refused is what the user waits for: an answer, or the rest of one.
         if fill.refused and self._chat.transcript.chat == chat:
-            self._chat.regenerate(chat_path.path[-1].id)
+            last = chat_path.path[-1]
+            (self._chat.go_on if last.text else self._chat.regenerate)(last.id)
 
     async def _leave_out(self, chat: int, message: int | None) -> None:
         await self._database.run(chats.leave_out, chat, message)

@@ -119,6 +119,38 @@ async def test_a_chat_brought_back_is_not_forgotten(
     assert len(picture_files(folders)) == 1
 
 
+async def test_a_chat_deleted_twice_is_deleted_once(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, no_way_back: None
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    told: list[int] = []
+    parts.chats.deleted.connect(lambda gone, _title: told.append(gone))
+    parts.chats.delete(chat)
+    parts.chats.delete(chat)
+    await until(lambda: engine.forgotten)
+    assert told == [chat] and parts.deletion._timers == {}
+
+
+async def test_a_chat_that_is_gone_is_not_waited_for(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, no_way_back: None
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    parts.chats.delete(chat)
+    await until(lambda: engine.forgotten)
+    # Undo that comes too late finds nothing; what is sent next begins a new chat.
+    parts.chats.restore(chat)
+    parts.chat.open(chat)
+    await until(lambda: parts.transcript.rows == [])
+    parts.chat.draft.text = "Hello again"
+    parts.chat.send()
+    await until(lambda: [row.text for row in parts.transcript.rows] == ["Hello again", ""])
+    assert parts.transcript.chat != chat
+
+
 async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
     open_parts: OpenParts,
     engine: FakeEngine,

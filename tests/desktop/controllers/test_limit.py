@@ -131,6 +131,31 @@ async def test_what_was_refused_is_answered_once_there_is_room(
     assert shown(parts)[-1] == "There is room."
 
 
+async def test_a_reply_that_found_no_room_to_go_on_goes_on_once_there_is(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts, engine)
+    for number in range(4):
+        await turn(parts, engine, str(number))
+    asked = await ask(parts, engine, "long")
+    asked.say("half", ids=(1,))
+    asked.finish("half", reason="context", stats=counted(asked, 100, 100))
+    await ended(parts)
+    assert "The context is full" in parts.limit.words()
+    parts.chat.go_on(parts.transcript.rows[-1].id)
+    await until(lambda: len(engine.asked) == 6)
+    engine.asked[-1].fail(PromptTooLongError("1,000 of 1,000.").info())
+    reply = await ended(parts)
+    assert shown(parts)[-1] == "half" and reply.state is ReplyState.STOPPED
+    parts.limit.drop()
+    await until(lambda: len(engine.asked) == 7)
+    begun = engine.asked[-1].conversation.messages[-1]
+    assert isinstance(begun, AssistantMessage) and begun.text == "half"
+    engine.asked[-1].finish("half and half")
+    await ended(parts)
+    assert shown(parts)[-1] == "half and half"
+
+
 async def test_a_summary_opens_a_new_chat_that_is_told_it(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
