@@ -66,7 +66,7 @@ class Composer(QFrame):
         elif given.read is not None:
             self._pictures.add_bytes(self._draft, given.read, "Pasted picture")
         elif given.text:
-            self.text.insertPlainText(given.text)
+            self.text.take_text(given.text)
         self.text.setFocus()
 
     def add_files(self, paths: list[Path]) -> None:
@@ -127,6 +127,7 @@ class Composer(QFrame):
         self.text.textChanged.connect(self._enable)
         self.text.textChanged.connect(self._kept.start)
         self.text.data_given.connect(self.take_data)
+        self.text.refused.connect(self.say)
         self.strip.remove_asked.connect(lambda number: self._pictures.remove(self._draft, number))
         self.strip.open_asked.connect(self.open_picture_asked)
         self._pictures.changed.connect(self._on_pictures)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMimeData, QSize, Qt, Signal
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy
 
 MOST_LINES = 8
+# More than the longest context holds (262,144 tokens), and about what a field lays out in a second.
+LONGEST_PASTE = 2_000_000
 
 
 class ComposerText(QPlainTextEdit):
@@ -14,14 +16,19 @@ class ComposerText(QPlainTextEdit):
 
     Signals:
         send_asked(): Enter was pressed.
+        left(): Esc was pressed, if the field is one to be left.
         data_given(QMimeData): pictures or files were pasted.
+        refused(str): what was not taken, and why.
     """
 
     send_asked = Signal()
+    left = Signal()
     data_given = Signal(object)
+    refused = Signal(str)
 
-    def __init__(self) -> None:
+    def __init__(self, can_be_left: bool = False) -> None:
         super().__init__()
+        self._can_be_left = can_be_left
         self.setObjectName("composerText")
         self.setAccessibleName("Message")
         self.setPlaceholderText("Ask, or drop a picture")
@@ -30,6 +37,26 @@ class ComposerText(QPlainTextEdit):
         self.setAcceptDrops(False)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
+
+    def take_text(self, text: str) -> None:
+        """Put text in where the cursor is, unless it is longer than anything could be sent."""
+        if len(text) > LONGEST_PASTE:
+            self.refused.emit(
+                f"Not taken: a text of {len(text):,} characters is longer than a message can be "
+                f"({LONGEST_PASTE:,})."
+            )
+        else:
+            self.insertPlainText(text)
+            self.ensureCursorVisible()
+
+    def event(self, event: QEvent) -> bool:
+        # Else the window's own Esc, which stops a reply, would have it.
+        if self._can_be_left and event.type() == QEvent.Type.ShortcutOverride:
+            assert isinstance(event, QKeyEvent)
+            if event.key() == Qt.Key.Key_Escape:
+                event.accept()
+                return True
+        return super().event(event)
 
     def sizeHint(self) -> QSize:
         # A plain document's height is counted in lines.
@@ -48,6 +75,10 @@ class ComposerText(QPlainTextEdit):
             self.send_asked.emit()
             event.accept()
             return
+        if self._can_be_left and event.key() == Qt.Key.Key_Escape:
+            self.left.emit()
+            event.accept()
+            return
         super().keyPressEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -61,7 +92,7 @@ class ComposerText(QPlainTextEdit):
         if has_files(source):
             self.data_given.emit(source)
         else:
-            super().insertFromMimeData(source)
+            self.take_text(source.text())
 
 
 def has_files(data: QMimeData) -> bool:

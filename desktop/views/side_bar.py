@@ -45,7 +45,9 @@ class SideBar(QFrame):
         theme.signals().changed.connect(self._draw)
         self._draw()
         chats.shown_changed.connect(self._follow)
+        self._chats.chat_list.modelReset.connect(self._enable)
         self.list.selectionModel().currentChanged.connect(self._on_current)
+        self._enable()
 
     def rename_current(self) -> None:
         """Edit the title of the chat that is selected, in place."""
@@ -90,22 +92,28 @@ class SideBar(QFrame):
     def _build(self) -> None:
         heading = QLabel("Chats")
         heading.setProperty("class", "heading")
-        rename = IconButton("edit", "Rename the chat")
-        rename.setObjectName("renameChat")
-        rename.clicked.connect(self.rename_current)
-        delete = IconButton("trash", "Delete the chat")
-        delete.setObjectName("deleteChat")
-        delete.clicked.connect(self.delete_current)
+        self._rename = IconButton("edit", "Rename the chat")
+        self._rename.setObjectName("renameChat")
+        self._rename.clicked.connect(self.rename_current)
+        self._delete = IconButton("trash", "Delete the chat")
+        self._delete.setObjectName("deleteChat")
+        self._delete.clicked.connect(self.delete_current)
         row = QHBoxLayout()
         row.addWidget(heading, 1)
-        row.addWidget(rename)
-        row.addWidget(delete)
+        row.addWidget(self._rename)
+        row.addWidget(self._delete)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 10, 10, 10)
         layout.setSpacing(8)
         layout.addWidget(self._new)
         layout.addLayout(row)
         layout.addWidget(self.list, 1)
+
+    def _enable(self) -> None:
+        """There is something to rename or delete only while a chat is selected."""
+        selected = self.list.currentIndex().isValid()
+        self._rename.setEnabled(selected)
+        self._delete.setEnabled(selected)
 
     def _draw(self) -> None:
         self._new.setIcon(theme.icon("plus"))
@@ -125,6 +133,7 @@ class SideBar(QFrame):
         self._following = False
 
     def _on_current(self, index: QModelIndex) -> None:
+        self._enable()
         chat = index.data(CHAT_ROLE)
         if not self._following and chat is not None and chat != self._chats.shown:
             self.open_asked.emit(chat)

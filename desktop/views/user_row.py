@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtGui import QCursor
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QSizePolicy,
+    QToolTip,
+    QVBoxLayout,
+    QWidget,
+)
 
 from desktop.item_models.messages import Row
 from desktop.views.composer_text import ComposerText
@@ -80,11 +89,13 @@ class UserRow(MessageRow):
     def _edit(self) -> None:
         if self._editor is not None:
             return
-        field = ComposerText()
+        field = ComposerText(can_be_left=True)
         field.setObjectName("editText")
         field.setAccessibleName("Edit your message")
         field.setPlainText(self.row.text)
         field.send_asked.connect(lambda: self._send_again(field.toPlainText()))
+        field.left.connect(self._close_editor)
+        field.refused.connect(lambda words: QToolTip.showText(QCursor.pos(), words, field))
         send = QPushButton("Send again")
         send.setObjectName("editSend")
         send.setProperty("class", "primary")

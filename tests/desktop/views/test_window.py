@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QImage
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
@@ -21,8 +22,9 @@ from desktop import theme
 from desktop.app import App
 from desktop.item_models.engine_status import Phase
 from desktop.store import turns
-from desktop.views.composer_text import ComposerText
+from desktop.views.composer_text import LONGEST_PASTE, ComposerText
 from desktop.views.transcript_view import BUILT_AHEAD, BUILT_AT_FIRST
+from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.views.widgets.reasoning_fold import ReasoningFold
 from tests.desktop.conftest import OpenApp, until
@@ -564,3 +566,62 @@ async def test_a_blind_model_refuses_pictures_before_sending(
     await until(lambda: "can't see pictures" in words(app, "composerNotice"))
     assert engine.asked == []
     assert len(thumbnails(app)) == 1
+
+
+async def test_the_theme_may_change_while_a_reply_grows(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    pieces = ["Some `code` and\n\n```py\nx = 1", "\n```\n\n- one\n- t", "wo\n\nThe end."]
+    try:
+        for piece, choice in zip(pieces, ("dark", "light", "dark"), strict=True):
+            asked.say(piece)
+            await until(partial(ends_with, app, piece))
+            theme.force(QGuiApplication.instance(), choice)  # type: ignore[arg-type]
+            await settle()
+        asked.finish()
+        assert said(await ended(app)) == "".join(pieces)
+    finally:
+        theme.force(QGuiApplication.instance(), "system")  # type: ignore[arg-type]
+
+
+async def test_a_text_longer_than_any_message_is_refused_in_words(open_app: OpenApp) -> None:
+    app = await open_app()
+    data = QMimeData()
+    data.setText("x" * (LONGEST_PASTE + 1))
+    for give in (paste, drop):
+        give(app, data)
+        assert "Not taken: a text of 2,000,001 characters" in words(app, "composerNotice")
+        assert app.window.page.composer.text.toPlainText() == ""
+    data.setText("short")
+    paste(app, data)
+    assert app.window.page.composer.text.toPlainText() == "short"
+
+
+async def test_escape_leaves_a_message_being_edited(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    asked = await send(app, engine, "More")
+    press(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    field.setPlainText("other words")
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    assert not field.isVisible() and not asked.cancelled
+    assert [row.row.text for row in user_rows(app)] == ["Hello", "More"]
+    asked.finish("Yes.")
+    await ended(app)
+
+
+async def test_only_a_selected_chat_can_be_renamed_or_deleted(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    buttons = [find(app, IconButton, name) for name in ("renameChat", "deleteChat")]
+    assert not any(button.isEnabled() for button in buttons)
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    await until(lambda: all(button.isEnabled() for button in buttons))
+    press(app, "newChat")
+    assert not any(button.isEnabled() for button in buttons)
