@@ -1,14 +1,14 @@
-"""The shown chat: send, stop, regenerate, edit and resend, choose an alternative.
+"""Acts on the shown chat: send, stop, regenerate, edit and resend, choose an alternative.
 
-A message is in the store before the engine hears of it. Knows the order of things; how a reply
-comes about is `replies`, what is drawn is the transcript's rows.
+A message is in the store before the engine hears of it. Knows the order of things; what is on
+screen is `shown_chat`, how a reply comes about is `replies`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import Signal
 
 from core.api.errors import NoVisionError, WaymarkError
 from core.client.blobs import BlobStore
@@ -18,33 +18,25 @@ from desktop.controllers.drafts import Drafts
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.controllers.settings import SettingsController
+from desktop.controllers.shown_chat import ShownChat
 from desktop.controllers.tasks import Tasks
 from desktop.item_models.draft import Draft
-from desktop.item_models.messages import LiveReply, Row
+from desktop.item_models.messages import LiveReply
 from desktop.item_models.transcript import Transcript
 from desktop.store import chats, messages, turns
 from desktop.store.database import Database
-from desktop.store.forks import Fork
-from desktop.store.records import ChatPath, Message, Picture, Reply
+from desktop.store.records import Message, Picture
 from desktop.store.turns import Turn
 
 
-class ChatController(QObject):
-    """Acts on the chat in the transcript.
+class ChatController(ShownChat):
+    """What the user may ask of the chat in the transcript.
 
     Signals:
-        draft_changed(): the composer's draft is another one, or was given back.
-        draft_typed(): the user paused while typing into it.
         refused(str): why nothing was sent.
-        busy_changed(): the end of the shown path began or stopped to be on its way.
-        instructed(): the instructions of the shown chat are others.
     """
 
-    draft_changed = Signal()
-    draft_typed = Signal()
     refused = Signal(str)
-    busy_changed = Signal()
-    instructed = Signal()
 
     def __init__(
         self,
@@ -58,64 +50,17 @@ class ChatController(QObject):
         blobs: BlobStore,
         tasks: Tasks,
     ) -> None:
-        super().__init__()
-        self.transcript = transcript
-        self._chats = chats
-        self._replies = replies
+        super().__init__(transcript, chats, replies, drafts, database, tasks)
         self._pictures = pictures
         self._settings = settings
-        self._database = database
         self._blobs = blobs
-        self._tasks = tasks
-        # Which chat is wanted on screen; reading it may still be under way.
-        self._wanted: int | None = None
-        self.shown_path = ChatPath()
-        self._drafts = drafts
         # The draft on its way into the store; Enter can be pressed twice before it is there.
         self._sending: Draft | None = None
-        chats.forked.connect(self.open_made)
-        replies.streamed.connect(transcript.grow)
-        replies.progressed.connect(self._on_progress)
-        replies.ended.connect(self._on_end)
-
-    # What the user may ask.
-
-    @property
-    def draft(self) -> Draft:
-        """What stands in the composer of the shown chat."""
-        return self._drafts.of(self._wanted)
-
-    @property
-    def key(self) -> str:
-        """What the engine's cache knows the shown chat by, or the one that would begin now."""
-        return self.draft.key if self.transcript.chat is None else self.shown_path.key
 
     def digests(self) -> set[str]:
         """The pictures of messages not sent yet."""
         sending = self._sending.ready_pictures() if self._sending else ()
         return self._drafts.digests() | {each.digest for each in sending}
-
-    @property
-    def running(self) -> LiveReply | None:
-        """The reply at the end of the shown path, while it is on its way."""
-        rows = self.transcript.rows
-        return rows[-1].live if rows else None
-
-    def open(self, chat: int | None) -> None:
-        """Show a chat, or with None the empty page on which a new one begins."""
-        self._wanted = chat
-        if chat is None:
-            self.shown_path = ChatPath()
-            self.transcript.show(None, [])
-            self._announce()
-        else:
-            self._tasks.spawn(self.show_again(chat), "Opening a chat")
-
-    def open_made(self, made: Fork) -> None:
-        """Show a chat that was made from another one, with what stands in its composer."""
-        if made.text or made.pictures:
-            self._drafts.begin(made.chat, made.text, made.pictures)
-        self.open(made.chat)
 
     def send(self) -> None:
         """Send the draft of the shown chat."""
@@ -144,11 +89,6 @@ class ChatController(QObject):
         if row is not None and row.can_go_on:
             self._tasks.spawn(self._go_on(row.message), "Going on with a reply")
 
-    @property
-    def instructions(self) -> str:
-        """What the model is told before everything else in the shown chat."""
-        return self.draft.system if self.transcript.chat is None else self.shown_path.system
-
     def instruct(self, system: str) -> None:
         """Tell the model this before everything else, from the next message on."""
         chat = self.transcript.chat
@@ -170,17 +110,6 @@ class ChatController(QObject):
         chat = self.transcript.chat
         if chat is not None:
             self._tasks.spawn(self._choose(chat, message), "Turning to another version")
-
-    def keep_draft(self, draft: Draft) -> None:
-        """What is typed stays, also if the power fails."""
-        self._drafts.save(draft)
-        if draft is self.draft:
-            self.draft_typed.emit()
-
-    def forget_everything(self) -> None:
-        """No chat is left: show the empty page, with nothing in the composer."""
-        self._drafts.clear()
-        self.open(None)
 
     def picture_path(self, digest: str) -> Path:
         return self._blobs.path(digest)
@@ -268,48 +197,6 @@ class ChatController(QObject):
         self._replies.begin(live, conversation, chat_path.key, self._settings.settings)
         self._show_path(turn.chat, chat_path)
 
-    async def show_again(self, chat: int) -> None:
-        """Show what the store holds of a chat, if it is the one wanted on screen."""
-        chat_path = await self._database.run(messages.read_chat, chat)
-        if chat_path is not None:
-            self._show_path(chat, chat_path)
-        elif chat == self._wanted:
-            # It was deleted meanwhile; what is typed must not wait for it.
-            self.open(None)
-
-    def _show_path(self, chat: int, chat_path: ChatPath) -> None:
-        if chat != self._wanted:
-            return
-        self.shown_path = chat_path
-        first, end = chat_path.first_told, len(chat_path.path) - 1
-        rows = [
-            Row(message, self._replies.live.get(message.id), 0 < first == place, place == end)
-            for place, message in enumerate(chat_path.path)
-        ]
-        self.transcript.show(chat, rows)
-        self._announce()
-
     def _put_draft(self, chat: int | None, draft: Draft) -> None:
         self._drafts.put(chat, draft)
         self.draft_changed.emit()
-
-    def _announce(self) -> None:
-        self._chats.set_shown(self._wanted)
-        self.instructed.emit()
-        self.draft_changed.emit()
-        self.busy_changed.emit()
-
-    # What becomes of it.
-
-    def _on_progress(self, live: LiveReply) -> None:
-        row = self.transcript.row_of(live.message)
-        if row is not None:
-            self.transcript.update(row)
-
-    def _on_end(self, live: LiveReply, text: str, reply: Reply) -> None:
-        row = self.transcript.row_of(live.message)
-        if row is not None:
-            ended = row.with_end(text, reply)
-            self.transcript.update(ended)
-            self.shown_path = self.shown_path.with_end(ended.message)
-            self.busy_changed.emit()

@@ -1,0 +1,148 @@
+"""The chat on screen: which one it is, its rows, its draft, and what its replies are doing.
+
+Changes nothing in a chat; that is `chat`. What is drawn is the transcript's rows.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from desktop.controllers.chats import ChatsController
+from desktop.controllers.drafts import Drafts
+from desktop.controllers.replies import Replies
+from desktop.controllers.tasks import Tasks
+from desktop.item_models.draft import Draft
+from desktop.item_models.messages import LiveReply, Row
+from desktop.item_models.transcript import Transcript
+from desktop.store import messages
+from desktop.store.database import Database
+from desktop.store.forks import Fork
+from desktop.store.records import ChatPath, Reply
+
+
+class ShownChat(QObject):
+    """Keeps the transcript true to the store and to the replies on their way.
+
+    Signals:
+        draft_changed(): the composer's draft is another one, or was given back.
+        draft_typed(): the user paused while typing into it.
+        busy_changed(): the end of the shown path began or stopped to be on its way.
+        instructed(): the instructions of the shown chat are others.
+    """
+
+    draft_changed = Signal()
+    draft_typed = Signal()
+    busy_changed = Signal()
+    instructed = Signal()
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        chats: ChatsController,
+        replies: Replies,
+        drafts: Drafts,
+        database: Database,
+        tasks: Tasks,
+    ) -> None:
+        super().__init__()
+        self.transcript = transcript
+        self.shown_path = ChatPath()
+        self._chats = chats
+        self._replies = replies
+        self._drafts = drafts
+        self._database = database
+        self._tasks = tasks
+        # Which chat is wanted on screen; reading it may still be under way.
+        self._wanted: int | None = None
+        chats.forked.connect(self.open_made)
+        replies.streamed.connect(transcript.grow)
+        replies.progressed.connect(self._on_progress)
+        replies.ended.connect(self._on_end)
+
+    @property
+    def draft(self) -> Draft:
+        """What stands in the composer of the shown chat."""
+        return self._drafts.of(self._wanted)
+
+    @property
+    def key(self) -> str:
+        """What the engine's cache knows the shown chat by, or the one that would begin now."""
+        return self.draft.key if self.transcript.chat is None else self.shown_path.key
+
+    @property
+    def running(self) -> LiveReply | None:
+        """The reply at the end of the shown path, while it is on its way."""
+        rows = self.transcript.rows
+        return rows[-1].live if rows else None
+
+    @property
+    def instructions(self) -> str:
+        """What the model is told before everything else in the shown chat."""
+        return self.draft.system if self.transcript.chat is None else self.shown_path.system
+
+    def open(self, chat: int | None) -> None:
+        """Show a chat, or with None the empty page on which a new one begins."""
+        self._wanted = chat
+        if chat is None:
+            self.shown_path = ChatPath()
+            self.transcript.show(None, [])
+            self._announce()
+        else:
+            self._tasks.spawn(self.show_again(chat), "Opening a chat")
+
+    def open_made(self, made: Fork) -> None:
+        """Show a chat that was made from another one, with what stands in its composer."""
+        if made.text or made.pictures:
+            self._drafts.begin(made.chat, made.text, made.pictures)
+        self.open(made.chat)
+
+    def keep_draft(self, draft: Draft) -> None:
+        """What is typed stays, also if the power fails."""
+        self._drafts.save(draft)
+        if draft is self.draft:
+            self.draft_typed.emit()
+
+    def forget_everything(self) -> None:
+        """No chat is left: show the empty page, with nothing in the composer."""
+        self._drafts.clear()
+        self.open(None)
+
+    async def show_again(self, chat: int) -> None:
+        """Show what the store holds of a chat, if it is the one wanted on screen."""
+        chat_path = await self._database.run(messages.read_chat, chat)
+        if chat_path is not None:
+            self._show_path(chat, chat_path)
+        elif chat == self._wanted:
+            # It was deleted meanwhile; what is typed must not wait for it.
+            self.open(None)
+
+    def _show_path(self, chat: int, chat_path: ChatPath) -> None:
+        if chat != self._wanted:
+            return
+        self.shown_path = chat_path
+        first, end = chat_path.first_told, len(chat_path.path) - 1
+        rows = [
+            Row(message, self._replies.live.get(message.id), 0 < first == place, place == end)
+            for place, message in enumerate(chat_path.path)
+        ]
+        self.transcript.show(chat, rows)
+        self._announce()
+
+    def _announce(self) -> None:
+        self._chats.set_shown(self._wanted)
+        self.instructed.emit()
+        self.draft_changed.emit()
+        self.busy_changed.emit()
+
+    def _on_progress(self, live: LiveReply) -> None:
+        row = self.transcript.row_of(live.message)
+        if row is not None:
+            self.transcript.update(row)
+
+    def _on_end(self, live: LiveReply, text: str, reply: Reply) -> None:
+        row = self.transcript.row_of(live.message)
+        if row is not None:
+            ended = row.with_end(text, reply)
+            self.transcript.update(ended)
+            self.shown_path = self.shown_path.with_end(ended.message)
+            self.busy_changed.emit()
