@@ -114,6 +114,8 @@ def drop(app: App, data: QMimeData) -> None:
 def paste(app: App, data: QMimeData) -> None:
     QGuiApplication.clipboard().setMimeData(data)
     app.window.page.composer.text.paste()
+    # What a clipboard still holds when Python ends is freed too late, and the process crashes.
+    QGuiApplication.clipboard().clear()
 
 
 def thumbnails(app: App) -> list[PictureThumbnail]:

@@ -586,16 +586,20 @@ async def test_the_theme_may_change_while_a_reply_grows(
         theme.force(QGuiApplication.instance(), "system")  # type: ignore[arg-type]
 
 
+def text_data(text: str) -> QMimeData:
+    """A fresh one each time: the clipboard owns what it is given."""
+    data = QMimeData()
+    data.setText(text)
+    return data
+
+
 async def test_a_text_longer_than_any_message_is_refused_in_words(open_app: OpenApp) -> None:
     app = await open_app()
-    data = QMimeData()
-    data.setText("x" * (LONGEST_PASTE + 1))
     for give in (paste, drop):
-        give(app, data)
+        give(app, text_data("x" * (LONGEST_PASTE + 1)))
         assert "Not taken: a text of 2,000,001 characters" in words(app, "composerNotice")
         assert app.window.page.composer.text.toPlainText() == ""
-    data.setText("short")
-    paste(app, data)
+    paste(app, text_data("short"))
     assert app.window.page.composer.text.toPlainText() == "short"
 
 
