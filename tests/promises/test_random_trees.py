@@ -3,18 +3,21 @@
 Chats are sent, edited, cut, forked, regenerated, swiped, stopped anywhere and deleted, with
 pictures, changing settings and budgets, side requests, two models on one cache folder, and
 restarts; every answer goes through `Machine.ask`, which compares all counters with what was
-computed, the tree's and the store's invariants, and the peak of memory with its limit.
+computed, the tree's and the store's invariants, and the peak of memory with its limit. Every run
+must have gone on from the slab, from memory and from disk.
 
-`make test` plays about 200 moves, `make test-long` ten times as many.
+`make test` plays about 200 moves, `make test-long` ten times as many and shows what they did.
 """
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -22,6 +25,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
+    invariant,
     precondition,
     rule,
     run_state_machine_as_test,
@@ -38,6 +42,8 @@ HOT = SamplingParams(temperature=1.5, max_tokens=3)
 HOT_0 = HOT.model_copy(update={"seed": 0})
 SAID = ("Hi", "What is it?", words(30), words(30) + " end", words(75), words(75, "q"))
 SYSTEM = "Be brief. " + words(25)
+# Looks that no settling takes.
+PATIENT = 10**9
 # What fits beside the slab, in states; None is all of it.
 BESIDE = (None, 12, 4, 1, 0)
 
@@ -59,6 +65,7 @@ class RandomTrees(RuleBasedStateMachine):
 
     models: tuple[LoadedModel, LoadedModel]
     draw: Callable[..., ImagePart]
+    played: ClassVar[Counter[str]]
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,11 +77,20 @@ class RandomTrees(RuleBasedStateMachine):
         self.settings = CacheSettings(count=5, interval=64)
 
     def teardown(self) -> None:
+        self.played["conversation trees"] += 1
         self.home.cleanup()
+
+    @invariant()
+    def count(self) -> None:
+        self.played["moves"] += 1
 
     @initialize(said=parts)
     def begin(self, said: list[str | int]) -> None:
+        """With a chat from before the start, so that no tree does without the disk."""
         self._say(said)
+        self._answer(0)
+        self.machine.reopen()
+        self._answer(0)
 
     @rule(said=parts, seed=seeds)
     def send(self, said: list[str | int], seed: int) -> None:
@@ -213,15 +229,11 @@ class RandomTrees(RuleBasedStateMachine):
     def change_settings(
         self, count: int, interval: int, beside: int | None, disk: int | None
     ) -> None:
-        host = None
-        if beside is not None:
-            states = max(model.info.checkpoint_bytes for model in self.models) + 1_000
-            slab = max(
-                model.info.kv_bytes_per_token * model.info.context_length for model in self.models
-            )
-            host = slab + beside * states
         self.settings = CacheSettings(
-            count=count, interval=interval, host_bytes=host, disk_bytes=disk
+            count=count,
+            interval=interval,
+            host_bytes=None if beside is None else self._host(beside),
+            disk_bytes=disk,
         )
 
     @rule(segments=st.sampled_from([None, 8, 3, 0]), switch=st.booleans())
@@ -234,14 +246,42 @@ class RandomTrees(RuleBasedStateMachine):
         if len(self.chat.messages) > 1:
             self._answer(0)
 
+    @rule(said=parts, data=st.data())
+    @precondition(lambda self: self.chat.replies)
+    def reopen(self, said: list[str | int], data: st.DataObject) -> None:
+        """The reply settled, all written, a clean start, and on with this or an older chat."""
+        self.settle(PATIENT)
+        self.machine.reopen()
+        self.chat = data.draw(st.sampled_from(self.chats))
+        self.send(said, 0)
+
     @rule(said=parts)
     @precondition(lambda self: self.chat.replies)
-    def reopen(self, said: list[str | int]) -> None:
-        """The reply settled, all written, a clean start, and on with the chat."""
-        settled = [*self.chat.messages, self.chat.replies[-1]]
-        self.machine.settle(settled, cache=self.settings, chat=self.chat.name)
-        self.machine.reopen()
+    def squeeze(self, said: list[str | int]) -> None:
+        """The reply settled, all written, memory lost to another chat, and on with this one."""
+        self.settle(PATIENT)
+        self.machine.write()
+        before = self.settings
+        self.settings = before.model_copy(update={"host_bytes": self._host(0)})
+        self.aside()
+        self.settings = before
         self.send(said, 0)
+
+    @rule()
+    @precondition(lambda self: self.chat.replies)
+    def aside(self) -> None:
+        """A word in another chat, and back."""
+        here, self.chat = self.chat, Chat(self._unused_name())
+        self._say(["Hi", 2])
+        self._answer(0)
+        self.chat = here
+        self._answer(0)
+
+    def _host(self, beside: int) -> int:
+        """A budget of either model's slab and so many states."""
+        models = [model.info for model in self.models]
+        slab = max(model.kv_bytes_per_token * model.context_length for model in models)
+        return slab + beside * (max(model.checkpoint_bytes for model in models) + 1_000)
 
     def _unused_name(self) -> str:
         self.num_named += 1
@@ -281,6 +321,7 @@ class RandomTrees(RuleBasedStateMachine):
                 self.chat.messages, cache=self.settings, sampling=sampling, chat=self.chat.name
             )
             same(warm, self.machine.cold(self.chat.messages, sampling=sampling))
+            self.played[f"from {warm.stats.restored_from or 'nothing'}"] += 1
             self.chat.replies.append(warm.reply)
 
 
@@ -302,8 +343,11 @@ def test_X1_X3_I8_S4_S12_M1_W2_random_trees_answer_like_cold_engines(
     class Trees(RandomTrees):
         models = (loaded_of(one, precision), loaded_of(other, precision))
         draw = staticmethod(picture)
+        played: ClassVar[Counter[str]] = Counter()
 
     few = hypothesis_settings(
         max_examples=hypothesis_settings().max_examples // 20, stateful_step_count=14
     )
     run_state_machine_as_test(Trees, settings=few)
+    print(dict(Trees.played))
+    assert {"from slab", "from memory", "from disk"} <= Trees.played.keys()
