@@ -1,4 +1,4 @@
-"""Gemma 3, with and without vision: config, block, model, cache specs, weight names.
+"""Gemma 3, with and without vision: config, block with its cache spec, model, weight names.
 
 A pure transformer. Most layers see only the last tokens (a sliding window) and turn by their own
 RoPE; every sixth sees everything. All of them keep all keys, with the window in the mask, so that
@@ -14,17 +14,16 @@ from typing import Any, Literal
 import torch
 from pydantic import model_validator
 from torch import Tensor
-from torch.nn import functional as F
 
-from core.api.errors import NoVisionError
 from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.attention import Attention, AttentionSizes
 from core.layers.mlp import GeGLU
 from core.layers.norm import ZeroCentredRMSNorm
-from core.layers.rope import RoPE, Rotation
+from core.layers.rope import RoPE
+from core.models.decoder import Decoder, Rotations, Stack
 from core.models.gemma3_vision import VisionConfig, VisionTower
 from core.models.rope_settings import RopeSettings, one_spelling
-from core.models.settings import Count, Depth, Positive, Settings, TokenId, parse_settings
+from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
 
 LayerType = Literal["sliding_attention", "full_attention"]
@@ -94,6 +93,10 @@ class TextConfig(Settings):
         )
 
     @property
+    def ropes(self) -> dict[LayerType, RopeSettings]:
+        return {"full_attention": self.full_rope, "sliding_attention": self.sliding_rope}
+
+    @property
     def attention_sizes(self) -> AttentionSizes:
         return AttentionSizes(
             hidden=self.hidden_size,
@@ -122,7 +125,6 @@ class Gemma3Config(Settings):
     text_config: TextConfig
     vision_config: VisionConfig | None = None
     mm_tokens_per_image: Count = 256
-    image_token_index: TokenId = 262_144
     tie_word_embeddings: bool | None = None
 
     @model_validator(mode="after")
@@ -180,102 +182,53 @@ class Block:
         )
 
     def __call__(
-        self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int, image: bool
+        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
     ) -> Tensor:
-        inputs = self.before_attention(hidden)
+        inputs, rotation = self.before_attention(hidden), rotations[self.kind]
         attended = self.attention(inputs, rotation, memory, layer, both_ways=image)
         hidden = hidden + self.after_attention(attended)
         return hidden + self.after_mlp(self.mlp(self.before_mlp(hidden)))
+
+    @property
+    def spec(self) -> LayerSpec:
+        return self.attention.spec
 
 
 # ------------------------------------------------------------------ model
 
 
-class Gemma3Model:
-    """The text stack, its head, and the vision tower where the folder has one.
-
-    The same call on the same machine gives the same bits.
-    """
+class Gemma3Model(Decoder):
+    """The text stack, its head, and the vision tower where the folder has one."""
 
     def __init__(self, config: Gemma3Config, weights: Weights, device: torch.device) -> None:
         text, vision = config.text_config, config.vision_config
         scope = weights.scope("language_model.model")
-        table = (text.vocab_size, text.hidden_size)
-        self.device, self.dtype = device, weights.dtype
-        self.hidden_size, self.vocab_size = text.hidden_size, text.vocab_size
-        self.max_positions = text.max_position_embeddings
-        self.embedding = scope.tensor("embed_tokens.weight", table)
+        side = math.isqrt(config.mm_tokens_per_image)
+        stack = Stack(
+            vocab_size=text.vocab_size,
+            hidden_size=text.hidden_size,
+            max_positions=text.max_position_embeddings,
+            tied=config.tied,
+            blocks=[
+                Block(scope.scope(f"layers.{index}"), text, kind)
+                for index, kind in enumerate(text.types)
+            ],
+            norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
+            ropes={
+                kind: RoPE(settings.frequencies(text.head_dim, device), weights.dtype)
+                for kind, settings in text.ropes.items()
+            },
+            tower=VisionTower(weights, vision, side, text.hidden_size) if vision else None,
+        )
+        super().__init__(stack, weights, scope, device)
         # Rounded to the model's type before it multiplies, as the models were trained: in bfloat16
         # the square root of 3,072 is 55.5 and not 55.43.
         self.embedding_scale = torch.tensor(text.hidden_size**0.5).to(device, weights.dtype)
-        self.blocks = [
-            Block(scope.scope(f"layers.{index}"), text, kind)
-            for index, kind in enumerate(text.types)
-        ]
-        self.norm = ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps)
-        self.head = self.embedding if config.tied else weights.tensor("lm_head.weight", table)
-        self.ropes = {
-            "full_attention": _rope(text.full_rope, text, device, weights.dtype),
-            "sliding_attention": _rope(text.sliding_rope, text, device, weights.dtype),
-        }
-        side = math.isqrt(config.mm_tokens_per_image)
-        self.tower = VisionTower(weights, vision, side, text.hidden_size) if vision else None
-        self.num_parameters = weights.num_parameters
-
-    @property
-    def has_vision(self) -> bool:
-        return self.tower is not None
 
     @torch.inference_mode()
     def embed(self, ids: Tensor) -> Tensor:
-        """Token ids [n] -> [n, hidden_size]."""
-        return F.embedding(ids, self.embedding) * self.embedding_scale
-
-    @torch.inference_mode()
-    def encode_image(
-        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
-    ) -> Tensor:
-        """One picture's patches [rows * columns, patch_width] float32 -> [tokens, hidden_size].
-
-        Calls `check` between blocks. Raises NoVisionError for a model without a tower.
-        """
-        if self.tower is None:
-            raise NoVisionError("This model reads text only.")
-        return self.tower(pixels.to(self.device), rows, columns, check)
-
-    @torch.inference_mode()
-    def forward(
-        self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
-    ) -> Tensor:
-        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
-
-        The rows of an `image` attend to one another both ways, so it has to come whole. Returns
-        [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
-        """
-        rotations = {kind: rope(positions) for kind, rope in self.ropes.items()}
-        hidden = embeddings
-        for index, block in enumerate(self.blocks):
-            memory.check_cancelled()
-            hidden = block(hidden, rotations[block.kind], memory, index, image)
-        return self.norm(hidden)
-
-    @torch.inference_mode()
-    def logits(self, hidden: Tensor) -> Tensor:
-        """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
-        return F.linear(hidden, self.head).float()
-
-    # -------------------------------------------------------------- cache specs
-
-    @property
-    def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What every layer needs remembered, in layer order."""
-        return tuple(block.attention.spec for block in self.blocks)
-
-
-def _rope(
-    settings: RopeSettings, config: TextConfig, device: torch.device, dtype: torch.dtype
-) -> RoPE:
-    return RoPE(settings.frequencies(config.head_dim, device), dtype)
+        """Token ids [n] -> [n, hidden_size], scaled as this family trains them."""
+        return super().embed(ids) * self.embedding_scale
 
 
 # ------------------------------------------------------------------ weight names

@@ -1,4 +1,4 @@
-"""Llama 2 and 3 and Qwen3 (dense, text only): config, block, model, cache specs, weight names.
+"""Llama 2, 3 and Qwen3 (dense, text only): config, block with its cache spec, model, weight names.
 
 Pure transformers: every layer is full attention under plain RoPE, so nothing but keys and values is
 remembered. Qwen3 differs in one thing: it normalises queries and keys.
@@ -12,14 +12,13 @@ from typing import Any, Literal
 import torch
 from pydantic import model_validator
 from torch import Tensor
-from torch.nn import functional as F
 
-from core.api.errors import NoVisionError
 from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.attention import Attention, AttentionSizes
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
-from core.layers.rope import RoPE, Rotation
+from core.layers.rope import RoPE
+from core.models.decoder import Decoder, Rotations, Stack
 from core.models.rope_settings import RopeSettings, one_spelling
 from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
@@ -117,76 +116,39 @@ class Block:
         self.mlp = SwiGLU(weights.scope("mlp"), width, inner, bias=config.mlp_bias)
 
     def __call__(
-        self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
+        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
     ) -> Tensor:
         inputs = self.attention_norm(hidden)
-        hidden = hidden + self.attention(inputs, rotation, memory, layer)
+        hidden = hidden + self.attention(inputs, rotations["full_attention"], memory, layer)
         return hidden + self.mlp(self.mlp_norm(hidden))
+
+    @property
+    def spec(self) -> LayerSpec:
+        return self.attention.spec
 
 
 # ------------------------------------------------------------------ model
 
 
-class LlamaModel:
-    """The text stack and its head. The same call on the same machine gives the same bits."""
-
-    has_vision = False
+class LlamaModel(Decoder):
+    """The text stack and its head."""
 
     def __init__(self, config: LlamaConfig, weights: Weights, device: torch.device) -> None:
         scope = weights.scope("model")
-        table = (config.vocab_size, config.hidden_size)
-        self.device, self.dtype = device, weights.dtype
-        self.hidden_size, self.vocab_size = config.hidden_size, config.vocab_size
-        self.max_positions = config.max_position_embeddings
-        self.embedding = scope.tensor("embed_tokens.weight", table)
-        self.blocks = [
-            Block(scope.scope(f"layers.{index}"), config)
-            for index in range(config.num_hidden_layers)
-        ]
-        self.norm = RMSNorm(scope.scope("norm"), config.hidden_size, config.rms_norm_eps)
-        tied = config.tie_word_embeddings
-        self.head = self.embedding if tied else weights.tensor("lm_head.weight", table)
         frequencies = config.rope_parameters.frequencies(config.head_dim, device)
-        self.rope = RoPE(frequencies, weights.dtype)
-        self.num_parameters = weights.num_parameters
-
-    @torch.inference_mode()
-    def embed(self, ids: Tensor) -> Tensor:
-        """Token ids [n] -> [n, hidden_size]."""
-        return F.embedding(ids, self.embedding)
-
-    def encode_image(
-        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
-    ) -> Tensor:
-        """Raises NoVisionError: there is no tower."""
-        raise NoVisionError("This model reads text only.")
-
-    @torch.inference_mode()
-    def forward(
-        self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
-    ) -> Tensor:
-        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds; never an `image`.
-
-        Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
-        """
-        rotation = self.rope(positions)
-        hidden = embeddings
-        for index, block in enumerate(self.blocks):
-            memory.check_cancelled()
-            hidden = block(hidden, rotation, memory, index)
-        return self.norm(hidden)
-
-    @torch.inference_mode()
-    def logits(self, hidden: Tensor) -> Tensor:
-        """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
-        return F.linear(hidden, self.head).float()
-
-    # -------------------------------------------------------------- cache specs
-
-    @property
-    def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What every layer needs remembered, in layer order."""
-        return tuple(block.attention.spec for block in self.blocks)
+        stack = Stack(
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden_size,
+            max_positions=config.max_position_embeddings,
+            tied=config.tie_word_embeddings,
+            blocks=[
+                Block(scope.scope(f"layers.{index}"), config)
+                for index in range(config.num_hidden_layers)
+            ],
+            norm=RMSNorm(scope.scope("norm"), config.hidden_size, config.rms_norm_eps),
+            ropes={"full_attention": RoPE(frequencies, weights.dtype)},
+        )
+        super().__init__(stack, weights, scope, device)
 
 
 # ------------------------------------------------------------------ weight names

@@ -1,4 +1,4 @@
-"""Qwen3.5 and its kin (3.6, 3.8; dense): config, block, model, cache specs, weight names.
+"""Qwen3.5 and its kin (3.6, 3.8; dense): config, block with its cache spec, model, weight names.
 
 A hybrid: most layers are gated delta nets with a state of fixed size, every fourth is full
 attention with interleaved M-RoPE. Knows the arithmetic of a forward; where its memory lies is the
@@ -13,17 +13,16 @@ from typing import Any, Literal
 import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
-from torch.nn import functional as F
 
-from core.api.errors import NoVisionError
 from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.attention import AttentionSizes, GatedAttention
 from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
 from core.layers.mlp import SwiGLU
 from core.layers.norm import ZeroCentredRMSNorm
-from core.layers.rope import InterleavedMRoPE, Rotation
+from core.layers.rope import InterleavedMRoPE
+from core.models.decoder import Decoder, Rotations, Stack
 from core.models.qwen3_5_vision import VisionConfig, VisionTower
-from core.models.settings import Count, Depth, Positive, Settings, TokenId, parse_settings
+from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
 
 LayerType = Literal["linear_attention", "full_attention"]
@@ -140,7 +139,6 @@ class Qwen3_5Config(Settings):  # noqa: N801
     text_config: TextConfig
     vision_config: VisionConfig | None = None
     language_model_only: bool = False
-    image_token_id: TokenId = 248056
     tie_word_embeddings: bool | None = None
 
     @model_validator(mode="after")
@@ -191,101 +189,50 @@ class Block:
             self.mixer = GatedAttention(scope, config.attention_sizes, epsilon, bias=bias)
 
     def __call__(
-        self, hidden: Tensor, rotation: Rotation, memory: LayerMemory, layer: int
+        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
     ) -> Tensor:
         inputs = self.mixer_norm(hidden)
         if isinstance(self.mixer, GatedDeltaNet):
             hidden = hidden + self.mixer(inputs, memory, layer)
         else:
-            hidden = hidden + self.mixer(inputs, rotation, memory, layer)
+            hidden = hidden + self.mixer(inputs, rotations["full_attention"], memory, layer)
         return hidden + self.mlp(self.mlp_norm(hidden))
+
+    @property
+    def spec(self) -> LayerSpec:
+        return self.mixer.spec
 
 
 # ------------------------------------------------------------------ model
 
 
-class Qwen3_5Model:  # noqa: N801
+class Qwen3_5Model(Decoder):  # noqa: N801
     """The text stack, its head, and the vision tower where the folder has one.
 
-    The same call on the same machine gives the same bits: every choice of kernel or block depends
-    on shapes alone, and one token (n == 1) always takes the recurrent path.
+    A picture attends as text does. One token (n == 1) always takes the recurrent path.
     """
 
     def __init__(self, config: Qwen3_5Config, weights: Weights, device: torch.device) -> None:
         text, vision = config.text_config, config.vision
         scope = weights.scope("model.language_model")
-        table = (text.vocab_size, text.hidden_size)
-        self.device, self.dtype = device, weights.dtype
-        self.hidden_size, self.vocab_size = text.hidden_size, text.vocab_size
-        self.max_positions = text.max_position_embeddings
-        self.embedding = scope.tensor("embed_tokens.weight", table)
-        self.blocks = [
-            Block(scope.scope(f"layers.{index}"), text, kind)
-            for index, kind in enumerate(text.types)
-        ]
-        self.norm = ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps)
-        self.head = self.embedding if config.tied else weights.tensor("lm_head.weight", table)
         rope = text.rope_parameters
-        self.rope = InterleavedMRoPE(
+        turn = InterleavedMRoPE(
             rope.rope_theta, text.rotary_dim, rope.mrope_section, device, weights.dtype
         )
-        self.tower = VisionTower(weights.scope("model.visual"), vision, device) if vision else None
-        self.image_token_id = config.image_token_id if vision else None
-        self.num_parameters = weights.num_parameters
-
-    @property
-    def has_vision(self) -> bool:
-        return self.tower is not None
-
-    @property
-    def spatial_merge(self) -> int:
-        """Patches on a side of one image token; 1 for a model without vision."""
-        return self.tower.config.spatial_merge_size if self.tower else 1
-
-    @torch.inference_mode()
-    def embed(self, ids: Tensor) -> Tensor:
-        """Token ids [n] -> [n, hidden_size]."""
-        return F.embedding(ids, self.embedding)
-
-    @torch.inference_mode()
-    def encode_image(
-        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
-    ) -> Tensor:
-        """One picture's patches [rows * columns, patch_width] float32 -> [tokens, hidden_size].
-
-        Calls `check` between blocks. Raises NoVisionError for a model without a tower.
-        """
-        if self.tower is None:
-            raise NoVisionError("This model reads text only.")
-        return self.tower(pixels.to(self.device), rows, columns, check)
-
-    @torch.inference_mode()
-    def forward(
-        self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
-    ) -> Tensor:
-        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
-
-        A picture attends as text does, so `image` changes nothing here. Returns [n, hidden_size]
-        after the final norm. Raises RequestCancelled between layers.
-        """
-        rotation = self.rope(positions)
-        hidden = embeddings
-        for index, block in enumerate(self.blocks):
-            memory.check_cancelled()
-            hidden = block(hidden, rotation, memory, index)
-        return self.norm(hidden)
-
-    @torch.inference_mode()
-    def logits(self, hidden: Tensor) -> Tensor:
-        """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
-        return F.linear(hidden, self.head).float()
-
-    # -------------------------------------------------------------- cache specs
-
-    @property
-    def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What every layer needs remembered, in layer order."""
-        return tuple(block.mixer.spec for block in self.blocks)
+        stack = Stack(
+            vocab_size=text.vocab_size,
+            hidden_size=text.hidden_size,
+            max_positions=text.max_position_embeddings,
+            tied=config.tied,
+            blocks=[
+                Block(scope.scope(f"layers.{index}"), text, kind)
+                for index, kind in enumerate(text.types)
+            ],
+            norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
+            ropes={"full_attention": turn},
+            tower=VisionTower(weights.scope("model.visual"), vision, device) if vision else None,
+        )
+        super().__init__(stack, weights, scope, device)
 
 
 # ------------------------------------------------------------------ weight names

@@ -12,7 +12,6 @@ from core.api.errors import BrokenConfigError
 # No released model comes near these; they keep a nonsense value from planning a billion layers.
 Count = Annotated[int, Field(ge=1, le=2**24)]
 Depth = Annotated[int, Field(ge=1, le=1024)]
-TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 

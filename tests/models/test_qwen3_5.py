@@ -14,7 +14,7 @@ from core.api.errors import NoVisionError, RequestCancelled
 from core.cache.specs import FullAttentionSpec, RecurrentSpec, StateTensor
 from core.models.model import Model
 from tests.models.memory import ConcatenatingMemory
-from tests.oracle.checkpoints import VOCABULARY, Tiny, token_id, write_folder
+from tests.oracle.checkpoints import VOCABULARY, Tiny, write_folder
 from tests.oracle.runs import Picture, Pieces, load, our_logits, text
 
 MIXED: Pieces = [text(70), Picture(4, 6), text(9, 1)]
@@ -50,8 +50,6 @@ def test_the_model_describes_itself(model: Any, folder: Path) -> None:
     assert (model.hidden_size, model.vocab_size, model.max_positions) == (32, VOCABULARY, 4096)
     assert (model.dtype, model.device.type) == (torch.float32, "cpu")
     assert model.has_vision
-    assert model.image_token_id == token_id("<|image_pad|>")
-    assert model.spatial_merge == 2
     header = (folder / "model.safetensors").read_bytes()
     length = int.from_bytes(header[:8], "little")
     stored = json.loads(header[8 : 8 + length])
@@ -110,7 +108,6 @@ def test_a_model_without_a_tower_says_so(tmp_path: Path) -> None:
     write_folder(tmp_path, Tiny(vision=False))
     model: Any = load(tmp_path)
     assert not model.has_vision
-    assert (model.image_token_id, model.spatial_merge) == (None, 1)
     with pytest.raises(NoVisionError):
         model.encode_image(Picture(2, 2).pixels, 2, 2, lambda: None)
 

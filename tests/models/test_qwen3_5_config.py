@@ -144,7 +144,6 @@ BAD: list[tuple[str, Any]] = [
     ("vision_config.out_hidden_size", 48),
     ("vision_config.num_position_embeddings", 35),
     ("vision_config.deepstack_visual_indexes", [1, 2]),
-    ("image_token_id", -1),
 ]
 
 

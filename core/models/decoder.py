@@ -1,0 +1,135 @@
+"""What the families share: a table of embeddings, blocks, a final norm and a head; perhaps a tower.
+
+Knows the order in which a forward goes through them. What a block computes, how positions turn and
+what the tensors are called in the files is each family's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.api.errors import NoVisionError
+from core.cache.specs import LayerMemory, LayerSpec
+from core.layers.rope import Rotation
+from core.weights.plan import Weights
+
+Rotations = Mapping[str, Rotation]
+"""The rotation of a forward's tokens for every name in `Stack.ropes`."""
+
+
+class Block(Protocol):
+    """One layer of the text stack."""
+
+    @property
+    def spec(self) -> LayerSpec:
+        """What the layer needs remembered."""
+        ...
+
+    def __call__(
+        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
+    ) -> Tensor:
+        """[n, hidden_size] -> [n, hidden_size]; `layer` is its place in the stack.
+
+        `image` says that the rows are one whole picture.
+        """
+        ...
+
+
+class Tower(Protocol):
+    """What turns a picture into rows that stand where token embeddings would."""
+
+    def __call__(
+        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
+    ) -> Tensor:
+        """Patches [rows * columns, patch width] -> [tokens, hidden_size]; `check` may raise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The parts that a family builds itself, and the sizes of those that are alike everywhere.
+
+    `tied`: the head is the table of embeddings.
+    """
+
+    vocab_size: int
+    hidden_size: int
+    max_positions: int
+    tied: bool
+    blocks: Sequence[Block]
+    norm: Callable[[Tensor], Tensor]
+    ropes: Mapping[str, Callable[[Tensor], Rotation]]
+    tower: Tower | None = None
+
+
+class Decoder:
+    """A `Model` (core.models.model) over a `Stack`.
+
+    The same call on the same machine gives the same bits: every choice of kernel or row block
+    depends on shapes alone.
+    """
+
+    def __init__(self, stack: Stack, weights: Weights, text: Weights, device: torch.device) -> None:
+        """`text` is the scope in `weights` of the text stack, where the table lies."""
+        table = (stack.vocab_size, stack.hidden_size)
+        self.device, self.dtype = device, weights.dtype
+        self.hidden_size, self.vocab_size = stack.hidden_size, stack.vocab_size
+        self.max_positions = stack.max_positions
+        self.embedding = text.tensor("embed_tokens.weight", table)
+        self.blocks, self.norm, self.ropes = stack.blocks, stack.norm, stack.ropes
+        self.head = self.embedding if stack.tied else weights.tensor("lm_head.weight", table)
+        self.tower = stack.tower
+        self.num_parameters = weights.num_parameters
+
+    @property
+    def has_vision(self) -> bool:
+        return self.tower is not None
+
+    @property
+    def layer_specs(self) -> tuple[LayerSpec, ...]:
+        """What every layer needs remembered, in layer order."""
+        return tuple(block.spec for block in self.blocks)
+
+    @torch.inference_mode()
+    def embed(self, ids: Tensor) -> Tensor:
+        """Token ids [n] -> [n, hidden_size]."""
+        return F.embedding(ids, self.embedding)
+
+    @torch.inference_mode()
+    def encode_image(
+        self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
+    ) -> Tensor:
+        """One picture's patches [rows * columns, patch width] float32 -> [tokens, hidden_size].
+
+        Calls `check`, which may raise, between blocks. Raises NoVisionError without a tower.
+        """
+        if self.tower is None:
+            raise NoVisionError("This model reads text only.")
+        return self.tower(pixels.to(self.device), rows, columns, check)
+
+    @torch.inference_mode()
+    def forward(
+        self, embeddings: Tensor, positions: Tensor, memory: LayerMemory, *, image: bool = False
+    ) -> Tensor:
+        """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
+
+        An `image` has to come whole: some families let its rows attend to one another both ways.
+        Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
+        """
+        rotations = {name: rope(positions) for name, rope in self.ropes.items()}
+        hidden = embeddings
+        for layer, block in enumerate(self.blocks):
+            memory.check_cancelled()
+            hidden = block(hidden, rotations, memory, layer, image)
+        return self.norm(hidden)
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
+        return F.linear(hidden, self.head).float()
