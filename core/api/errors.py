@@ -31,7 +31,9 @@ class WaymarkError(Exception):
         self.message = message
 
     def info(self) -> ErrorInfo:
-        return ErrorInfo(name=type(self).__name__, title=self.title, message=self.message)
+        # A name out of a file or of the file system may hold half a character, which no JSON can.
+        message = self.message.encode("utf-8", "backslashreplace").decode()
+        return ErrorInfo(name=type(self).__name__, title=self.title, message=message)
 
 
 class RequestCancelled(WaymarkError):

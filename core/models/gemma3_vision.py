@@ -49,11 +49,6 @@ class VisionConfig(Settings):
         """Patches on a side of the square."""
         return self.image_size // self.patch_size
 
-    @property
-    def patch_width(self) -> int:
-        """Numbers in one flattened patch: channels x rows x columns."""
-        return self.num_channels * self.patch_size**2
-
 
 class VisionBlock:
     """x + attention(norm x), then x + mlp(norm x), over all patches of one picture."""
@@ -115,7 +110,7 @@ class VisionTower:
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """[side * side, patch_width], row by row -> [tokens, out_width].
+        """[side * side, patch width], row by row -> [tokens, out_width].
 
         `rows` and `columns` are the one side there is; `check` is called before every block and
         may raise.

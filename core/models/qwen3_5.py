@@ -8,7 +8,7 @@ cache's business, when it runs the engine's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -26,6 +26,7 @@ from core.models.settings import Count, Depth, Positive, Settings, parse_setting
 from core.weights.plan import Weights
 
 LayerType = Literal["linear_attention", "full_attention"]
+Section = Annotated[int, Field(ge=0)]
 
 # ------------------------------------------------------------------ config
 
@@ -36,7 +37,7 @@ class RopeConfig(Settings):
     rope_type: Literal["default", "mrope"] = "default"
     rope_theta: Positive = 10000.0
     partial_rotary_factor: float = Field(default=0.25, gt=0, le=1)
-    mrope_section: tuple[int, int, int] = (11, 11, 10)
+    mrope_section: tuple[Section, Section, Section] = (11, 11, 10)
     mrope_interleaved: Literal[True] = True
 
     @field_validator("mrope_section", mode="before")

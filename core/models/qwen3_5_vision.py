@@ -44,7 +44,7 @@ class VisionConfig(Settings):
     patch_size: Count = 16
     temporal_patch_size: Count = 2
     spatial_merge_size: Count = 2
-    in_channels: Count = 3
+    in_channels: Literal[3] = 3
     num_position_embeddings: Count = 2304
     hidden_act: Literal["gelu_pytorch_tanh"] = "gelu_pytorch_tanh"
     deepstack_visual_indexes: tuple[int, ...] = Field(default=(), max_length=0)
@@ -62,11 +62,6 @@ class VisionConfig(Settings):
         if math.isqrt(self.num_position_embeddings) ** 2 != self.num_position_embeddings:
             raise ValueError('"num_position_embeddings" is not a square')
         return self
-
-    @property
-    def patch_width(self) -> int:
-        """Numbers in one flattened patch: channels x frames x rows x columns."""
-        return self.in_channels * self.temporal_patch_size * self.patch_size**2
 
 
 class VisionBlock:
@@ -124,7 +119,7 @@ class VisionTower:
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """[rows * columns, patch_width] in merge-block order -> [tokens, out_hidden_size].
+        """[rows * columns, patch width] in merge-block order -> [tokens, out_hidden_size].
 
         `rows` and `columns` count patches and are multiples of `spatial_merge_size`; `check` is
         called before every block and may raise.

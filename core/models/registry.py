@@ -18,6 +18,7 @@ from core.models.model import Model
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes, check_memory
 from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.safetensors_file import shown
 from core.weights.stream import check_plan, stream_weights
 
 
@@ -43,6 +44,8 @@ FAMILIES = {
     "gemma3_text": _GEMMA3,
 }
 PRECISIONS = (torch.float32, torch.bfloat16)
+# No format packs a number into less than a bit.
+_NUMBERS_PER_BYTE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ class _Recipe:
         _check_precision(folder, dtype)
         self._config = self._family.parse(folder.config)
         self.published = self._family.published_names(self._config, folder.tensor_names)
-        asked = plan_weights(lambda weights: self.build(weights, torch.device("cpu")), dtype)
+        limit = _NUMBERS_PER_BYTE * sum(file.num_bytes for file in folder.files)
+        asked = plan_weights(lambda weights: self.build(weights, torch.device("cpu")), dtype, limit)
         self.plan: WeightPlan = {self.published(name): spec for name, spec in asked.items()}
         check_plan(self.plan, folder.files)
 
@@ -109,7 +113,7 @@ def _family_of(folder: ModelFolder) -> Family:
     model_type = folder.config.get("model_type")
     family = FAMILIES.get(model_type) if isinstance(model_type, str) else None
     if family is None:
-        named = f'"{model_type[:80]}"' if isinstance(model_type, str) else "not named"
+        named = f'"{shown(model_type)}"' if isinstance(model_type, str) else "not named"
         raise UnknownArchitectureError(
             f"The model type in config.json is {named}. Waymark runs: {', '.join(FAMILIES)}."
         )

@@ -29,8 +29,8 @@ class RopeSettings(Settings):
     @field_validator("rope_type", mode="before")
     @classmethod
     def _known(cls, value: Any) -> Any:
-        if value not in KINDS:
-            raise ValueError(f'this kind of RoPE ("{str(value)[:40]}") is not supported')
+        if isinstance(value, str) and value not in KINDS:
+            raise ValueError(f'this kind of RoPE ("{value[:40]}") is not supported')
         return value
 
     @model_validator(mode="after")

@@ -1,8 +1,9 @@
 """A model folder as published on Hugging Face: its config and which files hold its weights.
 
-Knows the layout, and distrusts it: an index may name only files that lie in the folder itself, and
-weights that could run code when opened (pickle) are refused. The tokenizer's and the template's
-files are core.text's, the meaning of the config is the families'.
+Knows the layout, and distrusts it: an index may name only safetensors files, without a path, and
+weights that could run code when opened (pickle) are refused. Links are followed: the Hugging Face
+cache is made of them. The tokenizer's and the template's files are core.text's, the meaning of the
+config is the families'.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from core.api.errors import (
     MissingTensorError,
     PickleWeightsError,
 )
-from core.weights.safetensors_file import SafetensorsFile, read_header
+from core.weights.safetensors_file import SafetensorsFile, read_header, shown
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
@@ -59,10 +60,11 @@ class ModelFolder:
 
 
 def _weights_files(path: Path) -> tuple[SafetensorsFile, ...]:
-    if (path / INDEX).is_file():
-        return _shards(path)
+    # In this order: what saves one file over a sharded model may leave the old index behind.
     if (path / SINGLE).is_file():
         return (read_header(path / SINGLE),)
+    if (path / INDEX).is_file():
+        return _shards(path)
     pickles = sorted(each.name for each in path.iterdir() if each.suffix in _PICKLE_ENDINGS)
     if pickles:
         raise PickleWeightsError(
@@ -77,24 +79,30 @@ def _shards(path: Path) -> tuple[SafetensorsFile, ...]:
     weight_map = _read_object(path / INDEX, BrokenWeightsError).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise BrokenWeightsError(f'{INDEX} has no "weight_map".')
-    named = set(map(str, weight_map.values()))
-    files = {name: read_header(_inside(path, name)) for name in sorted(named)}
+    if not all(isinstance(name, str) for name in weight_map.values()):
+        raise BrokenWeightsError(f'{INDEX} has something else than file names in its "weight_map".')
+    named = sorted(set(weight_map.values()))
+    files = {name: read_header(_inside(path, name)) for name in named}
     for tensor, name in weight_map.items():
-        if tensor not in files[str(name)].tensors:
-            raise MissingTensorError(f"{tensor} is not in {name}, where {INDEX} places it.")
+        if tensor not in files[name].tensors:
+            raise MissingTensorError(f"{shown(tensor)} is not in {name}, where {INDEX} places it.")
     counts = Counter(tensor for file in files.values() for tensor in file.tensors)
     twice = [tensor for tensor, count in counts.items() if count > 1]
     if twice:
-        raise BrokenWeightsError(f"{twice[0]} is in more than one weights file.")
+        raise BrokenWeightsError(f"{shown(twice[0])} is in more than one weights file.")
     return tuple(files.values())
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """The file `name` in `folder`; a name with a path in it, or the wrong ending, is refused."""
+    """The file `name` in `folder`; a name with a path in it, or another ending, is refused."""
     if name != Path(name).name or "\\" in name or "\0" in name:
-        raise BrokenWeightsError(f"{INDEX} names a file outside the folder: {name[:200]!r}.")
+        raise BrokenWeightsError(f"{INDEX} names a file outside the folder: {shown(name)}.")
     if Path(name).suffix in _PICKLE_ENDINGS:
-        raise PickleWeightsError(f"{INDEX} names {name}, which can run code when it is opened.")
+        raise PickleWeightsError(
+            f"{INDEX} names {shown(name)}, which can run code when it is opened."
+        )
+    if Path(name).suffix != ".safetensors" or shown(name) != name:
+        raise BrokenWeightsError(f"{INDEX} names {shown(name)}, which is no weights file.")
     if not (folder / name).is_file():
         raise MissingFileError(f"{name} is missing in {folder}.")
     return folder / name

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.api.errors import WrongShapeError
+
 Shape = tuple[int, ...]
 
 
@@ -67,10 +69,24 @@ class Weights:
         return sum(spec.num_elements for spec in self.asked.values())
 
 
-def plan_weights(build: Callable[[Weights], object], dtype: torch.dtype) -> WeightPlan:
-    """Every tensor that `build` asks for, in the order of asking."""
+def plan_weights(
+    build: Callable[[Weights], object], dtype: torch.dtype, limit: float = math.inf
+) -> WeightPlan:
+    """Every tensor that `build` asks for, in the order of asking.
 
-    def stand_in(_: str, spec: TensorSpec) -> Tensor:
+    Raises WrongShapeError as soon as they hold more than `limit` numbers together: layers reckon
+    with the stand-ins, and results of any size would be allocated.
+    """
+    left = limit
+
+    def stand_in(name: str, spec: TensorSpec) -> Tensor:
+        nonlocal left
+        left -= spec.num_elements
+        if left < 0:
+            raise WrongShapeError(
+                f"By config.json the model is larger than its weights files: {name} would be "
+                f"{list(spec.shape)}."
+            )
         # One number seen from everywhere. Torch's meta device would do, but its first operation
         # imports 800 modules, sympy among them: 1.6 s and 65 MB.
         return torch.zeros((), dtype=spec.dtype).expand(spec.shape)

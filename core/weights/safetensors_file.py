@@ -8,9 +8,9 @@ allocated for a tensor before its range is known to lie inside the file and to f
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from core.api.errors import BrokenWeightsError, MissingFileError
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 LENGTH_BYTES = 8
 _MAX_DIMENSIONS = 8
+_SHOWN_CHARACTERS = 120  # published names have at most about 100
 _METADATA = "__metadata__"
 _DTYPE_BITS = {
     "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
@@ -48,7 +49,6 @@ class SafetensorsFile:
 
     path: Path
     num_bytes: int
-    header_bytes: int
     header_digest: bytes
     tensors: Mapping[str, StoredTensor]
 
@@ -57,7 +57,7 @@ def read_header(path: Path) -> SafetensorsFile:
     """Check the header of `path`; raises MissingFileError or BrokenWeightsError."""
     try:
         with path.open("rb") as file:
-            num_bytes = path.stat().st_size
+            num_bytes = os.fstat(file.fileno()).st_size
             raw = read_raw_header(file, path, num_bytes)
     except OSError as error:
         raise MissingFileError(f"{path.name} can't be read: {error.strerror}.") from error
@@ -68,8 +68,8 @@ def read_header(path: Path) -> SafetensorsFile:
         for name, entry in entries.items()
         if name != _METADATA
     }
-    _check_overlap(tensors, path)
-    return SafetensorsFile(path, num_bytes, len(raw), hashlib.sha256(raw).digest(), tensors)
+    _check_cover(tensors, data_start, num_bytes, path)
+    return SafetensorsFile(path, num_bytes, hashlib.sha256(raw).digest(), tensors)
 
 
 def read_raw_header(file: BinaryIO, path: Path, num_bytes: int) -> bytes:
@@ -87,10 +87,11 @@ def read_raw_header(file: BinaryIO, path: Path, num_bytes: int) -> bytes:
 
 def _parse(raw: bytes, path: Path) -> dict[str, Any]:
     try:
-        entries = json.loads(raw, object_pairs_hook=_unique)
+        # Decoded here: given bytes, `json` would take UTF-16 and a byte order mark as well.
+        entries = json.loads(raw.decode(), object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise _broken(path, "its header is not proper JSON") from error
-    if not isinstance(entries, dict):
+    if not isinstance(entries, dict) or not raw.startswith(b"{"):
         raise _broken(path, "its header is not an object")
     return entries
 
@@ -107,11 +108,12 @@ def _entry(name: str, entry: Any, data_start: int, num_bytes: int, path: Path) -
     dtype, shape, offsets = _fields(name, entry, path)
     start, end = (data_start + offset for offset in offsets)
     if start > end or end > num_bytes:
-        raise _broken(path, f"{name} reaches from byte {start:,} to {end:,} of {num_bytes:,}")
+        place = f"from byte {start:,} to {end:,} of {num_bytes:,}"
+        raise _broken(path, f"{shown(name)} reaches {place}")
     bits = math.prod(shape) * _DTYPE_BITS[dtype]
     if (end - start) * 8 != bits:
         needed = f"{list(shape)} in {dtype} takes {-(-bits // 8):,} bytes"
-        raise _broken(path, f"{name}: {needed}, its entry has {end - start:,}")
+        raise _broken(path, f"{shown(name)}: {needed}, its entry has {end - start:,}")
     return StoredTensor(dtype, shape, start, end)
 
 
@@ -120,12 +122,13 @@ def _fields(name: str, entry: Any, path: Path) -> tuple[str, tuple[int, ...], tu
     fields = entry if isinstance(entry, dict) else {}
     dtype, shape, offsets = (fields.get(key) for key in ("dtype", "shape", "data_offsets"))
     if not isinstance(dtype, str) or dtype not in _DTYPE_BITS:
-        raise _broken(path, f"{name} has an unknown type ({str(dtype)[:40]})")
+        given = shown(dtype) if isinstance(dtype, str) else "not a text"
+        raise _broken(path, f"{shown(name)} has an unknown type ({given})")
     sizes, place = _sizes(shape), _sizes(offsets)
     if sizes is None:
-        raise _broken(path, f"{name} has no proper shape")
+        raise _broken(path, f"{shown(name)} has no proper shape")
     if place is None or len(place) != 2:
-        raise _broken(path, f"{name} has no proper place in the file")
+        raise _broken(path, f"{shown(name)} has no proper place in the file")
     return dtype, sizes, (place[0], place[1])
 
 
@@ -139,11 +142,25 @@ def _sizes(values: Any) -> tuple[int, ...] | None:
     return None
 
 
-def _check_overlap(tensors: Mapping[str, StoredTensor], path: Path) -> None:
-    ordered = sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end))
-    for (first, before), (second, after) in itertools.pairwise(ordered):
-        if after.start < before.end:
-            raise _broken(path, f"{first} and {second} overlap")
+def _check_cover(
+    tensors: Mapping[str, StoredTensor], data_start: int, num_bytes: int, path: Path
+) -> None:
+    """Every byte of the data belongs to one tensor: the format allows no overlaps and no holes."""
+    place, before = data_start, ""
+    for name, entry in sorted(tensors.items(), key=lambda item: (item[1].start, item[1].end)):
+        if entry.start < place:
+            raise _broken(path, f"{shown(before)} and {shown(name)} overlap")
+        if entry.start > place:
+            raise _broken(path, f"bytes {place:,} to {entry.start:,} belong to no tensor")
+        place, before = entry.end, name
+    if place != num_bytes:
+        raise _broken(path, f"bytes {place:,} to {num_bytes:,} belong to no tensor")
+
+
+def shown(name: str) -> str:
+    """A name out of a file as it may stand in a message: short, and nothing in it unseen."""
+    short = name if len(name) <= _SHOWN_CHARACTERS else f"{name[:_SHOWN_CHARACTERS]}.."
+    return short if short.isprintable() else ascii(short)
 
 
 def _broken(path: Path, fault: str) -> BrokenWeightsError:

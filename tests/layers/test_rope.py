@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from core.layers.rope import InterleavedMRoPE, inverse_frequencies
+from core.layers.rope import InterleavedMRoPE, RoPE, inverse_frequencies
 
 CPU = torch.device("cpu")
 
@@ -20,6 +20,13 @@ def test_text_is_ordinary_rope() -> None:
     angles = places[:, None].float() * inverse_frequencies(1e7, 64, CPU)
     assert torch.equal(cosine, angles.cos())
     assert torch.equal(sine, angles.sin())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_ordinary_rope_is_the_interleaved_one_on_a_line(dtype: torch.dtype) -> None:
+    places = torch.tensor([0, 3, 4096]).expand(3, -1)
+    plain = RoPE(inverse_frequencies(1e7, 64, CPU), dtype)(places)
+    assert all(map(torch.equal, plain, rope(dtype=dtype)(places)))
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])

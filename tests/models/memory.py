@@ -9,7 +9,7 @@ from core.cache.specs import FullAttentionSpec, LayerSpec, LayerState, Recurrent
 
 
 class ConcatenatingMemory:
-    """Starts empty: no rows, all states zero. `cancel_after` forwards of layers it raises."""
+    """Starts empty: no rows, all states zero. Counts how often it is asked about a cancel."""
 
     def __init__(self, specs: tuple[LayerSpec, ...]) -> None:
         self.keys: dict[int, Tensor] = {}

@@ -82,7 +82,7 @@ def test_cancel_is_asked_for_before_every_layer(model: Model) -> None:
     assert memory.num_checks == len(model.layer_specs)
 
 
-def test_a_cancelled_forward_leaves_the_states_of_before(model: Model) -> None:
+def test_a_forward_leaves_the_states_of_before_as_they_were(model: Model) -> None:
     memory = ConcatenatingMemory(model.layer_specs)
     run(model, 70, memory)
     before = [tensor for state in memory.states.values() for tensor in state]

@@ -50,7 +50,7 @@ def test_the_usual_spelling() -> None:
     assert config.text_config.rope_parameters.rope_theta == 5e6
     assert config.text_config.rotary_dim == 8
     assert config.vision is not None
-    assert config.vision.patch_width == 3 * 2 * 16 * 16
+    assert (config.vision.patch_size, config.vision.temporal_patch_size) == (16, 2)
 
 
 def test_a_text_only_config_has_its_keys_on_top() -> None:
@@ -139,6 +139,9 @@ BAD: list[tuple[str, Any]] = [
     ("text_config.rope_parameters.rope_theta", "large"),
     ("text_config.rope_parameters.mrope_section", [1, 2]),
     ("text_config.rope_parameters.mrope_interleaved", False),
+    ("text_config.rope_parameters.mrope_section", [-1, 3, 2]),
+    ("text_config.rope_parameters.rope_type", [["default"]]),
+    ("vision_config.in_channels", 4),
     ("vision_config.num_heads", 3),
     ("vision_config.depth", None),
     ("vision_config.out_hidden_size", 48),

@@ -79,6 +79,15 @@ def test_a_wrong_shape_is_named_with_both(path: Path, name: str) -> None:
         assert words in caught.value.message
 
 
+def test_sizes_that_no_file_backs_are_refused_before_they_cost_memory(path: Path) -> None:
+    """Planning works out the scale of every norm: of 1,024 layers as wide as may be, 100 GB."""
+    text = json.loads((path / "config.json").read_text())["text_config"]
+    text |= {"hidden_size": 4096, "num_hidden_layers": 1024, "layer_types": None}
+    edit_config(path, text_config=text, language_model_only=True)
+    with pytest.raises(WrongShapeError, match="larger than its weights files"):
+        load(path)
+
+
 def test_a_head_that_should_be_there_is_missed(path: Path) -> None:
     edit_config(path, tie_word_embeddings=False)
     with pytest.raises(MissingTensorError, match=r"lm_head\.weight"):

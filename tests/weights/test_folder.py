@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +109,76 @@ def test_an_index_stays_inside_its_folder(tmp_path: Path, name: str) -> None:
     write_index(inner, {"a": name})
     with pytest.raises((BrokenWeightsError, MissingFileError)):
         ModelFolder.open(inner)
+
+
+@pytest.mark.parametrize("name", [3, None, True, {"a": "b"}, ["a.safetensors"]])
+def test_an_index_names_files_by_text(tmp_path: Path, name: Any) -> None:
+    write_index(make_folder(tmp_path, "a.safetensors"), {"a": name})
+    with pytest.raises(BrokenWeightsError, match="weight_map"):
+        ModelFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "a", "a.safetensors.txt", "\ud800.safetensors"])
+def test_an_index_names_weights_files_only(tmp_path: Path, name: Any) -> None:
+    write_index(make_folder(tmp_path, "a.safetensors"), {"a": name})
+    with pytest.raises(BrokenWeightsError, match="is no weights file") as caught:
+        ModelFolder.open(tmp_path)
+    assert caught.value.info().message.isprintable()
+
+
+def test_a_hostile_name_in_an_index_is_shown_short(tmp_path: Path) -> None:
+    make_folder(tmp_path, "a.safetensors")
+    write_index(tmp_path, {"\ud800" + "x" * 10**6: "a.safetensors"})
+    with pytest.raises(MissingTensorError) as caught:
+        ModelFolder.open(tmp_path)
+    message = caught.value.info().message
+    assert message.isprintable() and len(message) < 300
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+ODD: dict[str, Callable[[Path], object]] = {
+    "folder": lambda path: path.mkdir(),
+    "pipe": make_pipe,
+    "link-to-itself": lambda path: path.symlink_to(path.name),
+    "link-to-nothing": lambda path: path.symlink_to("gone"),
+    "link-to-a-folder": lambda path: path.symlink_to(path.parent),
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "a.safetensors", INDEX])
+@pytest.mark.parametrize("make", ODD.values(), ids=ODD.keys())
+def test_what_is_no_file_is_missing(
+    tmp_path: Path, make: Callable[[Path], object], name: str
+) -> None:
+    """Reading a pipe would wait for ever."""
+    make_folder(tmp_path)
+    if name == "config.json":
+        (tmp_path / name).unlink()
+    if name == "a.safetensors":
+        write_index(tmp_path, {"a": name})
+    make(tmp_path / name)
+    with pytest.raises(MissingFileError, match="model.safetensors" if name == INDEX else name):
+        ModelFolder.open(tmp_path)
+
+
+def test_a_name_too_long_for_the_system_is_an_error_with_a_name(tmp_path: Path) -> None:
+    write_index(make_folder(tmp_path), {"a": "x" * 100 + ".safetensors", "b": "y.safetensors"})
+    with pytest.raises(MissingFileError, match="xxx"):
+        ModelFolder.open(tmp_path)
+    write_index(tmp_path, {"a": "x" * 5000 + ".safetensors"})
+    with pytest.raises(BrokenWeightsError, match="xxx"):
+        ModelFolder.open(tmp_path)
+
+
+def test_one_file_goes_before_an_index_left_behind(tmp_path: Path) -> None:
+    make_folder(tmp_path, "model.safetensors")
+    write_index(tmp_path, {"old": "model-00001-of-00002.safetensors"})
+    folder = ModelFolder.open(tmp_path)
+    assert folder.tensor_names == {"tensor of model.safetensors"}
 
 
 @pytest.mark.parametrize("weight_map", [None, [], {}, 3, "a"])

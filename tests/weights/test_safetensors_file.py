@@ -47,8 +47,17 @@ LIES: dict[str, tuple[Any, str]] = {
     "not-text": (b"\xff\xfe\x00", "not proper JSON"),
     "deep": (b"[" * 100_000, "not proper JSON"),
     "twice": (b'{"a": {}, "a": {}}', "not proper JSON"),
+    "utf-16": (json.dumps({}).encode("utf-16"), "not proper JSON"),
+    "byte-order-mark": (b"\xef\xbb\xbf{}", "not proper JSON"),
+    "half-a-character": (b'{"\xed\xa0\x80": {}}', "not proper JSON"),
+    "deep-objects": (b'{"a":' * 100_000, "not proper JSON"),
+    "endless-number": (b'{"a": {"shape": [' + b"9" * 5000 + b"]}}", "not proper JSON"),
+    "twice-inside": (b'{"a": {"dtype": "F32", "dtype": "U8"}}', "not proper JSON"),
+    "space-first": (b" {}", "not an object"),
     "list": ([], "not an object"),
     "no-fields": ({"a": {}}, "a has an unknown type"),
+    "null": ({"a": None}, "a has an unknown type"),
+    "nested": ({"a": {"a": GOOD}}, "a has an unknown type"),
     "no-object": ({"a": 3}, "a has an unknown type"),
     "unknown-type": ({"a": GOOD | {"dtype": "F33"}}, r"a has an unknown type \(F33\)"),
     "type-is-list": ({"a": GOOD | {"dtype": []}}, "a has an unknown type"),
@@ -56,8 +65,19 @@ LIES: dict[str, tuple[Any, str]] = {
     "boolean-shape": ({"a": GOOD | {"shape": [True, 6]}}, "a has no proper shape"),
     "fraction-shape": ({"a": GOOD | {"shape": [2.0, 3]}}, "a has no proper shape"),
     "giant-shape": ({"a": GOOD | {"shape": [2**64]}}, "a has no proper shape"),
+    "infinite-shape": (b'{"a": {"dtype": "F32", "shape": [1e999]}}', "a has no proper shape"),
+    "text-shape": ({"a": GOOD | {"shape": "23"}}, "a has no proper shape"),
+    "shape-of-shapes": ({"a": GOOD | {"shape": [[2, 3]]}}, "a has no proper shape"),
+    "product-past-64-bits": (
+        {"a": GOOD | {"shape": [2**62, 2**62], "data_offsets": [0, 0]}},
+        "in F32 takes 85,070,591,730,234,615,865,843,651,857,942,052,864 bytes, its entry has 0",
+    ),
     "many-dimensions": ({"a": GOOD | {"shape": [1] * 1000}}, "a has no proper shape"),
     "one-offset": ({"a": GOOD | {"data_offsets": [0]}}, "a has no proper place"),
+    "three-offsets": ({"a": GOOD | {"data_offsets": [0, 12, 24]}}, "a has no proper place"),
+    "boolean-offset": ({"a": GOOD | {"data_offsets": [False, 24]}}, "a has no proper place"),
+    "fraction-offset": ({"a": GOOD | {"data_offsets": [0.0, 24.0]}}, "a has no proper place"),
+    "giant-offset": ({"a": GOOD | {"data_offsets": [0, 2**62]}}, "a reaches from byte"),
     "negative-offset": ({"a": GOOD | {"data_offsets": [-24, 0]}}, "a has no proper place"),
     "backwards": ({"a": GOOD | {"data_offsets": [24, 0]}}, "a reaches from byte"),
     "past-the-end": ({"a": GOOD | {"data_offsets": [8, 32]}}, "a reaches from byte"),
@@ -69,6 +89,21 @@ LIES: dict[str, tuple[Any, str]] = {
         {"a": GOOD, "b": GOOD | {"shape": [1], "data_offsets": [20, 24]}},
         "a and b overlap",
     ),
+    "same-place": ({"a": GOOD, "b": GOOD}, "a and b overlap"),
+    "nothing-inside-another": (
+        {"a": GOOD, "b": GOOD | {"shape": [0], "data_offsets": [8, 8]}},
+        "a and b overlap",
+    ),
+    "hole-before": (
+        {"a": GOOD | {"shape": [5], "data_offsets": [4, 24]}},
+        "belong to no tensor",
+    ),
+    "hole-between": (
+        {"a": entry("F32", (2,), 0), "b": entry("F32", (2,), 16)},
+        "belong to no tensor",
+    ),
+    "more-behind": ({"a": entry("F32", (5,), 0)}, "belong to no tensor"),
+    "no-tensor-at-all": ({"__metadata__": {}}, "belong to no tensor"),
 }
 
 
@@ -101,6 +136,15 @@ def test_a_stump_is_refused(tmp_path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(BrokenWeightsError):
         read_header(path)
+
+
+@pytest.mark.parametrize("name", ["x" * 10**6, "two\nlines", "\ud800", "\u202etxt.exe", "\0"])
+def test_a_hostile_name_is_shown_short_and_whole(tmp_path: Path, name: str) -> None:
+    path = write_raw(tmp_path / "model.safetensors", {name: GOOD | {"dtype": "F33"}}, bytes(24))
+    with pytest.raises(BrokenWeightsError) as caught:
+        read_header(path)
+    message = caught.value.info().message
+    assert message.isprintable() and len(message) < 300
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
