@@ -25,7 +25,7 @@ LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds
 
 export PYTHON TORCH
 
-.PHONY: help run test test-long bench-cache check format clean
+.PHONY: help run test test-gpu test-long bench-cache check format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -39,6 +39,9 @@ run: $(STAMPS)/run $(STAMPS)/qt-run ## set up and open the window
 
 test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and hold them to their references
+	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels $(ARGS)
 
 test-long: $(STAMPS)/test ## play 2,000 moves in random conversation trees, and ten times the random worlds
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)

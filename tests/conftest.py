@@ -16,6 +16,9 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
+# Triton asks when it is imported. `make test-gpu` compiles instead.
+if os.environ.get("WAYMARK_TEST_DEVICE") != "cuda":
+    os.environ["TRITON_INTERPRET"] = "1"
 
 # A deadline would measure the machine; the hang guard in pyproject.toml is enough.
 # HYPOTHESIS_PROFILE=thorough is for long runs by hand.

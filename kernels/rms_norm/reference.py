@@ -19,6 +19,17 @@ def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
     return _normalised(inputs, scale, epsilon).to(inputs.dtype)
 
 
+def add_rms_norm(
+    inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """RMS norm of `inputs` + `residual`, both [..., width] of one type, and that sum.
+
+    The sum is rounded to the type of `inputs` before it is normalised.
+    """
+    total = residual + inputs
+    return rms_norm(total, scale, epsilon), total
+
+
 def gated_rms_norm(
     inputs: Tensor, scale: Tensor, gate: Tensor, epsilon: float, dtype: torch.dtype
 ) -> Tensor:
