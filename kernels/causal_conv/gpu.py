@@ -1,0 +1,136 @@
+"""The causal convolution for NVIDIA GPUs in Triton: a run with its carried tail, or one step.
+
+A program takes some tokens of some channels and reads each input once per tap; the programs of the
+first tokens also write the new tail.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+_TOKENS, _CHANNELS = 16, 128  # of one program
+
+
+def causal_conv(inputs: Tensor, tail: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """As `reference.causal_conv`; rows of `inputs` may lie apart."""
+    after = torch.empty(tail.shape, dtype=tail.dtype, device=tail.device)
+    return _launch(inputs, tail, after, weight), after
+
+
+def causal_conv_step(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
+    """The same for decode: up to 16 tokens [n, channels], and `tail` is moved on in place.
+
+    Returns the outputs [n, channels] in float32.
+    """
+    if inputs.shape[0] > _TOKENS:
+        # More tokens are more programs, and one could read the tail that another has written.
+        raise ValueError(f"a step takes up to {_TOKENS} tokens, not {inputs.shape[0]}")
+    return _launch(inputs, tail, tail, weight)
+
+
+def _launch(inputs: Tensor, tail: Tensor, after: Tensor, weight: Tensor) -> Tensor:
+    num_tokens, channels = inputs.shape
+    taps = weight.shape[0]
+    if channels > 1 and inputs.stride(1) != 1:
+        inputs = inputs.contiguous()
+    outputs = torch.empty(num_tokens, channels, dtype=torch.float32, device=inputs.device)
+    grid = (max(1, triton.cdiv(num_tokens, _TOKENS)), triton.cdiv(channels, _CHANNELS))
+    _causal_conv[grid](
+        inputs,
+        tail,
+        weight,
+        outputs,
+        after,
+        num_tokens,
+        channels,
+        inputs.stride(0),
+        *tail.stride(),
+        *after.stride(),
+        TAPS=taps,
+        TAIL=triton.next_power_of_2(max(1, taps - 1)),
+        TOKENS=_TOKENS,
+        CHANNELS=_CHANNELS,
+    )
+    return outputs
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def _causal_conv(
+    inputs: tl.tensor,
+    tail: tl.tensor,
+    weight: tl.tensor,
+    outputs: tl.tensor,
+    after: tl.tensor,
+    num_tokens: int,
+    channels: int,
+    row_stride: int,
+    tail_stride: int,
+    tail_column_stride: int,
+    after_stride: int,
+    after_column_stride: int,
+    TAPS: tl.constexpr,
+    TAIL: tl.constexpr,
+    TOKENS: tl.constexpr,
+    CHANNELS: tl.constexpr,
+) -> None:
+    """Column j of tail and run is tail[j] for j < TAPS - 1, then inputs[j - (TAPS - 1)]."""
+    token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]
+    channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)[None, :]
+    valid = (token < num_tokens) & (channel < channels)
+    total = tl.zeros([TOKENS, CHANNELS], tl.float32)
+    for tap in tl.static_range(TAPS):
+        place = token + (tap - (TAPS - 1))
+        given = tl.load(
+            inputs + place.to(tl.int64) * row_stride + channel, valid & (place >= 0), 0.0
+        )
+        carried = tl.load(
+            tail + channel * tail_stride + (place + (TAPS - 1)) * tail_column_stride,
+            valid & (place < 0),
+            0.0,
+        )
+        value = tl.where(place >= 0, given.to(tl.float32), carried.to(tl.float32))
+        total += value * tl.load(weight + tap * channels + channel, channel < channels, 0.0)
+    tl.store(outputs + token.to(tl.int64) * channels + channel, total * tl.sigmoid(total), valid)
+
+    if tl.program_id(0) == 0:
+        _move_tail(
+            inputs, tail, after, num_tokens, channels, row_stride, tail_stride, tail_column_stride,
+            after_stride, after_column_stride, TAPS, TAIL, CHANNELS,
+        )  # fmt: skip
+
+
+@triton.jit
+def _move_tail(
+    inputs: tl.tensor,
+    tail: tl.tensor,
+    after: tl.tensor,
+    num_tokens: int,
+    channels: int,
+    row_stride: int,
+    tail_stride: int,
+    tail_column_stride: int,
+    after_stride: int,
+    after_column_stride: int,
+    TAPS: tl.constexpr,
+    TAIL: tl.constexpr,
+    CHANNELS: tl.constexpr,
+) -> None:
+    """The last TAPS - 1 columns of tail and run, for the channels of this program."""
+    channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)[:, None]
+    column = tl.arange(0, TAIL)[None, :]
+    place = num_tokens + column - (TAPS - 1)
+    valid = (channel < channels) & (column < TAPS - 1)
+    given = tl.load(inputs + place.to(tl.int64) * row_stride + channel, valid & (place >= 0), 0.0)
+    carried = tl.load(
+        tail + channel * tail_stride + (place + (TAPS - 1)) * tail_column_stride,
+        valid & (place < 0),
+        0.0,
+    )
+    moved = tl.where(place >= 0, given, carried)
+    # In a step the tail is written where it was read: not before every thread has read.
+    tl.debug_barrier()
+    there = after + channel * after_stride + column * after_column_stride
+    tl.store(there, moved, valid)

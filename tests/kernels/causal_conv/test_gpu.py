@@ -1,0 +1,87 @@
+"""The causal convolution on a GPU against the plain one: runs, steps, tails, strides, poison."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.causal_conv import reference
+from tests.kernels.gpu import assert_near, guarded_memory, poison_around, strided
+
+gpu = pytest.importorskip("kernels.causal_conv.gpu", reason="Triton is published for Linux alone")
+pytestmark = pytest.mark.gpu
+
+DTYPES = [torch.float32, torch.bfloat16]
+# Up to 7 products are added one by one, and a GPU's sigmoid gives away a few ulps.
+ULPS = 24
+
+
+def make_case(
+    count: int, channels: int, taps: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Inputs, tail and weight."""
+    generator = torch.Generator().manual_seed(count)
+    inputs = torch.randn(count, channels, generator=generator).to(dtype)
+    tail = torch.randn(channels, taps - 1, generator=generator).to(dtype)
+    weight = torch.randn(taps, channels, generator=generator)
+    return inputs.to(device), tail.to(device), weight.to(device)
+
+
+def magnitude(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
+    """The sum of the magnitudes of what a column adds up; silu's slope stays below 1.1."""
+    padded = torch.cat((tail.T, inputs)).float().abs()
+    added = torch.zeros_like(inputs, dtype=torch.float32)
+    for tap in range(len(weight)):
+        added += padded[tap : tap + len(inputs)] * weight[tap].abs()
+    return 1.1 * added
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("count", "channels", "taps"),
+    [(1, 5, 4), (2, 200, 4), (3, 129, 4), (16, 7, 2), (17, 33, 7), (65, 130, 4), (513, 6, 4)],
+)
+def test_a_run_follows_its_tail(
+    count: int, channels: int, taps: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    inputs, tail, weight = make_case(count, channels, taps, dtype, device)
+    expected, end = reference.causal_conv(inputs, tail, weight)
+    before = tail.clone()
+    with guarded_memory():
+        found, after = gpu.causal_conv(strided(inputs), strided(tail, 3), weight)
+    assert found.dtype == torch.float32
+    assert_near(found, expected, ULPS, magnitude(inputs, tail, weight))
+    assert torch.equal(after, end)
+    assert torch.equal(tail, before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("count", "channels"), [(1, 300), (2, 5), (5, 64), (16, 9)])
+def test_a_step_moves_its_tail_on_in_place(
+    count: int, channels: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    inputs, tail, weight = make_case(count, channels, 4, dtype, device)
+    expected, end = reference.causal_conv(inputs, tail, weight)
+    slots = strided(tail, 2)
+    around = poison_around(slots)
+    with guarded_memory():
+        found = gpu.causal_conv_step(strided(inputs), slots, weight)
+    assert_near(found, expected, ULPS, magnitude(inputs, tail, weight))
+    assert torch.equal(slots, end)
+    assert poison_around(slots) == around
+
+
+def test_steps_continue_a_run(device: torch.device) -> None:
+    inputs, tail, weight = make_case(21, 40, 4, torch.float32, device)
+    whole, end = gpu.causal_conv(inputs, tail, weight)
+    first, middle = gpu.causal_conv(inputs[:17], tail, weight)
+    steps = [gpu.causal_conv_step(inputs[at : at + 1], middle, weight) for at in range(17, 21)]
+    assert torch.equal(torch.cat((first, *steps)), whole)
+    assert torch.equal(middle, end)
+
+
+def test_a_step_of_more_programs_than_one_is_refused(device: torch.device) -> None:
+    inputs, tail, weight = make_case(17, 4, 4, torch.float32, device)
+    with pytest.raises(ValueError, match="16"):
+        gpu.causal_conv_step(inputs, tail, weight)
