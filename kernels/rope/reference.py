@@ -19,3 +19,15 @@ def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     first, second = heads[..., :half], heads[..., half : 2 * half]
     rotated = (first * cosine - second * sine, second * cosine + first * sine)
     return torch.cat((*rotated, heads[..., 2 * half :]), dim=-1)
+
+
+def rotation(
+    positions: Tensor, frequencies: Tensor, axis_of: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Cosine and sine, each [n, r], of position times frequency, computed in float32.
+
+    `positions` [axes, n]; `frequencies` [r] float32; frequency i follows the positions of axis
+    `axis_of[i]`, which is how multimodal RoPE interleaves time, height and width.
+    """
+    angles = positions.index_select(0, axis_of).T.float() * frequencies
+    return angles.cos().to(dtype), angles.sin().to(dtype)

@@ -1,0 +1,137 @@
+"""Rotation on a GPU against the plain one: heads, strides, norms, rows of the slab, poison."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.layers.rope import InterleavedMRoPE
+from kernels.rms_norm.reference import rms_norm
+from kernels.rope import reference
+from tests.kernels.gpu import assert_near, guarded_memory, is_poison, poison, strided
+
+gpu = pytest.importorskip("kernels.rope.gpu", reason="Triton is published for Linux alone")
+pytestmark = pytest.mark.gpu
+
+DTYPES = [torch.float32, torch.bfloat16]
+# Two products and their sum; with a norm, its squares added in a tree and a GPU's rsqrt as well.
+ULPS, NORM_ULPS = 4, 24
+
+
+def make_heads(
+    count: int, heads: int, dim: int, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    generator = torch.Generator().manual_seed(count + heads)
+    return torch.randn(count, heads, dim, generator=generator).to(dtype).to(device)
+
+
+def make_angles(
+    count: int, half: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(half)
+    angles = 7 * torch.randn(count, half, generator=generator)
+    return angles.cos().to(dtype).to(device), angles.sin().to(dtype).to(device)
+
+
+def turned(heads: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
+    """The float32 reference, and the magnitudes of what each number adds up."""
+    wide = heads.float(), cosine.float(), sine.float()
+    half = cosine.shape[-1]
+    added = reference.rotate(wide[0].abs(), wide[1].abs(), wide[2].abs())
+    added[..., :half] += 2 * (wide[0][..., half : 2 * half] * wide[2][:, None]).abs()
+    return reference.rotate(*wide), added
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("count", "heads", "dim", "half"),
+    [(1, 24, 256, 32), (2, 3, 64, 32), (63, 1, 10, 3), (65, 6, 8, 4), (513, 1, 16, 4)],
+)
+def test_heads_turn(
+    count: int, heads: int, dim: int, half: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    rows = make_heads(count, heads, dim, dtype, device)
+    angles = make_angles(count, half, dtype, device)
+    expected, added = turned(rows, *angles)
+    with guarded_memory():
+        found = gpu.rotate(strided(rows), *(strided(each, 3) for each in angles))
+    assert_near(found, expected, ULPS, added)
+    assert torch.equal(found[..., 2 * half :], rows[..., 2 * half :])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("count", "first", "heads", "kv_heads", "dim", "half"),
+    [(1, 0, 6, 2, 256, 32), (1, 19, 4, 1, 64, 32), (9, 3, 3, 3, 10, 5), (64, 1, 2, 1, 16, 4)],
+)
+def test_keys_and_values_go_to_their_rows(
+    count: int,
+    first: int,
+    heads: int,
+    kv_heads: int,
+    dim: int,
+    half: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> None:
+    queries, keys, values = (
+        make_heads(count, number, dim, dtype, device) for number in (heads, kv_heads, kv_heads)
+    )
+    values = values + 1
+    angles = make_angles(count, half, dtype, device)
+    slab = tuple(poison((first + count + 2, kv_heads, dim), dtype, device) for _ in range(2))
+    start = torch.tensor([first], device=device)
+    with guarded_memory():
+        found = gpu.rotate_and_store(
+            strided(queries), strided(keys), strided(values), *angles, slab, start
+        )
+    assert_near(found, *_with_ulps(turned(queries, *angles)))
+    rows = slice(first, first + count)
+    assert_near(slab[0][rows], *_with_ulps(turned(keys, *angles)))
+    assert torch.equal(slab[1][rows], values)
+    for side in slab:
+        assert is_poison(side[:first]).all()
+        assert is_poison(side[first + count :]).all()
+
+
+def _with_ulps(pair: tuple[Tensor, Tensor]) -> tuple[Tensor, float, Tensor]:
+    return pair[0], ULPS, pair[1]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("count", "dim", "half"), [(1, 256, 32), (17, 24, 5)])
+def test_norms_come_before_the_rotation(
+    count: int, dim: int, half: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    queries, keys = (make_heads(count, heads, dim, dtype, device) for heads in (3, 2))
+    angles = make_angles(count, half, dtype, device)
+    scales = [1 + 0.1 * make_heads(1, 1, dim, torch.float32, device)[0, 0] * k for k in (1, 2)]
+    slab = tuple(poison((count, 2, dim), dtype, device) for _ in range(2))
+    start = torch.zeros(1, dtype=torch.int64, device=device)
+    with guarded_memory():
+        found = gpu.rotate_and_store(
+            queries, strided(keys), keys, *angles, slab, start, norms=(*scales, 1e-6)
+        )
+    for result, rows, scale in ((found, queries, scales[0]), (slab[0], keys, scales[1])):
+        expected, added = turned(rms_norm(rows.float(), scale, 1e-6), *angles)
+        assert_near(result, expected, NORM_ULPS, added)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_axes_take_turns_as_the_layer_has_it(dtype: torch.dtype, device: torch.device) -> None:
+    layer = InterleavedMRoPE(1e7, 64, (11, 11, 10), torch.device("cpu"), torch.float32)
+    generator = torch.Generator().manual_seed(0)
+    positions = torch.randint(0, 262_144, (3, 65), generator=generator)
+    tables = layer._frequencies, layer._axis_of
+    with guarded_memory():
+        found = gpu.rotation(*(each.to(device) for each in (positions, *tables)), dtype)
+    for ours, plain, expected in zip(
+        found,
+        reference.rotation(positions, *tables, torch.float32),
+        layer(positions),
+        strict=True,
+    ):
+        assert torch.equal(plain, expected)
+        # Near its zeros a cosine is as exact as it is near 1, where the angle has been rounded.
+        assert_near(ours, expected, 2, 1.0)
