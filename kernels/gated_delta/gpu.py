@@ -1,0 +1,152 @@
+"""The gated delta rule for NVIDIA GPUs in Triton: decode token by token, prefill in chunks.
+
+Decode keeps a stripe of one head's state in registers and writes it back in place. Prefill is three
+kernels after the equations in `reference`: all chunks at once up to (I + A)^-1, then one chunk
+after the other through the state, then all outputs at once. Everything is float32; nothing is added
+up in an order that timing could change.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from kernels.gated_delta.gpu_chunked import prepare_chunks, read_chunks, scan_chunks
+from kernels.gated_delta.gpu_parts import EPSILON
+from kernels.gated_delta.reference import CHUNK
+
+_STEP_COLUMNS = 16  # of the state in one program: 64 bytes of a row
+_SCAN_COLUMNS = 16  # the fewest that a dot takes: the scan is a chain, so more programs are faster
+
+
+def recurrent_gated_delta_step(
+    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
+) -> Tensor:
+    """As `reference.recurrent_gated_delta`, but `state` [hv, dk, dv] is moved on in place.
+
+    Returns the outputs [n, hv, dv] in float32. Queries, keys and values may be views with gaps
+    between tokens and heads; the last axis is contiguous, and so is the whole state.
+    """
+    num_heads, key_dim, value_dim = state.shape
+    outputs = torch.empty(values.shape, dtype=torch.float32, device=values.device)
+    _step[(num_heads, triton.cdiv(value_dim, _STEP_COLUMNS))](
+        queries,
+        keys,
+        values,
+        decay,
+        beta,
+        state,
+        outputs,
+        values.shape[0],
+        *queries.stride()[:2],
+        *keys.stride()[:2],
+        *values.stride()[:2],
+        *decay.stride(),
+        *beta.stride(),
+        key_dim**-0.5,
+        EPSILON,
+        COPIES=num_heads // keys.shape[1],
+        KEY_DIM=key_dim,
+        VALUE_DIM=value_dim,
+        BLOCK=triton.next_power_of_2(key_dim),
+        COLUMNS=_STEP_COLUMNS,
+    )
+    return outputs
+
+
+def chunked_gated_delta(
+    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """As `reference.chunked_gated_delta`: outputs [n, hv, dv] in float32, and a new state."""
+    num_tokens, num_heads, value_dim = values.shape
+    key_dim, device = keys.shape[2], values.device
+    chunks = triton.cdiv(num_tokens, CHUNK)
+
+    def empty(*shape: int) -> Tensor:
+        return torch.empty(shape, dtype=torch.float32, device=device)
+
+    reads, deltas = empty(num_tokens, num_heads, key_dim), empty(num_tokens, num_heads, value_dim)
+    before, after = empty(chunks, num_heads, key_dim, value_dim), empty(*state.shape)
+    outputs = empty(num_tokens, num_heads, value_dim)
+    strides = *keys.stride()[:2], *decay.stride()
+    shape = {
+        "COPIES": num_heads // keys.shape[1],
+        "KEY_DIM": key_dim,
+        "VALUE_DIM": value_dim,
+        "CHUNK": CHUNK,
+        "BLOCK": max(16, triton.next_power_of_2(key_dim)),
+    }
+    common = num_tokens, num_heads, *strides
+    prepare_chunks[(chunks, num_heads)](
+        keys, values, decay, beta, reads, deltas, *common, *values.stride()[:2], *beta.stride(),
+        EPSILON, **shape, COLUMNS=32, num_warps=8, num_stages=1,
+    )  # fmt: skip
+    scan_chunks[(num_heads, triton.cdiv(value_dim, _SCAN_COLUMNS))](
+        keys, decay, reads, deltas, state, before, after, *common, EPSILON, **shape,
+        COLUMNS=_SCAN_COLUMNS, num_warps=4, num_stages=1,
+    )  # fmt: skip
+    read_chunks[(chunks, num_heads)](
+        queries, keys, decay, deltas, before, outputs, *common, *queries.stride()[:2],
+        key_dim**-0.5, EPSILON, **shape, COLUMNS=32, num_warps=8, num_stages=1,
+    )  # fmt: skip
+    return outputs, after
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def _step(
+    queries: tl.tensor,
+    keys: tl.tensor,
+    values: tl.tensor,
+    decay: tl.tensor,
+    beta: tl.tensor,
+    state: tl.tensor,
+    outputs: tl.tensor,
+    num_tokens: int,
+    query_stride: int,
+    query_head_stride: int,
+    key_stride: int,
+    key_head_stride: int,
+    value_stride: int,
+    value_head_stride: int,
+    decay_stride: int,
+    decay_head_stride: int,
+    beta_stride: int,
+    beta_head_stride: int,
+    query_scale: float,
+    epsilon: float,
+    COPIES: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """Programs (value head, columns of its state)."""
+    head = tl.program_id(0)
+    row = tl.arange(0, BLOCK)
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    valid = (row < KEY_DIM)[:, None] & (column < VALUE_DIM)[None, :]
+    here = state + (head * KEY_DIM + row[:, None]) * VALUE_DIM + column[None, :]
+    matrix = tl.load(here, valid, 0.0)
+    query_head = queries + head // COPIES * query_head_stride + row
+    key_head = keys + head // COPIES * key_head_stride + row
+    for token in range(num_tokens):
+        query = tl.load(query_head + token * query_stride, row < KEY_DIM, 0.0).to(tl.float32)
+        key = tl.load(key_head + token * key_stride, row < KEY_DIM, 0.0).to(tl.float32)
+        query *= tl.rsqrt(tl.sum(query * query, 0) + epsilon) * query_scale
+        key *= tl.rsqrt(tl.sum(key * key, 0) + epsilon)
+        value = tl.load(
+            values + token * value_stride + head * value_head_stride + column,
+            column < VALUE_DIM,
+            0.0,
+        ).to(tl.float32)
+        kept = tl.exp(tl.load(decay + token * decay_stride + head * decay_head_stride))
+        rate = tl.load(beta + token * beta_stride + head * beta_head_stride)
+        matrix *= kept.to(tl.float32)
+        delta = (value - tl.sum(matrix * key[:, None], 0)) * rate.to(tl.float32)
+        matrix += key[:, None] * delta[None, :]
+        answer = tl.sum(matrix * query[:, None], 0)
+        place = (token * tl.num_programs(0) + head) * VALUE_DIM + column
+        tl.store(outputs + place, answer, column < VALUE_DIM)
+    tl.store(here, matrix, valid)

@@ -1,0 +1,189 @@
+"""The three kernels of the chunked gated delta rule, which `gpu` launches.
+
+Names follow the equations in `reference`: (I + A)^-1 turns beta V into the writes U and beta e^G K
+into the reads W of a chunk. U becomes D = U - W S once the state S before the chunk is known.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from kernels.gated_delta.gpu_parts import decay_sums, pairwise_decay, unit_rows
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def prepare_chunks(
+    keys: tl.tensor,
+    values: tl.tensor,
+    decay: tl.tensor,
+    beta: tl.tensor,
+    reads: tl.tensor,
+    writes: tl.tensor,
+    num_tokens: int,
+    num_heads: int,
+    key_stride: int,
+    key_head_stride: int,
+    decay_stride: int,
+    decay_head_stride: int,
+    value_stride: int,
+    value_head_stride: int,
+    beta_stride: int,
+    beta_head_stride: int,
+    epsilon: float,
+    COPIES: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """Programs (chunk, value head): W [n, hv, dk] and U [n, hv, dv] of one chunk."""
+    head = tl.program_id(1)
+    place = tl.arange(0, CHUNK)
+    token = tl.program_id(0) * CHUNK + place
+    valid = token < num_tokens
+    wide = token.to(tl.int64)
+    key_head = keys + head // COPIES * key_head_stride
+    key = unit_rows(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
+    sums, _ = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
+    rate = tl.load(beta + head * beta_head_stride + wide * beta_stride, valid, 0.0).to(tl.float32)
+
+    below = place[:, None] > place[None, :]
+    lower = tl.dot(key, tl.trans(key), input_precision="ieee")
+    lower *= pairwise_decay(sums, below) * rate[:, None]
+    # Inverts blocks of twice the size from blocks of one, as `reference._inverse`: what stands
+    # below the diagonal of a block becomes -Q^-1 A P^-1. A loop, so that it is compiled once.
+    inverse = tl.where(place[:, None] == place[None, :], 1.0, 0.0)
+    size = 1
+    for _ in range(6):
+        block, half = place // (2 * size), place // size
+        joins = below & (block[:, None] == block[None, :]) & (half[:, None] > half[None, :])
+        middle = tl.dot(inverse, tl.where(joins, lower, 0.0), input_precision="ieee")
+        inverse -= tl.dot(middle, inverse, input_precision="ieee")
+        size *= 2
+
+    for at in range(0, VALUE_DIM, COLUMNS):
+        column = at + tl.arange(0, COLUMNS)[None, :]
+        inside = valid[:, None] & (column < VALUE_DIM)
+        there = wide[:, None] * value_stride + head * value_head_stride + column
+        value = tl.load(values + there, inside, 0.0).to(tl.float32) * rate[:, None]
+        result = tl.dot(inverse, value, input_precision="ieee")
+        tl.store(writes + (wide[:, None] * num_heads + head) * VALUE_DIM + column, result, inside)
+    # Folded into the columns of the inverse, so that the keys need not be loaded by columns again.
+    inverse *= (rate * tl.exp(sums))[None, :]
+    column = tl.arange(0, BLOCK)[None, :]
+    result = tl.dot(inverse, key, input_precision="ieee")
+    tl.store(
+        reads + (wide[:, None] * num_heads + head) * KEY_DIM + column,
+        result,
+        valid[:, None] & (column < KEY_DIM),
+    )
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def scan_chunks(
+    keys: tl.tensor,
+    decay: tl.tensor,
+    reads: tl.tensor,
+    deltas: tl.tensor,
+    state: tl.tensor,
+    before: tl.tensor,
+    after: tl.tensor,
+    num_tokens: int,
+    num_heads: int,
+    key_stride: int,
+    key_head_stride: int,
+    decay_stride: int,
+    decay_head_stride: int,
+    epsilon: float,
+    COPIES: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """Programs (value head, columns): the state before each chunk, and after the last; U to D."""
+    head = tl.program_id(0)
+    row = tl.arange(0, BLOCK)[:, None]
+    column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    inside = (row < KEY_DIM) & (column < VALUE_DIM)
+    here = (head * KEY_DIM + row) * VALUE_DIM + column
+    matrix = tl.load(state + here, inside, 0.0)
+    key_head = keys + head // COPIES * key_head_stride
+    key_column = tl.arange(0, BLOCK)[None, :]
+    for chunk in range(tl.cdiv(num_tokens, CHUNK)):
+        first = tl.cast(chunk, tl.int64) * num_heads * KEY_DIM * VALUE_DIM
+        tl.store(before + first + here, matrix, inside)
+        token = chunk * CHUNK + tl.arange(0, CHUNK)
+        valid = token < num_tokens
+        line = token.to(tl.int64)[:, None] * num_heads + head
+        read = tl.load(
+            reads + line * KEY_DIM + key_column, valid[:, None] & (key_column < KEY_DIM), 0.0
+        )
+        mine = valid[:, None] & (column < VALUE_DIM)
+        delta = tl.load(deltas + line * VALUE_DIM + column, mine, 0.0)
+        delta -= tl.dot(read, matrix, input_precision="ieee")
+        tl.store(deltas + line * VALUE_DIM + column, delta, mine)
+        key = unit_rows(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
+        sums, whole = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
+        key *= tl.exp(whole - sums)[:, None]
+        matrix = tl.dot(tl.trans(key), delta, matrix * tl.exp(whole), input_precision="ieee")
+    tl.store(after + here, matrix, inside)
+
+
+@triton.jit(do_not_specialize=["num_tokens"])
+def read_chunks(
+    queries: tl.tensor,
+    keys: tl.tensor,
+    decay: tl.tensor,
+    deltas: tl.tensor,
+    before: tl.tensor,
+    outputs: tl.tensor,
+    num_tokens: int,
+    num_heads: int,
+    key_stride: int,
+    key_head_stride: int,
+    decay_stride: int,
+    decay_head_stride: int,
+    query_stride: int,
+    query_head_stride: int,
+    query_scale: float,
+    epsilon: float,
+    COPIES: tl.constexpr,
+    KEY_DIM: tl.constexpr,
+    VALUE_DIM: tl.constexpr,
+    CHUNK: tl.constexpr,
+    BLOCK: tl.constexpr,
+    COLUMNS: tl.constexpr,
+) -> None:
+    """Programs (chunk, value head): O = e^G Q S + lower(Q K^T Gamma) D."""
+    chunk, head = tl.program_id(0), tl.program_id(1)
+    place = tl.arange(0, CHUNK)
+    token = chunk * CHUNK + place
+    valid = token < num_tokens
+    query_head = queries + head // COPIES * query_head_stride
+    key_head = keys + head // COPIES * key_head_stride
+    query = unit_rows(query_head, token, valid, query_stride, epsilon, KEY_DIM, BLOCK)
+    query *= query_scale
+    key = unit_rows(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
+    sums, _ = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
+    attention = tl.dot(query, tl.trans(key), input_precision="ieee")
+    attention *= pairwise_decay(sums, place[:, None] >= place[None, :])
+    query *= tl.exp(sums)[:, None]
+    row = tl.arange(0, BLOCK)[:, None]
+    first = (chunk.to(tl.int64) * num_heads + head) * KEY_DIM
+    line = token.to(tl.int64)[:, None] * num_heads + head
+    for at in range(0, VALUE_DIM, COLUMNS):
+        column = at + tl.arange(0, COLUMNS)[None, :]
+        state = tl.load(
+            before + (first + row) * VALUE_DIM + column,
+            (row < KEY_DIM) & (column < VALUE_DIM),
+            0.0,
+        )
+        mine = valid[:, None] & (column < VALUE_DIM)
+        delta = tl.load(deltas + line * VALUE_DIM + column, mine, 0.0)
+        result = tl.dot(query, state, input_precision="ieee")
+        result = tl.dot(attention, delta, result, input_precision="ieee")
+        tl.store(outputs + line * VALUE_DIM + column, result, mine)
