@@ -1,0 +1,1 @@
+"""Drawing the next token on the device that computed the logits."""
