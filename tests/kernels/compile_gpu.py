@@ -1,0 +1,139 @@
+"""Compile every GPU kernel for a GPU that is not there, and print what came out, a line for each.
+
+`python -m tests.kernels.compile_gpu 90` launches each op at the shapes of a released model on
+tensors in ordinary memory; in place of a launch, Triton compiles down to the machine code of
+compute capability 9.0. What the interpreter lets pass and a compiler does not, shows here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import kernels.attention.gpu as attention
+import kernels.causal_conv.gpu as causal_conv
+import kernels.gated_delta.gpu as gated_delta
+import kernels.linear.gpu as linear
+import kernels.rms_norm.gpu as rms_norm
+import kernels.rope.gpu as rope
+import kernels.sampling.gpu as sampling
+
+HIDDEN, HEADS, KV_HEADS, HEAD_DIM, HALF = 2560, 16, 4, 256, 32
+KEY_HEADS, VALUE_HEADS, DIM = 16, 32, 128
+CONV_WIDTH, VOCAB = (2 * KEY_HEADS + VALUE_HEADS) * DIM, 248_320
+TOKENS = 65
+
+
+def main(capability: int) -> None:
+    """Make a launch a compilation, then launch everything."""
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime import driver
+    from triton.runtime.jit import JITFunction
+
+    class Absent:
+        """The three questions that are asked before a kernel is compiled."""
+
+        def get_current_target(self) -> Any:
+            return GPUTarget("cuda", capability, 32)
+
+        def get_current_device(self) -> int:
+            return 0
+
+        def get_current_stream(self, device: int) -> int:
+            return 0
+
+    driver.set_active(Absent())
+    launch = JITFunction.run
+
+    def compile_only(self: Any, *args: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        kernel = launch(self, *args, grid=grid, warmup=True, **options)
+        line = {
+            "kernel": self.fn.__name__,
+            "shared": kernel.metadata.shared,
+            "bytes": len(kernel.asm["cubin"]),
+        }
+        print(json.dumps(line), flush=True)
+        return kernel
+
+    JITFunction.run = compile_only
+    launch_all()
+
+
+def launch_all() -> None:
+    """Every public function; in bfloat16, as a model runs on a GPU."""
+    _norms()
+    _convolution()
+    _rotation()
+    _attention()
+    _delta_rule()
+    _linear()
+    numbers = sampling.settings(0.7, 20, 0.9, 0.1, 0.5, torch.device("cpu"))
+    sampling.sample(_rows(VOCAB), numbers)
+
+
+def _rows(*shape: int) -> Tensor:
+    return torch.zeros(shape, dtype=torch.bfloat16)
+
+
+def _norms() -> None:
+    rows, scale = _rows(TOKENS, HIDDEN), torch.ones(HIDDEN)
+    rms_norm.rms_norm(rows, scale, 1e-6)
+    rms_norm.add_rms_norm(rows, rows, scale, 1e-6)
+    heads = torch.zeros(TOKENS, VALUE_HEADS, DIM)
+    rms_norm.gated_rms_norm(heads, torch.ones(DIM), heads.bfloat16(), 1e-6, torch.bfloat16)
+
+
+def _convolution() -> None:
+    tail, weight = _rows(CONV_WIDTH, 3), torch.ones(4, CONV_WIDTH)
+    causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight)
+    causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight)
+
+
+def _rotation() -> None:
+    positions = torch.zeros(3, TOKENS, dtype=torch.int64)
+    axis_of = torch.zeros(HALF, dtype=torch.int64)
+    angles = rope.rotation(positions, torch.ones(HALF), axis_of, torch.bfloat16)
+    doubled, keys = _rows(TOKENS, HEADS, 2 * HEAD_DIM), _rows(TOKENS, KV_HEADS, HEAD_DIM)
+    queries = doubled[..., :HEAD_DIM]
+    slab = _rows(TOKENS, KV_HEADS, HEAD_DIM), _rows(TOKENS, KV_HEADS, HEAD_DIM)
+    scale, first = torch.ones(HEAD_DIM), torch.zeros(1, dtype=torch.int64)
+    rope.rotate(queries, *angles)
+    rope.rotate_and_store(queries, keys, keys, *angles, slab, first)
+    rope.rotate_and_store(queries, keys, keys, *angles, slab, first, norms=(scale, scale, 1e-6))
+
+
+def _attention() -> None:
+    length = torch.ones(1, dtype=torch.int64)
+    for dim, window in ((HEAD_DIM, None), (128, None), (64, None), (64, 512)):
+        doubled, slab = _rows(1, HEADS, 2 * dim), _rows(TOKENS, KV_HEADS, dim)
+        queries, gate = doubled[..., :dim], doubled[..., dim:]
+        attention.decode_attention(queries, slab, slab, length, dim**-0.5, window, gate)
+
+
+def _delta_rule() -> None:
+    columns = torch.zeros(TOKENS, CONV_WIDTH)
+    widths = [KEY_HEADS * DIM, KEY_HEADS * DIM, VALUE_HEADS * DIM]
+    heads = [each.unflatten(1, (-1, DIM)) for each in columns.split(widths, 1)]
+    gates = [torch.zeros(TOKENS, VALUE_HEADS) for _ in range(2)]
+    state = torch.zeros(VALUE_HEADS, DIM, DIM)
+    gated_delta.chunked_gated_delta(*heads, *gates, state=state)
+    gated_delta.recurrent_gated_delta_step(*(each[:1] for each in (*heads, *gates)), state=state)
+
+
+def _linear() -> None:
+    row, scale = _rows(1, HIDDEN), torch.ones(HIDDEN)
+    linear.int8_linear(row, torch.zeros(HIDDEN, HIDDEN, dtype=torch.int8), scale)
+    codes = torch.zeros(HIDDEN, HIDDEN, dtype=torch.uint8)
+    groups = torch.ones(HIDDEN, HIDDEN // 128)
+    for zero in (None, groups):
+        weight = linear.pack_int4(codes, groups, zero)
+        linear.int4_linear(row, weight)
+        linear.dequantise_int4(weight, torch.bfloat16)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
