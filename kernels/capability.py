@@ -17,8 +17,9 @@ _LOWEST = (8, 0)  # the first compute capability whose tensor cores take bfloat1
 def gpu_kernels_run() -> bool:
     """True where Triton compiles for the GPU that torch uses; else the log says once why not.
 
-    To be asked where a model is to run on a GPU: elsewhere nothing is missing. The first call compiles and launches a small kernel: a C compiler that is missing, a driver that
-    is too old or a cache that can't be written show in no other way.
+    To be asked where a model is to run on a GPU: elsewhere nothing is missing. The first call
+    compiles and launches a small kernel: a C compiler that is missing, a driver that is too old or
+    a cache that can't be written show in no other way.
     """
     missing = what_is_missing()
     if missing is not None:
