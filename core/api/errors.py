@@ -64,6 +64,10 @@ class PickleWeightsError(WaymarkError):
     title = "These weights are not safe to open"
 
 
+class UnsupportedQuantisationError(WaymarkError):
+    title = "Waymark can't read these quantised weights"
+
+
 class UnknownArchitectureError(WaymarkError):
     title = "Waymark doesn't know this kind of model"
 

@@ -1,0 +1,108 @@
+"""Weights of one linear layer as small numbers with scales: what every published format comes to.
+
+Knows what the numbers mean and how they become floats; how a file spells them is the formats'.
+Whoever wants to compute with the integers themselves takes a `Quantised` as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+# Numbers turned into floats at a time: 4 MB of float32, which stays in a processor's cache.
+_BLOCK = 2**20
+
+
+class Dequantisable(Protocol):
+    """A matrix [out, in] that can be written out in floats."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+    def write_to(self, target: Tensor) -> None:
+        """Fill `target` [out, in], of any float type, on the same device.
+
+        Each number is computed in float32 and rounded once to the target's type.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantised:
+    """weight[o, i] = (values[o, i] - zeros[o, g]) * scales[o, g], where g is the group of column i.
+
+    `values` is int8 [out, in]; 4-bit formats fill -8 to 7. `scales` is float32 [out, groups], and
+    `zeros` int8 [out, groups], or None where all of them are 0. The group of a column is
+    `column // group_size`, unless `groups` (int64 [in]) says otherwise.
+    """
+
+    values: Tensor
+    scales: Tensor
+    zeros: Tensor | None
+    group_size: int
+    groups: Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.values.shape
+        return rows, columns
+
+    def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The weights in floats, [out, in]."""
+        return _dequantised(self, dtype, self.values.device)
+
+    def write_to(self, target: Tensor) -> None:
+        """See Dequantisable."""
+        rows = max(1, _BLOCK // max(1, self.shape[1]))
+        for start in range(0, self.shape[0], rows):
+            block = slice(start, start + rows)
+            weights = self.values[block].float()
+            if self.zeros is not None:
+                weights -= self._by_column(self.zeros[block].float())
+            weights *= self._by_column(self.scales[block])
+            target[block] = weights
+
+    def _by_column(self, by_group: Tensor) -> Tensor:
+        """[rows, groups] -> [rows, in]"""
+        if self.groups is not None:
+            return by_group[:, self.groups]
+        return by_group.repeat_interleave(self.group_size, dim=1)[:, : self.shape[1]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Float8Blocks:
+    """weight[o, i] = values[o, i] * scales[o // height, i // width], with `block` (height, width).
+
+    `values` is float8 e4m3 [out, in], `scales` float32 [blocks down, blocks across]; the last block
+    of either axis may be cut short.
+    """
+
+    values: Tensor
+    scales: Tensor
+    block: tuple[int, int]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.values.shape
+        return rows, columns
+
+    def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The weights in floats, [out, in]."""
+        return _dequantised(self, dtype, self.values.device)
+
+    def write_to(self, target: Tensor) -> None:
+        """See Dequantisable."""
+        height, width = self.block
+        for index, start in enumerate(range(0, self.shape[0], height)):
+            block = slice(start, start + height)
+            by_column = self.scales[index].repeat_interleave(width)[: self.shape[1]]
+            target[block] = self.values[block].float().mul_(by_column)
+
+
+def _dequantised(matrix: Dequantisable, dtype: torch.dtype, device: torch.device) -> Tensor:
+    target = torch.empty(matrix.shape, dtype=dtype, device=device)
+    matrix.write_to(target)
+    return target
