@@ -18,6 +18,8 @@ from core.models.model import Model
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes, check_memory
 from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.published.packed import PackedPlan, find_packed, plain_names
+from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
 from core.weights.stream import check_plan, stream_weights
 
@@ -52,8 +54,8 @@ _NUMBERS_PER_BYTE = 8
 class LoadedModel:
     """A model ready to run, and the SHA-256 (hex) of the weights files it was read from.
 
-    `config` is what the family read from config.json, written out: with the weights it fixes what
-    the model computes.
+    `config` is what was read from config.json, by the family and about packed weights, written out:
+    with the weights it fixes what the model computes.
     """
 
     model: Model
@@ -62,8 +64,12 @@ class LoadedModel:
 
 
 def estimate_bytes(folder: ModelFolder, dtype: torch.dtype) -> int:
-    """Bytes of the parameters once loaded as `dtype`; raises what `load_model` raises before."""
-    return planned_bytes(_Recipe(folder, dtype).plan)
+    """Bytes that loading as `dtype` takes; raises what `load_model` raises before it reads.
+
+    The parameters as they are held afterwards, whatever they take on disk, and what is needed
+    beside them while the largest packed layer is read.
+    """
+    return _Recipe(folder, dtype).num_bytes
 
 
 def load_model(
@@ -79,11 +85,14 @@ def load_model(
 
     Calls `progress(done, total)`, in bytes read, and `check`, which may raise RequestCancelled, at
     least every 4 MiB. Raises UnknownArchitectureError, UnsupportedDeviceError, BrokenConfigError,
-    MissingTensorError, WrongShapeError, NotEnoughMemoryError, BrokenWeightsError, MissingFileError.
+    UnsupportedQuantisationError, MissingTensorError, WrongShapeError, NotEnoughMemoryError,
+    BrokenWeightsError, MissingFileError.
     """
     recipe = _Recipe(folder, dtype)
-    check_memory(planned_bytes(recipe.plan), available(device), device)
-    tensors, digest = stream_weights(recipe.plan, folder.files, device, progress, check)
+    check_memory(recipe.num_bytes, available(device), device)
+    tensors, digest = stream_weights(
+        recipe.plan, folder.files, device, progress, check, recipe.packed
+    )
     weights = Weights(lambda name, _: tensors.pop(recipe.published(name)), dtype)
     return LoadedModel(recipe.build(weights, device), digest, recipe.config)
 
@@ -93,17 +102,27 @@ class _Recipe:
 
     def __init__(self, folder: ModelFolder, dtype: torch.dtype) -> None:
         self._family = _family_of(folder)
-        _check_precision(folder, dtype)
+        _check_precision(dtype)
         self._config = self._family.parse(folder.config)
-        self.published = self._family.published_names(self._config, folder.tensor_names)
+        self._scheme = read_scheme(folder.config)
+        names = plain_names(folder.tensor_names)
+        self.published = self._family.published_names(self._config, names)
         limit = _NUMBERS_PER_BYTE * sum(file.num_bytes for file in folder.files)
         asked = plan_weights(lambda weights: self.build(weights, torch.device("cpu")), dtype, limit)
         self.plan: WeightPlan = {self.published(name): spec for name, spec in asked.items()}
-        check_plan(self.plan, folder.files)
+        self.packed: PackedPlan = find_packed(self.plan, folder.files, self._scheme)
+        plain = {name: spec for name, spec in self.plan.items() if name not in self.packed}
+        check_plan(plain, folder.files)
+
+    @property
+    def num_bytes(self) -> int:
+        working = (layer.working_bytes for layer in self.packed.values())
+        return planned_bytes(self.plan) + max(working, default=0)
 
     @property
     def config(self) -> str:
-        return f"{self._family.build.__name__} {self._config!r}"
+        model = f"{self._family.build.__name__} {self._config!r}"
+        return f"{model} {self._scheme.format!r}" if self._scheme else model
 
     def build(self, weights: Weights, device: torch.device) -> Model:
         return self._family.build(self._config, weights, device)
@@ -120,13 +139,6 @@ def _family_of(folder: ModelFolder) -> Family:
     return family
 
 
-def _check_precision(folder: ModelFolder, dtype: torch.dtype) -> None:
+def _check_precision(dtype: torch.dtype) -> None:
     if dtype not in PRECISIONS:
         raise UnsupportedDeviceError(f"Waymark computes in float32 or bfloat16, not in {dtype}.")
-    packed = folder.config.get("quantization_config")
-    if packed:
-        method = packed.get("quant_method") if isinstance(packed, dict) else None
-        raise UnsupportedDeviceError(
-            f"The weights are quantised ({str(method)[:40]}); Waymark can't read that yet. "
-            "Choose the unquantised version of this model."
-        )

@@ -2,7 +2,8 @@
 
 Plain reads and not a memory map: mapped pages of a file that another program cuts short end the
 process, and the digest wants every byte anyway. Beyond the tensors themselves only one piece of
-`PIECE_BYTES` is ever held, converted as it is copied.
+`PIECE_BYTES` is ever held, converted as it is copied, and of layers in published formats one at a
+time (core.weights.outline).
 """
 
 from __future__ import annotations
@@ -14,15 +15,12 @@ from typing import BinaryIO
 import torch
 from torch import Tensor
 
-from core.api.errors import (
-    BrokenWeightsError,
-    MissingFileError,
-    MissingTensorError,
-    NotEnoughMemoryError,
-    UnsupportedDeviceError,
-    WrongShapeError,
-)
+from core.api.errors import MissingTensorError, UnsupportedDeviceError, WrongShapeError
+from core.weights.outline import Outline
 from core.weights.plan import TensorSpec, WeightPlan
+from core.weights.published.packed import PackedLayer, PackedPlan
+from core.weights.published.quantised import Dequantisable
+from core.weights.raw import AS_STORED, READABLE, allocate, changed, fill, unreadable
 from core.weights.safetensors_file import (
     LENGTH_BYTES,
     SafetensorsFile,
@@ -32,12 +30,6 @@ from core.weights.safetensors_file import (
 
 # Between two looks at progress and cancel; 4 MiB stays in a processor's cache on its way.
 PIECE_BYTES = 4 * 2**20
-_READABLE = {
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F64": torch.float64,
-}
 
 
 def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
@@ -56,7 +48,7 @@ def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
                 f"{name} should be {list(spec.shape)} by config.json, the file has "
                 f"{list(entry.shape)}."
             )
-        if entry.dtype not in _READABLE:
+        if entry.dtype not in READABLE:
             raise UnsupportedDeviceError(
                 f"{name} is stored as {entry.dtype}, which Waymark can't read yet."
             )
@@ -68,12 +60,14 @@ def stream_weights(
     device: torch.device,
     progress: Callable[[int, int], None],
     check: Callable[[], None],
+    packed: PackedPlan | None = None,
 ) -> tuple[dict[str, Tensor], str]:
-    """Load every planned tensor onto `device`; `check_plan` has passed.
+    """Load every planned tensor onto `device`; `check_plan` has passed for all but the `packed`.
 
     Calls `progress(done, total)` in bytes of the files and `check`, which may raise, for every
     piece. Returns the tensors and the SHA-256, in hex, of the files' SHA-256 in the order of
-    `files`. Raises BrokenWeightsError when a file is not what its header said any more.
+    `files`. Raises BrokenWeightsError when a file is not what its header said any more, or holds
+    packed numbers that can't be.
     """
     tensors: dict[str, Tensor] = {}
     total = sum(file.num_bytes for file in files)
@@ -86,9 +80,10 @@ def stream_weights(
         check()
 
     combined = hashlib.sha256()
+    outline = Outline(plan, files, packed or {}, device)
     for file in files:
-        reader = _Reader(file, advance)
-        tensors.update(reader.load(plan, device))
+        reader = _Reader(file, outline, advance)
+        tensors.update(reader.load())
         combined.update(reader.digest())
     return tensors, combined.hexdigest()
 
@@ -96,8 +91,11 @@ def stream_weights(
 class _Reader:
     """One pass over one file."""
 
-    def __init__(self, source: SafetensorsFile, advance: Callable[[int], None]) -> None:
+    def __init__(
+        self, source: SafetensorsFile, outline: Outline, advance: Callable[[int], None]
+    ) -> None:
         self._source = source
+        self._outline = outline
         self._advance = advance
         self._hash = hashlib.sha256()
         self._piece = bytearray(PIECE_BYTES)
@@ -106,33 +104,41 @@ class _Reader:
         """SHA-256 of the whole file, once `load` is through."""
         return self._hash.digest()
 
-    def load(self, plan: WeightPlan, device: torch.device) -> dict[str, Tensor]:
+    def load(self) -> dict[str, Tensor]:
         """The planned tensors of this file; the other bytes only pass through the digest."""
         path = self._source.path
         try:
             with path.open("rb", buffering=0) as file:
-                return self._load(file, plan, device)
+                return self._load(file)
         except OSError as error:
-            raise MissingFileError(f"{path.name} can't be read: {error.strerror}.") from error
+            raise unreadable(path, error) from error
 
-    def _load(self, file: BinaryIO, plan: WeightPlan, device: torch.device) -> dict[str, Tensor]:
-        position = self._pass_header(file)
+    def _load(self, file: BinaryIO) -> dict[str, Tensor]:
+        outline, position = self._outline, self._pass_header(file)
         tensors = {}
         for name, entry in sorted(self._source.tensors.items(), key=lambda item: item[1].start):
-            if name in plan:
-                self._skip(file, entry.start - position)
-                tensors[name] = self._tensor(file, entry, plan[name], device)
-                position = entry.end
+            if not (name in outline.plain or name in outline.layers or name in outline.small):
+                continue
+            self._skip(file, entry.start - position)
+            position = entry.end
+            if name in outline.small:
+                outline.witness(name, self._part_digest(file, entry))
+            elif name in outline.plain:
+                tensors[name] = self._tensor(file, entry, outline.plain[name], outline.device)
+            else:
+                layer = outline.layers[name]
+                weights = self._packed(file, entry, layer)
+                tensors[layer.name] = _in_floats(weights, outline.plan[layer.name], outline.device)
         self._skip(file, self._source.num_bytes - position)
         if file.read(1):
-            raise self._changed()
+            raise changed(self._source.path)
         return tensors
 
     def _pass_header(self, file: BinaryIO) -> int:
         """Digest the header; it must be the one that was checked."""
         raw = read_raw_header(file, self._source.path, self._source.num_bytes)
         if hashlib.sha256(raw).digest() != self._source.header_digest:
-            raise self._changed()
+            raise changed(self._source.path)
         self._hash.update(len(raw).to_bytes(LENGTH_BYTES, "little"))
         self._hash.update(raw)
         self._advance(LENGTH_BYTES + len(raw))
@@ -141,15 +147,28 @@ class _Reader:
     def _tensor(
         self, file: BinaryIO, entry: StoredTensor, spec: TensorSpec, device: torch.device
     ) -> Tensor:
-        tensor = _allocate(spec, device)
+        tensor = allocate(spec, device)
         flat, start = tensor.view(-1), 0
-        stored = _READABLE[entry.dtype]
+        stored = AS_STORED[entry.dtype]
         for size in self._pieces(file, entry.end - entry.start):
             count = size // stored.itemsize
             piece = torch.frombuffer(self._piece, dtype=stored, count=count)
             flat[start : start + count].copy_(piece)
             start += count
         return tensor
+
+    def _packed(self, file: BinaryIO, entry: StoredTensor, layer: PackedLayer) -> Dequantisable:
+        """A layer's weights as they are stored: its values come next in this file."""
+        spec = TensorSpec(entry.shape, AS_STORED[entry.dtype])
+        values = self._tensor(file, entry, spec, self._outline.device)
+        parts = self._outline.small_parts(layer)
+        return layer.assemble({**parts, layer.values: values})
+
+    def _part_digest(self, file: BinaryIO, entry: StoredTensor) -> bytes:
+        digest = hashlib.sha256()
+        for size in self._pieces(file, entry.end - entry.start):
+            digest.update(memoryview(self._piece)[:size])
+        return digest.digest()
 
     def _skip(self, file: BinaryIO, num_bytes: int) -> None:
         for _ in self._pieces(file, num_bytes):
@@ -160,29 +179,18 @@ class _Reader:
         while num_bytes > 0:
             size = min(num_bytes, PIECE_BYTES)
             view = memoryview(self._piece)[:size]
-            self._fill(file, view)
+            fill(file, view, self._source.path)
             self._hash.update(view)
             yield size
             self._advance(size)
             num_bytes -= size
 
-    def _fill(self, file: BinaryIO, view: memoryview) -> None:
-        """A raw read may give less than was asked for."""
-        filled = 0
-        while filled < len(view):
-            count = file.readinto(view[filled:])  # type: ignore[attr-defined]
-            if not count:
-                raise self._changed()
-            filled += count
 
-    def _changed(self) -> BrokenWeightsError:
-        return BrokenWeightsError(f"{self._source.path.name} changed while it was being read.")
+def _in_floats(weights: Dequantisable, spec: TensorSpec, device: torch.device) -> Tensor:
+    """The plain tensor that the plan asked for.
 
-
-def _allocate(spec: TensorSpec, device: torch.device) -> Tensor:
-    try:
-        return torch.empty(spec.shape, dtype=spec.dtype, device=device)
-    except RuntimeError as error:  # torch's CPU allocator has no class of its own for this
-        raise NotEnoughMemoryError(
-            f"No room for the next {spec.num_bytes / 1e6:,.0f} MB of the model."
-        ) from error
+    This is where whoever computes with packed weights would take them as they are.
+    """
+    tensor = allocate(spec, device)
+    weights.write_to(tensor)
+    return tensor

@@ -98,3 +98,51 @@ def test_loading_takes_little_more_than_the_parameters(
     assert parameters == planned_bytes(plan)
     assert parameters >= at_least
     assert parameters <= growth < 1.15 * parameters
+
+
+FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "sym": False}
+
+
+def packed_parts(title: str, outputs: int, inputs: int) -> dict[str, tuple[str, Shape]]:
+    """What a layer is stored as; zeros throughout make sense in both formats."""
+    if title == "fp8":
+        blocks = (-(-outputs // 128), -(-inputs // 128))
+        return {"weight": ("F8_E4M3", (outputs, inputs)), "weight_scale_inv": ("BF16", blocks)}
+    return {
+        "qweight": ("I32", (inputs // 8, outputs)),
+        "qzeros": ("I32", (inputs // 128, outputs // 8)),
+        "scales": ("F16", (inputs // 128, outputs)),
+    }
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("described", [FP8, GPTQ], ids=["fp8", "gptq"])
+def test_packed_layers_are_held_one_at_a_time(tmp_path: Path, described: dict[str, object]) -> None:
+    """As released: sorted by type, so that all packed values come long before all scales."""
+    plan = write_big_model(tmp_path, 10_000, 6, "BF16")
+    tensors: dict[str, tuple[str, Shape]] = {}
+    largest = 0
+    for name, spec in plan.items():
+        name = name.replace("model.language_model.", "model.")
+        if len(spec.shape) != 2 or spec.shape[0] % 128:
+            tensors[name] = ("BF16", spec.shape)
+            continue
+        largest = max(largest, spec.num_elements)
+        parts = packed_parts(str(described["quant_method"]), *spec.shape)
+        tensors |= {f"{name.removesuffix('weight')}{part}": each for part, each in parts.items()}
+    by_type = dict(sorted(tensors.items(), key=lambda item: (item[1][0] in {"BF16", "F16"}, item)))
+    (tmp_path / "model.safetensors.index.json").unlink()
+    write_sparse(tmp_path / "model.safetensors", by_type)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["quantization_config"] = described
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    process = subprocess.run(
+        [sys.executable, "-c", LOADER, str(tmp_path), "bfloat16"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    growth, estimate = map(int, process.stdout.split())
+    assert planned_bytes(plan) < estimate <= planned_bytes(plan) + 4 * largest
+    assert planned_bytes(plan) <= growth < 1.15 * estimate

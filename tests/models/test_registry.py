@@ -108,12 +108,6 @@ def test_an_unknown_architecture_lists_the_known(path: Path, model_type: Any) ->
         load(path)
 
 
-def test_quantised_weights_are_refused_by_name(path: Path) -> None:
-    edit_config(path, quantization_config={"quant_method": "fp8"})
-    with pytest.raises(UnsupportedDeviceError, match="fp8"):
-        load(path)
-
-
 def test_other_precisions_are_refused(path: Path) -> None:
     with pytest.raises(UnsupportedDeviceError, match="float16"):
         load(path, torch.float16)

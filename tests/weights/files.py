@@ -10,7 +10,7 @@ from typing import Any
 
 from core.weights.plan import Shape
 
-BYTES = {"F32": 4, "BF16": 2, "F16": 2, "F64": 8, "U8": 1, "F8_E4M3": 1}
+BYTES = {"F32": 4, "BF16": 2, "F16": 2, "F64": 8, "I32": 4, "U8": 1, "F8_E4M3": 1}
 
 
 def entry(dtype: str, shape: Shape, start: int) -> dict[str, Any]:

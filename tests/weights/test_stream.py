@@ -20,6 +20,7 @@ from core.api.errors import (
 )
 from core.weights import stream
 from core.weights.plan import TensorSpec, WeightPlan
+from core.weights.raw import allocate
 from core.weights.safetensors_file import SafetensorsFile, read_header
 from core.weights.stream import check_plan, stream_weights
 
@@ -173,7 +174,7 @@ def test_packed_numbers_are_refused_by_type(tmp_path: Path) -> None:
 
 def test_an_allocation_that_fails_has_a_name() -> None:
     with pytest.raises(NotEnoughMemoryError):
-        stream._allocate(TensorSpec((2**48,), torch.float32), CPU)
+        allocate(TensorSpec((2**48,), torch.float32), CPU)
 
 
 def test_tensors_lie_on_64_byte_borders(tmp_path: Path) -> None:

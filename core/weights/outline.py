@@ -1,0 +1,71 @@
+"""What is to be read from all files, and the small tensors that are needed out of turn.
+
+A layer in a published format is several tensors, and files are sorted by type: all packed values
+may come long before all scales. So when the values of a layer come by, its small tensors are looked
+up wherever they are, and forgotten with it. When their turn comes, or when it has been, they must
+have the same bytes: what was used is what the digest covers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from core.weights.plan import TensorSpec, WeightPlan
+from core.weights.published.packed import PackedLayer, PackedPlan
+from core.weights.raw import AS_STORED, allocate, changed, fill, unreadable
+from core.weights.safetensors_file import SafetensorsFile
+
+
+class Outline:
+    """The planned tensors: plain ones, and packed layers by the tensor of their values.
+
+    `small` are the other tensors of packed layers.
+    """
+
+    def __init__(
+        self,
+        plan: WeightPlan,
+        files: tuple[SafetensorsFile, ...],
+        packed: PackedPlan,
+        device: torch.device,
+    ) -> None:
+        self.device = device
+        self.plan = plan
+        self.plain = {name: spec for name, spec in plan.items() if name not in packed}
+        self.layers = {layer.values: layer for layer in packed.values()}
+        parts = {name for layer in packed.values() for name in layer.parts.values()}
+        self.small = parts - self.layers.keys()
+        self._places = {
+            name: (file.path, entry)
+            for file in files
+            for name, entry in file.tensors.items()
+            if name in self.small
+        }
+        self._digests: dict[str, bytes] = {}
+
+    def small_parts(self, layer: PackedLayer) -> dict[str, Tensor]:
+        """All tensors of a layer but its values, read from wherever they are."""
+        names = [name for name in layer.parts.values() if name in self.small]
+        return {name: self._look_up(name) for name in names}
+
+    def witness(self, name: str, digest: bytes) -> None:
+        """Both readings of a small tensor must have given the same bytes."""
+        if self._digests.setdefault(name, digest) != digest:
+            raise changed(self._places[name][0])
+
+    def _look_up(self, name: str) -> Tensor:
+        path, entry = self._places[name]
+        spec = TensorSpec(entry.shape, AS_STORED[entry.dtype])
+        tensor = allocate(spec, torch.device("cpu"))
+        octets = tensor.view(-1).view(torch.uint8).numpy().data
+        try:
+            with path.open("rb", buffering=0) as file:
+                file.seek(entry.start)
+                fill(file, octets, path)
+        except OSError as error:
+            raise unreadable(path, error) from error
+        self.witness(name, hashlib.sha256(octets).digest())
+        return tensor.to(self.device)

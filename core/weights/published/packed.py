@@ -1,0 +1,149 @@
+"""Which planned weights are stored in a published format, and by which tensors.
+
+What is stored decides: a layer that the config leaves out, or forgot to, may be stored plainly.
+Where config and files contradict each other nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from core.api.errors import (
+    BrokenConfigError,
+    BrokenWeightsError,
+    MissingTensorError,
+    WrongShapeError,
+)
+from core.weights.plan import WeightPlan
+from core.weights.published.awq import AwqFormat
+from core.weights.published.compressed import PackQuantizedFormat
+from core.weights.published.format import Format, Part
+from core.weights.published.fp8 import Float8Format
+from core.weights.published.gptq import GptqFormat
+from core.weights.published.quantised import Dequantisable
+from core.weights.published.scheme import Scheme
+from core.weights.safetensors_file import SafetensorsFile, StoredTensor
+
+_WEIGHT = "weight"
+# What tells a packed layer from a plain one by its name alone.
+_MARKS = frozenset(
+    Float8Format.names + GptqFormat.names + AwqFormat.names + PackQuantizedFormat.names
+) - {_WEIGHT}
+_FLOAT8 = "F8_E4M3"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLayer:
+    """One planned weight [out, in] and the full names of the tensors that hold it."""
+
+    format: Format
+    name: str
+    shape: tuple[int, int]
+    parts: Mapping[str, str]
+
+    @property
+    def values(self) -> str:
+        """The full name of the large part."""
+        return self.parts[self.format.values]
+
+    @property
+    def working_bytes(self) -> int:
+        """Bytes needed beside the result while the layer is read."""
+        return self.shape[0] * self.shape[1] * self.format.working_bytes
+
+    def assemble(self, parts: Mapping[str, Tensor]) -> Dequantisable:
+        """The weights, from tensors by full name. Raises BrokenWeightsError."""
+        given = {part: parts[name] for part, name in self.parts.items()}
+        return self.format.assemble(self.name, self.shape, given)
+
+
+PackedPlan = Mapping[str, PackedLayer]
+
+
+def find_packed(
+    plan: WeightPlan, files: tuple[SafetensorsFile, ...], scheme: Scheme | None
+) -> PackedPlan:
+    """The planned weights that are not stored plainly, by planned name.
+
+    Raises BrokenConfigError where the config doesn't say how a layer is stored or says that it
+    isn't, MissingTensorError, WrongShapeError, BrokenWeightsError, UnsupportedQuantisationError.
+    """
+    stored = {name: entry for file in files for name, entry in file.tensors.items()}
+    packed = {}
+    for name, spec in plan.items():
+        layer, _, last = name.rpartition(".")
+        if last != _WEIGHT or len(spec.shape) != 2:
+            continue
+        marks = [mark for mark in sorted(_MARKS) if f"{layer}.{mark}" in stored]
+        plain = name in stored and stored[name].dtype != _FLOAT8
+        if not marks and (plain or name not in stored):
+            continue
+        if scheme is None:
+            raise BrokenConfigError(
+                f"{layer} is stored in a packed form ({marks[0] if marks else _FLOAT8}), but "
+                'config.json has no "quantization_config" that says which.'
+            )
+        if plain and scheme.leaves_out(layer):
+            continue
+        packed[name] = _packed_layer(scheme, layer, (spec.shape[0], spec.shape[1]), marks, stored)
+    return packed
+
+
+def plain_names(names: frozenset[str]) -> frozenset[str]:
+    """`names`, and the name that each packed layer's weight would have."""
+    found = (name.rpartition(".") for name in names)
+    return names | {f"{layer}.{_WEIGHT}" for layer, _, last in found if last in _MARKS}
+
+
+def _packed_layer(
+    scheme: Scheme,
+    layer: str,
+    shape: tuple[int, int],
+    marks: list[str],
+    stored: Mapping[str, StoredTensor],
+) -> PackedLayer:
+    known = scheme.format
+    if scheme.leaves_out(layer):
+        raise BrokenConfigError(
+            f'"quantization_config" in config.json lists {layer} as not quantised, but it is.'
+        )
+    if _WEIGHT not in known.names and f"{layer}.{_WEIGHT}" in stored:
+        also = f", and as {marks[0]}" if marks else ""
+        raise BrokenWeightsError(
+            f"{layer} is stored as {stored[f'{layer}.{_WEIGHT}'].dtype}{also}: that is not how "
+            f"{known.title} weights are, which config.json announces."
+        )
+    expected = known.parts(layer, shape)
+    strange = [mark for mark in marks if mark not in expected]
+    if strange:
+        raise BrokenWeightsError(
+            f"{layer}.{strange[0]} does not belong to {known.title} weights as "
+            '"quantization_config" in config.json describes them.'
+        )
+    parts = {}
+    for part, wanted in expected.items():
+        name = f"{layer}.{part}"
+        if wanted.optional and name not in stored:
+            continue
+        _check_part(name, wanted, stored.get(name), known.title)
+        parts[part] = name
+    return PackedLayer(known, f"{layer}.{_WEIGHT}", shape, parts)
+
+
+def _check_part(name: str, wanted: Part, entry: StoredTensor | None, title: str) -> None:
+    if entry is None:
+        raise MissingTensorError(
+            f"{name} is in none of the weights files; {title} weights can't be read without it."
+        )
+    if entry.dtype not in wanted.types:
+        raise BrokenWeightsError(
+            f"{name} is stored as {entry.dtype}, {title} has {' or '.join(wanted.types)} there."
+        )
+    if entry.shape != wanted.shape:
+        raise WrongShapeError(
+            f"{name} should be {list(wanted.shape)} by config.json, the file has "
+            f"{list(entry.shape)}."
+        )

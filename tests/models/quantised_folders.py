@@ -1,0 +1,120 @@
+"""Tiny model folders in published formats, each with a plain twin with the same weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tests.oracle.checkpoints import Tiny, write_folder
+from tests.weights.published import packers
+
+GROUP = 32
+WEIGHTS = "model.safetensors"
+# Small, or of a size that is no multiple of 8: plain in all published folders.
+PLAIN = ("embed_tokens", "lm_head", "in_proj_a", "in_proj_b", "visual")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A format, as config.json names it."""
+
+    title: str
+    config: dict[str, Any]
+
+    def pack(self, shape: torch.Size, seed: int) -> tuple[dict[str, Tensor], Tensor]:
+        """A layer's parts, and its weights [out, in] in float32."""
+        outputs, inputs = shape
+        if self.title == "fp8":
+            parts = packers.fp8(outputs, inputs, dtype=torch.bfloat16, seed=seed)
+            return parts, packers.fp8_weights(parts)
+        symmetric = self.title == "gptq"
+        dtype = torch.bfloat16 if self.title == "compressed" else torch.float16
+        layer = packers.known(outputs, inputs, GROUP, symmetric=symmetric, dtype=dtype, seed=seed)
+        parts = getattr(packers, self.title)(layer)
+        return parts, layer.weights
+
+
+def _packed_config(**weights: Any) -> dict[str, Any]:
+    scheme = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": GROUP}
+    return {
+        "quant_method": "compressed-tensors",
+        "format": "pack-quantized",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": scheme | weights}},
+        "ignore": ["lm_head", "re:.*visual.*", "re:.*in_proj_[ab]$"],
+    }
+
+
+FORMATS = {
+    each.title: each
+    for each in (
+        Published(
+            "fp8",
+            {
+                "quant_method": "fp8",
+                "fmt": "e4m3",
+                "activation_scheme": "dynamic",
+                "weight_block_size": [128, 128],
+                "modules_to_not_convert": ["lm_head", "model.visual", "in_proj_a", "in_proj_b"],
+            },
+        ),
+        Published(
+            "gptq",
+            {
+                "quant_method": "gptq",
+                "bits": 4,
+                "group_size": GROUP,
+                "sym": True,
+                "desc_act": False,
+                "checkpoint_format": "gptq",
+                "dynamic": {"lm_head": {}, "-:.*visual.*": {}, "-:.*in_proj_[ab]": {}},
+            },
+        ),
+        Published(
+            "awq",
+            {
+                "quant_method": "awq",
+                "bits": 4,
+                "group_size": GROUP,
+                "zero_point": True,
+                "version": "gemm",
+                "modules_to_not_convert": ["visual", "in_proj_a", "in_proj_b"],
+            },
+        ),
+        Published("compressed", _packed_config(symmetric=False)),
+    )
+}
+
+
+def write_twins(path: Path, kind: Published, tiny: Tiny) -> tuple[Path, Path]:
+    """Two folders of the same model: packed, and plain in float32."""
+    packed, plain = path / "packed", path / "plain"
+    write_folder(plain, tiny)
+    shutil.copytree(plain, packed)
+    tensors = load_file(plain / WEIGHTS)
+    stored = dict(tensors)
+    for seed, name in enumerate(sorted(tensors)):
+        layer = name.removesuffix(".weight")
+        if tensors[name].ndim != 2 or any(each in name for each in PLAIN):
+            continue
+        parts, weights = kind.pack(tensors[name].shape, seed)
+        tensors[name] = weights
+        del stored[name]
+        stored |= {f"{layer}.{part}": tensor for part, tensor in parts.items()}
+    save_file(tensors, plain / WEIGHTS)
+    save_file(stored, packed / WEIGHTS)
+    edit_config(packed, quantization_config=kind.config)
+    return packed, plain
+
+
+def edit_config(path: Path, **values: Any) -> None:
+    """Set keys of config.json; None takes one out."""
+    config = json.loads((path / "config.json").read_text()) | values
+    kept = {key: value for key, value in config.items() if value is not None}
+    (path / "config.json").write_text(json.dumps(kept))

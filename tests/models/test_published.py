@@ -1,0 +1,381 @@
+"""Models in published formats run like plain ones of the same weights; what is wrong is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from core.api.errors import (
+    BrokenConfigError,
+    BrokenWeightsError,
+    MissingTensorError,
+    NotEnoughMemoryError,
+    RequestCancelled,
+    UnsupportedQuantisationError,
+    WaymarkError,
+    WrongShapeError,
+)
+from core.models.registry import LoadedModel, estimate_bytes, load_model
+from core.weights import outline, stream
+from core.weights.folder import ModelFolder
+from core.weights.memory import HEADROOM_BYTES
+from tests.models.quantised_folders import FORMATS, WEIGHTS, edit_config, write_twins
+from tests.oracle.checkpoints import Tiny
+from tests.oracle.runs import Picture, Pieces, our_logits, text
+
+CPU = torch.device("cpu")
+# Layers larger than a block of FP8, and no multiple of it.
+TEXT = Tiny(layers="LF", hidden=160, mlp=264, text_only=True, vision=False, tied=False)
+VISION = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1)
+TITLES = sorted(FORMATS)
+
+
+def load(path: Path, dtype: torch.dtype = torch.float32, **options: Any) -> LoadedModel:
+    folder = ModelFolder.open(path)
+    return load_model(folder, CPU, dtype, lambda done, total: None, lambda: None, **options)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Path]]:
+    """The small model with a tower in every format, and its plain twin."""
+    top = tmp_path_factory.mktemp("published")
+    return {title: write_twins(top / title, FORMATS[title], VISION) for title in TITLES}
+
+
+@pytest.fixture
+def copied(made: dict[str, tuple[Path, Path]], tmp_path: Path) -> Callable[[str], Path]:
+    """A packed folder that a test may spoil."""
+
+    def copy(title: str) -> Path:
+        return Path(shutil.copytree(made[title][0], tmp_path / title))
+
+    return copy
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("title", TITLES)
+def test_a_text_model_answers_like_its_plain_twin(
+    title: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    packed, plain = (
+        load(path, dtype).model for path in write_twins(tmp_path, FORMATS[title], TEXT)
+    )
+    assert packed.num_parameters == plain.num_parameters
+    expected = our_logits(plain, [text(70)], [64])
+    assert torch.equal(our_logits(packed, [text(70)], [64]), expected)
+    assert expected.std() > 0.1  # the layers in between say something
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("title", TITLES)
+def test_a_model_with_a_tower_answers_like_its_plain_twin(
+    title: str, dtype: torch.dtype, made: dict[str, tuple[Path, Path]]
+) -> None:
+    pieces: Pieces = [text(9), Picture(4, 6), text(5, 1)]
+    packed, plain = (load(path, dtype).model for path in made[title])
+    expected = our_logits(plain, pieces, [9, 15])
+    assert torch.equal(our_logits(packed, pieces, [9, 15]), expected)
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_small_tensors_may_come_after_their_values_or_lie_in_another_file(
+    title: str, made: dict[str, tuple[Path, Path]], copied: Callable[[str], Path]
+) -> None:
+    """Released files are sorted by type; here every second tensor lies in a second file."""
+    path = copied(title)
+    tensors = load_file(path / WEIGHTS)
+    names = sorted(tensors, reverse=True)
+    shards = {"b.safetensors": names[::2], "a.safetensors": names[1::2]}
+    for shard, inside in shards.items():
+        save_file({name: tensors[name] for name in inside}, path / shard)
+    weight_map = {name: shard for shard, inside in shards.items() for name in inside}
+    (path / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    (path / WEIGHTS).unlink()
+    expected = our_logits(load(made[title][1]).model, [text(9)])
+    assert torch.equal(our_logits(load(path).model, [text(9)]), expected)
+
+
+def test_a_layer_may_be_plain_though_nothing_says_so(
+    made: dict[str, tuple[Path, Path]], copied: Callable[[str], Path]
+) -> None:
+    """What is stored decides: lists of what was left out are often incomplete."""
+    path = copied("awq")
+    edit_config(path, quantization_config=FORMATS["awq"].config | {"modules_to_not_convert": None})
+    expected = our_logits(load(made["awq"][1]).model, [text(9)])
+    assert torch.equal(our_logits(load(path).model, [text(9)]), expected)
+
+
+def test_a_packed_embedding_is_found(
+    made: dict[str, tuple[Path, Path]], tmp_path: Path, copied: Callable[[str], Path]
+) -> None:
+    """How a folder spells its names is seen by the embedding, also where that is packed."""
+    path, kind = copied("compressed"), FORMATS["compressed"]
+    layer = "model.language_model.embed_tokens"
+    tensors = load_file(path / WEIGHTS)
+    parts, weights = kind.pack(tensors.pop(f"{layer}.weight").shape, seed=99)
+    save_file(tensors | {f"{layer}.{name}": each for name, each in parts.items()}, path / WEIGHTS)
+    plain = Path(shutil.copytree(made["compressed"][1], tmp_path / "plain"))
+    tensors = load_file(plain / WEIGHTS)
+    save_file(tensors | {f"{layer}.weight": weights}, plain / WEIGHTS)
+    expected = our_logits(load(plain).model, [text(9)])
+    assert torch.equal(our_logits(load(path).model, [text(9)]), expected)
+
+
+# ------------------------------------------------------------------ memory and fingerprint
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_the_estimate_counts_loaded_bytes(title: str, made: dict[str, tuple[Path, Path]]) -> None:
+    """What the plain twin takes, and what is needed beside it for one layer at a time."""
+    packed, plain = (ModelFolder.open(path) for path in made[title])
+    for dtype in (torch.float32, torch.bfloat16):
+        beside = estimate_bytes(packed, dtype) - estimate_bytes(plain, dtype)
+        assert 0 < beside <= 4 * 256 * 64  # the largest packed layer is q_proj, 256 x 64
+    on_disk = sum(file.num_bytes for file in packed.files)
+    assert estimate_bytes(packed, torch.float32) > 1.2 * on_disk
+
+
+def test_too_little_memory_is_told_before_a_byte_is_read(
+    made: dict[str, tuple[Path, Path]],
+) -> None:
+    folder = ModelFolder.open(made["gptq"][0])
+    needed = estimate_bytes(folder, torch.float32) + HEADROOM_BYTES
+    load(made["gptq"][0], available=lambda device: needed)
+    with pytest.raises(NotEnoughMemoryError):
+        load(made["gptq"][0], available=lambda device: needed - 1)
+
+
+def test_the_digest_covers_what_was_looked_up(made: dict[str, tuple[Path, Path]]) -> None:
+    first = load(made["gptq"][0])
+    assert load(made["gptq"][0], torch.bfloat16).weights_digest == first.weights_digest
+    assert first.weights_digest != load(made["gptq"][1]).weights_digest
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_a_small_tensor_that_changes_while_loading(
+    title: str, copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read twice: for its layer, and for the digest. Both must give the same."""
+    path = copied(title)
+    scales = [
+        entry.start
+        for name, entry in ModelFolder.open(path).files[0].tensors.items()
+        if name.endswith(("scales", "weight_scale", "weight_scale_inv"))
+    ]
+    look_up, calls = outline.Outline.small_parts, []
+
+    def then_change_all(self: outline.Outline, layer: Any) -> dict[str, Tensor]:
+        parts = look_up(self, layer)
+        calls.append(layer)
+        with (path / WEIGHTS).open("r+b") as file:
+            for start in scales if len(calls) == 1 else ():
+                file.seek(start)
+                byte = file.read(1)
+                file.seek(start)
+                file.write(bytes([byte[0] ^ 1]))
+        return parts
+
+    monkeypatch.setattr(outline.Outline, "small_parts", then_change_all)
+    monkeypatch.setattr(stream, "PIECE_BYTES", 64)
+    with pytest.raises(BrokenWeightsError, match="changed while"):
+        load(path)
+
+
+def test_the_fingerprint_covers_the_format(copied: Callable[[str], Path]) -> None:
+    """The same bytes read as another format, or as another version of it, are other numbers."""
+    path = copied("gptq")
+    config = FORMATS["gptq"].config
+    first = load(path)
+    assert "GptqFormat" in first.config
+    edit_config(path, quantization_config=config | {"sym": False})
+    second = load(path)
+    edit_config(path, quantization_config=config | {"sym": False, "checkpoint_format": "gptq_v2"})
+    third = load(path)
+    assert len({each.weights_digest for each in (first, second, third)}) == 1
+    assert len({each.config for each in (first, second, third)}) == 3
+    edit_config(path, quantization_config=config | {"meta": {"quantizer": "another"}})
+    assert load(path).config == first.config
+
+
+def test_a_plain_model_is_described_as_before(made: dict[str, tuple[Path, Path]]) -> None:
+    assert "Format" not in load(made["gptq"][1]).config
+
+
+def test_a_load_can_be_stopped_in_a_packed_layer(
+    made: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "PIECE_BYTES", 1024)
+    calls: list[int] = []
+
+    def stop() -> None:
+        calls.append(1)
+        if len(calls) == 100:
+            raise RequestCancelled("Stopped.")
+
+    folder = ModelFolder.open(made["awq"][0])
+    with pytest.raises(RequestCancelled):
+        load_model(folder, CPU, torch.float32, lambda done, total: None, stop)
+
+
+# ------------------------------------------------------------------ what is wrong
+
+LAYER = "model.language_model.layers.0.mlp.down_proj"
+SMALL = {
+    "fp8": ["weight_scale_inv"],
+    "gptq": ["qzeros", "scales"],
+    "awq": ["qzeros", "scales"],
+    "compressed": ["weight_scale", "weight_shape", "weight_zero_point"],
+}
+LARGE = {"fp8": "weight", "gptq": "qweight", "awq": "qweight", "compressed": "weight_packed"}
+PARTS = [(title, part) for title in TITLES for part in [LARGE[title], *SMALL[title]]]
+
+
+def spoil(path: Path, change: Callable[[dict[str, Tensor]], object]) -> None:
+    tensors = load_file(path / WEIGHTS)
+    change(tensors)
+    save_file(tensors, path / WEIGHTS)
+
+
+def refused(path: Path, kind: type[WaymarkError], *words: str) -> None:
+    """Before anything is allocated, with a title and a message that name what is wrong."""
+    with pytest.raises(kind) as caught:
+        estimate_bytes(ModelFolder.open(path), torch.float32)
+    assert type(caught.value) is kind and caught.value.title
+    for word in words:
+        assert word in caught.value.message
+
+
+@pytest.mark.parametrize(("title", "part"), PARTS)
+def test_a_missing_part(title: str, part: str, copied: Callable[[str], Path]) -> None:
+    path = copied(title)
+    spoil(path, lambda tensors: tensors.pop(f"{LAYER}.{part}"))
+    refused(path, MissingTensorError, f"{LAYER}.{part}")
+
+
+@pytest.mark.parametrize(("title", "part"), PARTS)
+@pytest.mark.parametrize("shape", [(0,), (0, 0), (1, 1, 1), (64, 97)])
+def test_a_part_of_a_wrong_shape(
+    title: str, part: str, shape: tuple[int, ...], copied: Callable[[str], Path]
+) -> None:
+    path, name = copied(title), f"{LAYER}.{part}"
+
+    def change(tensors: dict[str, Tensor]) -> None:
+        tensors[name] = torch.zeros(shape, dtype=tensors[name].dtype)
+
+    spoil(path, change)
+    refused(path, WrongShapeError, name, str(list(shape)))
+
+
+@pytest.mark.parametrize(("title", "part"), PARTS)
+def test_a_part_of_a_wrong_type(title: str, part: str, copied: Callable[[str], Path]) -> None:
+    path, name = copied(title), f"{LAYER}.{part}"
+
+    def change(tensors: dict[str, Tensor]) -> None:
+        tensors[name] = torch.zeros(tensors[name].shape, dtype=torch.int16)
+
+    spoil(path, change)
+    refused(path, BrokenWeightsError, name, "I16")
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_no_word_about_it_in_the_config(title: str, copied: Callable[[str], Path]) -> None:
+    path = copied(title)
+    edit_config(path, quantization_config=None)
+    refused(path, BrokenConfigError, "quantization_config", "packed")
+
+
+@pytest.mark.parametrize("said", TITLES)
+@pytest.mark.parametrize("title", TITLES)
+def test_a_config_that_names_another_format(
+    title: str, said: str, copied: Callable[[str], Path]
+) -> None:
+    path = copied(title)
+    edit_config(path, quantization_config=FORMATS[said].config)
+    if said == title:
+        load(path)
+        return
+    with pytest.raises((BrokenWeightsError, MissingTensorError, WrongShapeError)) as caught:
+        load(path)
+    assert "layers." in caught.value.message
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_a_config_that_leaves_out_what_is_packed(title: str, copied: Callable[[str], Path]) -> None:
+    path = copied(title)
+    key = "ignore" if title == "compressed" else "modules_to_not_convert"  # gptq: patterns alone
+    listed: dict[str, Any] = {key: [LAYER], "dynamic": {"-:.*down_proj": {}}}
+    edit_config(path, quantization_config=FORMATS[title].config | listed)
+    refused(path, BrokenConfigError, LAYER)
+
+
+@pytest.mark.parametrize("title", ["gptq", "awq"])
+@pytest.mark.parametrize("size", [16, 64, -1])
+def test_a_config_with_another_group_size(
+    title: str, size: int, copied: Callable[[str], Path]
+) -> None:
+    path = copied(title)
+    edit_config(path, quantization_config=FORMATS[title].config | {"group_size": size})
+    refused(path, WrongShapeError)
+
+
+def test_a_config_with_another_block(copied: Callable[[str], Path]) -> None:
+    path = copied("fp8")
+    config = FORMATS["fp8"].config | {"weight_block_size": [32, 32]}
+    edit_config(path, quantization_config=config)
+    refused(path, WrongShapeError, "weight_scale_inv")
+
+
+def test_zero_points_that_the_config_denies(copied: Callable[[str], Path]) -> None:
+    path = copied("compressed")
+    config = json.loads(json.dumps(FORMATS["compressed"].config))
+    config["config_groups"]["group_0"]["weights"]["symmetric"] = True
+    edit_config(path, quantization_config=config)
+    refused(path, BrokenWeightsError, "weight_zero_point")
+
+
+@pytest.mark.parametrize("title", ["gptq", "awq", "compressed"])
+def test_a_layer_stored_twice(title: str, copied: Callable[[str], Path]) -> None:
+    path = copied(title)
+    spoil(path, lambda tensors: tensors.update({f"{LAYER}.weight": torch.zeros(64, 96)}))
+    refused(path, BrokenWeightsError, LAYER, "F32")
+
+
+@pytest.mark.parametrize("title", ["gptq", "awq", "compressed"])
+def test_float8_under_another_name(title: str, copied: Callable[[str], Path]) -> None:
+    path = copied(title)
+
+    def change(tensors: dict[str, Tensor]) -> None:
+        for part in [LARGE[title], *SMALL[title], "g_idx"]:
+            tensors.pop(f"{LAYER}.{part}", None)
+        tensors[f"{LAYER}.weight"] = torch.zeros(64, 96, dtype=torch.float8_e4m3fn)
+
+    spoil(path, change)
+    refused(path, BrokenWeightsError, LAYER, "F8_E4M3")
+
+
+def test_an_unknown_format_is_named(copied: Callable[[str], Path]) -> None:
+    path = copied("awq")
+    edit_config(path, quantization_config={"quant_method": "bitsandbytes", "load_in_4bit": True})
+    refused(path, UnsupportedQuantisationError, "bitsandbytes", "awq")
+
+
+@pytest.mark.parametrize("value", ["awq", ["awq"], 4, True])
+def test_a_config_of_a_wrong_type(value: Any, copied: Callable[[str], Path]) -> None:
+    path = copied("awq")
+    edit_config(path, quantization_config=value)
+    refused(path, BrokenConfigError, "quantization_config")
+
+
+def test_groups_out_of_range_are_told_while_loading(copied: Callable[[str], Path]) -> None:
+    path = copied("gptq")
+    spoil(path, lambda tensors: tensors[f"{LAYER}.g_idx"].fill_(7))
+    with pytest.raises(BrokenWeightsError, match="down_proj"):
+        load(path)
