@@ -60,13 +60,25 @@ class Quantised:
         for start in range(0, self.shape[0], rows):
             block = slice(start, start + rows)
             weights = self.values[block].float()
+            grouped = self._grouped(weights)
             if self.zeros is not None:
-                weights -= self._by_column(self.zeros[block].float())
-            weights *= self._by_column(self.scales[block])
+                grouped -= self._spread(self.zeros[block].float())
+            grouped *= self._spread(self.scales[block])
             target[block] = weights
 
-    def _by_column(self, by_group: Tensor) -> Tensor:
-        """[rows, groups] -> [rows, in]"""
+    @property
+    def _whole(self) -> bool:
+        """Whether the groups lie in order and none is cut short."""
+        return self.groups is None and self.shape[1] % self.group_size == 0
+
+    def _grouped(self, weights: Tensor) -> Tensor:
+        """A view of [rows, in] that `_spread` fits: whole groups need no copy of their scales."""
+        return weights.view(weights.shape[0], -1, self.group_size) if self._whole else weights
+
+    def _spread(self, by_group: Tensor) -> Tensor:
+        """[rows, groups] -> [rows, groups, 1] for whole groups, [rows, in] for others."""
+        if self._whole:
+            return by_group[..., None]
         if self.groups is not None:
             return by_group[:, self.groups]
         return by_group.repeat_interleave(self.group_size, dim=1)[:, : self.shape[1]]
