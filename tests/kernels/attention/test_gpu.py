@@ -73,11 +73,8 @@ def ulps(case: tuple[Tensor, Tensor, Tensor]) -> float:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("length", [1, 2, 63, 64, 65, 513])
-@pytest.mark.parametrize(("heads", "kv_heads", "dim"), [(6, 2, 64), (3, 1, 40)])
-def test_all_lengths(
-    heads: int, kv_heads: int, dim: int, length: int, dtype: torch.dtype, device: torch.device
-) -> None:
-    case = make_case(length, heads, kv_heads, dim, dtype)
+def test_all_lengths(length: int, dtype: torch.dtype, device: torch.device) -> None:
+    case = make_case(length, 6, 2, 64, dtype)
     expected = plain(case)
     with guarded_memory():
         found = attend(case, device)
@@ -87,7 +84,7 @@ def test_all_lengths(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("heads", "kv_heads", "dim"), [(8, 2, 256), (24, 4, 128), (32, 1, 64), (2, 2, 8)]
+    ("heads", "kv_heads", "dim"), [(8, 2, 256), (6, 1, 128), (32, 1, 64), (3, 1, 40), (2, 2, 8)]
 )
 def test_all_heads(
     heads: int, kv_heads: int, dim: int, dtype: torch.dtype, device: torch.device

@@ -54,7 +54,7 @@ def make_logits(vocab: int, spread: float = 2.0, dtype: torch.dtype = torch.floa
         {"temperature": 1e-38},
     ],
 )
-@pytest.mark.parametrize("vocab", [1, 63, 1025, 3000])
+@pytest.mark.parametrize("vocab", [1, 1025, 3000])
 def test_the_token_is_the_sampler_s(
     vocab: int, limits: dict[str, float], device: torch.device
 ) -> None:
