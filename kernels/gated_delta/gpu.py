@@ -14,7 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.gated_delta.gpu_chunked import prepare_chunks, read_chunks, scan_chunks
-from kernels.gated_delta.gpu_parts import EPSILON
+from kernels.gated_delta.gpu_parts import EPSILON, SLICE
 from kernels.gated_delta.reference import CHUNK
 
 _STEP_COLUMNS = 16  # of the state in one program: 64 bytes of a row
@@ -81,15 +81,15 @@ def chunked_gated_delta(
     common = num_tokens, num_heads, *strides
     prepare_chunks[(chunks, num_heads)](
         keys, values, decay, beta, reads, deltas, *common, *values.stride()[:2], *beta.stride(),
-        EPSILON, **shape, COLUMNS=32, num_warps=8, num_stages=1,
+        EPSILON, **shape, SLICE=SLICE, num_warps=8, num_stages=1,
     )  # fmt: skip
     scan_chunks[(num_heads, triton.cdiv(value_dim, _SCAN_COLUMNS))](
         keys, decay, reads, deltas, state, before, after, *common, EPSILON, **shape,
-        COLUMNS=_SCAN_COLUMNS, num_warps=4, num_stages=1,
+        COLUMNS=_SCAN_COLUMNS, num_warps=8, num_stages=1,
     )  # fmt: skip
     read_chunks[(chunks, num_heads)](
         queries, keys, decay, deltas, before, outputs, *common, *queries.stride()[:2],
-        key_dim**-0.5, EPSILON, **shape, COLUMNS=32, num_warps=8, num_stages=1,
+        key_dim**-0.5, EPSILON, **shape, SLICE=SLICE, num_warps=8, num_stages=1,
     )  # fmt: skip
     return outputs, after
 

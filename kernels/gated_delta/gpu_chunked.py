@@ -9,7 +9,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from kernels.gated_delta.gpu_parts import decay_sums, pairwise_decay, unit_rows
+from kernels.gated_delta.gpu_parts import (
+    decay_sums,
+    inverse_lengths,
+    pairwise_decay,
+    row_products,
+    row_slice,
+    unit_rows,
+)
 
 
 @triton.jit(do_not_specialize=["num_tokens"])
@@ -36,7 +43,7 @@ def prepare_chunks(
     VALUE_DIM: tl.constexpr,
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    SLICE: tl.constexpr,
 ) -> None:
     """Programs (chunk, value head): W [n, hv, dk] and U [n, hv, dv] of one chunk."""
     head = tl.program_id(1)
@@ -45,40 +52,37 @@ def prepare_chunks(
     valid = token < num_tokens
     wide = token.to(tl.int64)
     key_head = keys + head // COPIES * key_head_stride
-    key = unit_rows(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
+    length = inverse_lengths(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
     sums, _ = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
     rate = tl.load(beta + head * beta_head_stride + wide * beta_stride, valid, 0.0).to(tl.float32)
 
-    below = place[:, None] > place[None, :]
-    lower = tl.dot(key, tl.trans(key), input_precision="ieee")
-    lower *= pairwise_decay(sums, below) * rate[:, None]
-    # Inverts blocks of twice the size from blocks of one, as `reference._inverse`: what stands
-    # below the diagonal of a block becomes -Q^-1 A P^-1. A loop, so that it is compiled once.
+    # A transposed: row j, column i holds what token i takes from token j before it.
+    taken = row_products(
+        key_head, key_head, token, valid, key_stride, key_stride, KEY_DIM, CHUNK, SLICE
+    )
+    taken *= (length[:, None] * length[None, :]) * rate[None, :]
+    taken *= tl.trans(pairwise_decay(sums, place[:, None] > place[None, :]))
+    # Row i of (I + A)^-1 is e_i less what it takes from the rows before it, one after the other.
     inverse = tl.where(place[:, None] == place[None, :], 1.0, 0.0)
-    size = 1
-    for _ in range(6):
-        block, half = place // (2 * size), place // size
-        joins = below & (block[:, None] == block[None, :]) & (half[:, None] > half[None, :])
-        middle = tl.dot(inverse, tl.where(joins, lower, 0.0), input_precision="ieee")
-        inverse -= tl.dot(middle, inverse, input_precision="ieee")
-        size *= 2
+    for at in range(1, CHUNK):
+        share = tl.sum(tl.where(place[None, :] == at, taken, 0.0), 1)
+        less = tl.sum(share[:, None] * inverse, 0)
+        inverse -= tl.where(place[:, None] == at, less[None, :], 0.0)
 
-    for at in range(0, VALUE_DIM, COLUMNS):
-        column = at + tl.arange(0, COLUMNS)[None, :]
+    line = wide[:, None] * num_heads + head
+    for at in range(0, VALUE_DIM, SLICE):
+        column = at + tl.arange(0, SLICE)[None, :]
         inside = valid[:, None] & (column < VALUE_DIM)
         there = wide[:, None] * value_stride + head * value_head_stride + column
         value = tl.load(values + there, inside, 0.0).to(tl.float32) * rate[:, None]
         result = tl.dot(inverse, value, input_precision="ieee")
-        tl.store(writes + (wide[:, None] * num_heads + head) * VALUE_DIM + column, result, inside)
-    # Folded into the columns of the inverse, so that the keys need not be loaded by columns again.
-    inverse *= (rate * tl.exp(sums))[None, :]
-    column = tl.arange(0, BLOCK)[None, :]
-    result = tl.dot(inverse, key, input_precision="ieee")
-    tl.store(
-        reads + (wide[:, None] * num_heads + head) * KEY_DIM + column,
-        result,
-        valid[:, None] & (column < KEY_DIM),
-    )
+        tl.store(writes + line * VALUE_DIM + column, result, inside)
+    rate *= length * tl.exp(sums)
+    for at in range(0, KEY_DIM, SLICE):
+        column = at + tl.arange(0, SLICE)[None, :]
+        key = row_slice(key_head, token, valid, key_stride, at, KEY_DIM, SLICE) * rate[:, None]
+        result = tl.dot(inverse, key, input_precision="ieee")
+        tl.store(reads + line * KEY_DIM + column, result, valid[:, None] & (column < KEY_DIM))
 
 
 @triton.jit(do_not_specialize=["num_tokens"])
@@ -156,7 +160,7 @@ def read_chunks(
     VALUE_DIM: tl.constexpr,
     CHUNK: tl.constexpr,
     BLOCK: tl.constexpr,
-    COLUMNS: tl.constexpr,
+    SLICE: tl.constexpr,
 ) -> None:
     """Programs (chunk, value head): O = e^G Q S + lower(Q K^T Gamma) D."""
     chunk, head = tl.program_id(0), tl.program_id(1)
@@ -165,25 +169,27 @@ def read_chunks(
     valid = token < num_tokens
     query_head = queries + head // COPIES * query_head_stride
     key_head = keys + head // COPIES * key_head_stride
-    query = unit_rows(query_head, token, valid, query_stride, epsilon, KEY_DIM, BLOCK)
-    query *= query_scale
-    key = unit_rows(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
     sums, _ = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
-    attention = tl.dot(query, tl.trans(key), input_precision="ieee")
+    length = inverse_lengths(query_head, token, valid, query_stride, epsilon, KEY_DIM, BLOCK)
+    length *= query_scale
+    attention = row_products(
+        query_head, key_head, token, valid, query_stride, key_stride, KEY_DIM, CHUNK, SLICE
+    )
+    key_length = inverse_lengths(key_head, token, valid, key_stride, epsilon, KEY_DIM, BLOCK)
+    attention *= length[:, None] * key_length[None, :]
     attention *= pairwise_decay(sums, place[:, None] >= place[None, :])
-    query *= tl.exp(sums)[:, None]
-    row = tl.arange(0, BLOCK)[:, None]
+    length *= tl.exp(sums)
     first = (chunk.to(tl.int64) * num_heads + head) * KEY_DIM
     line = token.to(tl.int64)[:, None] * num_heads + head
-    for at in range(0, VALUE_DIM, COLUMNS):
-        column = at + tl.arange(0, COLUMNS)[None, :]
-        state = tl.load(
-            before + (first + row) * VALUE_DIM + column,
-            (row < KEY_DIM) & (column < VALUE_DIM),
-            0.0,
-        )
+    for value_at in range(0, VALUE_DIM, SLICE):
+        column = value_at + tl.arange(0, SLICE)[None, :]
         mine = valid[:, None] & (column < VALUE_DIM)
         delta = tl.load(deltas + line * VALUE_DIM + column, mine, 0.0)
-        result = tl.dot(query, state, input_precision="ieee")
-        result = tl.dot(attention, delta, result, input_precision="ieee")
+        result = tl.dot(attention, delta, input_precision="ieee")
+        for at in range(0, KEY_DIM, SLICE):
+            query = row_slice(query_head, token, valid, query_stride, at, KEY_DIM, SLICE)
+            row = at + tl.arange(0, SLICE)[:, None]
+            inside = (row < KEY_DIM) & (column < VALUE_DIM)
+            state = tl.load(before + (first + row) * VALUE_DIM + column, inside, 0.0)
+            result = tl.dot(query * length[:, None], state, result, input_precision="ieee")
         tl.store(outputs + line * VALUE_DIM + column, result, mine)

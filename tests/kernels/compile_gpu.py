@@ -55,6 +55,7 @@ def main(capability: int) -> None:
             "kernel": self.fn.__name__,
             "shared": kernel.metadata.shared,
             "bytes": len(kernel.asm["cubin"]),
+            "tf32": "tf32" in kernel.asm["ptx"],
         }
         print(json.dumps(line), flush=True)
         return kernel
