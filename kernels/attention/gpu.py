@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.views import dense_rows
+
 SPLITS = 64  # times 2 to 8 key heads: a program or more for each of an H200's 132 multiprocessors
 _KEYS = 32  # of one step; 16 KiB in bfloat16 for the widest heads
 _COLUMNS = 64  # of the result, in one program of the second kernel
@@ -36,6 +38,7 @@ def decode_attention(
     one, [1, num_heads, head_dim]. As `reference.causal_attention` over the first `length` rows:
     in float32, and rounded once to the type of `queries`.
     """
+    assert dense_rows(queries, keys, values, *(() if gate is None else (gate,)))
     _, num_heads, head_dim = queries.shape
     kv_heads = keys.shape[1]
     partial = torch.empty(num_heads, SPLITS, head_dim, dtype=torch.float32, device=queries.device)

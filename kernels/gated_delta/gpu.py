@@ -16,6 +16,7 @@ from torch import Tensor
 from kernels.gated_delta.gpu_chunked import prepare_chunks, read_chunks, scan_chunks
 from kernels.gated_delta.gpu_parts import EPSILON, SLICE
 from kernels.gated_delta.reference import CHUNK
+from kernels.views import dense_rows
 
 _STEP_COLUMNS = 16  # of the state in one program: 64 bytes of a row
 _SCAN_COLUMNS = 16  # the fewest that a dot takes: the scan is a chain, so more programs are faster
@@ -29,6 +30,7 @@ def recurrent_gated_delta_step(
     Returns the outputs [n, hv, dv] in float32. Queries, keys and values may be views with gaps
     between tokens and heads; the last axis is contiguous, and so is the whole state.
     """
+    assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_heads, key_dim, value_dim = state.shape
     outputs = torch.empty(values.shape, dtype=torch.float32, device=values.device)
     _step[(num_heads, triton.cdiv(value_dim, _STEP_COLUMNS))](
@@ -60,6 +62,7 @@ def chunked_gated_delta(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> tuple[Tensor, Tensor]:
     """As `reference.chunked_gated_delta`: outputs [n, hv, dv] in float32, and a new state."""
+    assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_tokens, num_heads, value_dim = values.shape
     key_dim, device = keys.shape[2], values.device
     chunks = triton.cdiv(num_tokens, CHUNK)

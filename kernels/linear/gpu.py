@@ -19,6 +19,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels.views import dense_rows
+
 MAX_ROWS = 16  # what a tensor core multiplies at once; with more, dequantising pays
 _OUTPUTS = 16  # of one program: the fewest that a dot takes, and so the most programs
 _INPUTS = 256  # of one step over 8-bit weights
@@ -70,6 +72,7 @@ def int8_linear(inputs: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
     `weight` [num_outputs, num_inputs] int8, contiguous; `scale` [num_outputs] float32. More
     rows raise ValueError.
     """
+    assert weight.is_contiguous() and scale.is_contiguous()
     outputs = _outputs(inputs, weight.shape)
     _int8_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
         inputs,
@@ -140,6 +143,7 @@ def dequantise_int4(weight: Int4Weight, dtype: torch.dtype) -> Tensor:
 def _outputs(inputs: Tensor, shape: tuple[int, ...]) -> Tensor:
     if inputs.shape[0] > MAX_ROWS:
         raise ValueError(f"up to {MAX_ROWS} rows at once, not {inputs.shape[0]}")
+    assert dense_rows(inputs) and inputs.shape[1] == shape[1]
     size = inputs.shape[0], shape[0]
     return torch.empty(size, dtype=inputs.dtype, device=inputs.device)
 

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.views import dense_rows
+
 _TOKENS = 8  # of one head in one program
 
 
@@ -87,6 +89,8 @@ def _launch(
     epsilon: float = 0.0,
 ) -> None:
     num_tokens, num_heads, head_dim = heads.shape
+    assert dense_rows(heads, cosine, sine, outputs, *(copied or ()))
+    assert cosine.stride() == sine.stride()
     source, target = copied if copied is not None else (heads, outputs)
     programs = num_heads if copied is None else 2 * num_heads
     _rotate[(triton.cdiv(num_tokens, _TOKENS), programs)](

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.views import dense_rows
+
 NOT_A_NUMBER = -1  # instead of an id, where the logits hold NaN, +inf, or nothing above -inf
 _BLOCK = 1024
 
@@ -33,6 +35,7 @@ def sample(logits: Tensor, settings: Tensor) -> Tensor:
 
     NOT_A_NUMBER where nothing can be drawn: who reads the id raises.
     """
+    assert dense_rows(logits, settings)
     vocab = len(logits)
     blocks = triton.cdiv(vocab, _BLOCK)
     device = logits.device

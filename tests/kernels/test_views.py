@@ -1,0 +1,47 @@
+"""Which views a GPU kernel takes, and that one it would misread never reaches it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kernels.views import dense_rows
+
+
+def test_gaps_between_rows_are_no_gaps_within_them() -> None:
+    rows = torch.zeros(4, 6, 8)
+    assert dense_rows(rows, rows[::2, 1:, 3:5], rows[..., :1], rows.transpose(0, 1), rows[0, 0])
+    assert not dense_rows(rows, rows.transpose(1, 2))
+    assert not dense_rows(rows[..., ::2])
+
+
+@pytest.mark.gpu
+def test_views_with_gaps_within_rows_are_refused(device: torch.device) -> None:
+    import kernels.attention.gpu as attention
+    import kernels.gated_delta.gpu as gated_delta
+    import kernels.linear.gpu as linear
+    import kernels.rope.gpu as rope
+    import kernels.sampling.gpu as sampling
+
+    def gapped(*shape: int) -> torch.Tensor:
+        return torch.zeros(*shape, 2, device=device)[..., 0]
+
+    heads, gates = torch.zeros(1, 2, 16, device=device), torch.zeros(1, 2, device=device)
+    state, one = torch.zeros(2, 16, 16, device=device), torch.ones(1, device=device).int()
+    for rule in (gated_delta.recurrent_gated_delta_step, gated_delta.chunked_gated_delta):
+        with pytest.raises(AssertionError):
+            rule(heads, gapped(1, 2, 16), heads, gates, gates, state=state)
+        with pytest.raises(AssertionError):
+            rule(heads, heads, heads, gates, gates, state=state.transpose(1, 2))
+    with pytest.raises(AssertionError):
+        attention.decode_attention(heads, gapped(1, 2, 16), heads, one, 1.0)
+    with pytest.raises(AssertionError):
+        rope.rotate(gapped(1, 2, 16), gates, gates)
+    weight = torch.zeros(16, 16, dtype=torch.int8, device=device)
+    with pytest.raises(AssertionError):
+        linear.int8_linear(gapped(1, 16), weight, torch.ones(16, device=device))
+    with pytest.raises(AssertionError):
+        linear.int8_linear(heads[0], weight.T, torch.ones(16, device=device))
+    numbers = sampling.settings(1.0, 0, 1.0, 0.0, 0.5, device)
+    with pytest.raises(AssertionError):
+        sampling.sample(gapped(16), numbers)
