@@ -67,7 +67,9 @@ class ModelSettings(Settings):
     `context_length` None means the model's own limit or what memory allows. `max_image_tokens` None
     means 1,024 on a CPU and 4,096 on a GPU; 0 means only the processor's own limit applies.
     `grid` is the fixed spacing of canonical cuts. `cache_folder` is where contexts and picture
-    embeddings survive a restart; None keeps nothing on disk.
+    embeddings survive a restart; None keeps nothing on disk. `measure_kernels` lets the engine try
+    out what is fastest on this processor and remember it in `cache_folder`; without it the choice
+    is the same everywhere.
     """
 
     path: str
@@ -77,3 +79,4 @@ class ModelSettings(Settings):
     max_image_tokens: Annotated[int, Field(ge=0)] | None = None
     grid: Annotated[int, Field(ge=64)] = 512
     cache_folder: str | None = None
+    measure_kernels: bool = False

@@ -22,6 +22,7 @@ from core.cache.context import Budgets, ContextCache
 from core.cache.disk import SegmentStore
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.tier import DiskTier
+from core.engine.backend import choose_backend
 from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
 from core.models.model import Model
@@ -67,7 +68,8 @@ def load(
     folder = ModelFolder.open(path)
     # The small files first: a broken template should not cost the reading of the weights.
     text = ChatText.open(path)
-    loaded = load_model(folder, device, dtype, progress, check)
+    kernels = choose_backend(settings, device, dtype)
+    loaded = load_model(folder, device, dtype, progress, check, kernels=kernels)
     model = loaded.model
     processor = open_processor(path, folder, settings, device, model.has_vision)
     context = context_length(settings, model, available_bytes(device))
@@ -79,6 +81,7 @@ def load(
         settings.grid,
         torch.get_num_threads(),
         repr(processor.config) if processor is not None else "",
+        kernels.name,
     )
     cache = open_cache(settings, model, context, root)
     return LoadedModel(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from core.cache.specs import FullAttentionSpec, LayerMemory
-from core.layers.linear import Linear
+from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
@@ -56,11 +56,9 @@ class Attention:
         self.sizes, self.window = sizes, window
         self.scale = head_dim**-0.5 if scale is None else scale
         self.spec = FullAttentionSpec(sizes.kv_heads, head_dim, weights.dtype)
-        rows = self.query_parts * width
-        self.queries = Linear(weights.scope("q_proj"), hidden_size, rows, bias=bias)
-        self.keys = Linear(weights.scope("k_proj"), hidden_size, kv_width, bias=bias)
-        self.values = Linear(weights.scope("v_proj"), hidden_size, kv_width, bias=bias)
-        self.output = Linear(weights.scope("o_proj"), width, hidden_size, bias=bias)
+        parts = [("q_proj", self.query_parts * width), ("k_proj", kv_width), ("v_proj", kv_width)]
+        self.projections = JoinedLinear(weights, parts, hidden_size, bias=bias)
+        self.output = Linear(weights, "o_proj", width, hidden_size, bias=bias)
         self.query_norm = norm(weights.scope("q_norm")) if norm is not None else None
         self.key_norm = norm(weights.scope("k_norm")) if norm is not None else None
 
@@ -77,22 +75,28 @@ class Attention:
 
         `both_ways`: its tokens also see those of them that follow.
         """
-        queries = self.queries(hidden).view(-1, self.sizes.heads, self.sizes.head_dim)
-        attended = self._attend(queries, hidden, rotation, memory, layer, both_ways)
+        queries, keys, values = self._heads(hidden)
+        attended = self._attend(queries, keys, values, rotation, memory, layer, both_ways)
         return self.output(attended.flatten(1))
+
+    def _heads(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries [n, heads, query_parts * head_dim], keys and values [n, kv_heads, head_dim]."""
+        queries, keys, values = self.projections(hidden)
+        kv_heads = (self.sizes.kv_heads, -1)
+        keys, values = keys.unflatten(1, kv_heads), values.unflatten(1, kv_heads)
+        return queries.unflatten(1, (self.sizes.heads, -1)), keys, values
 
     def _attend(
         self,
         queries: Tensor,
-        hidden: Tensor,
+        keys: Tensor,
+        values: Tensor,
         rotation: Rotation,
         memory: LayerMemory,
         layer: int,
         both_ways: bool,
     ) -> Tensor:
-        """`queries` [n, heads, head_dim] over all keys, those of `hidden` last; the same shape."""
-        keys = self.keys(hidden).view(-1, self.sizes.kv_heads, self.sizes.head_dim)
-        values = self.values(hidden).view(-1, self.sizes.kv_heads, self.sizes.head_dim)
+        """`queries` [n, heads, head_dim] over all keys, `keys` the last; the same shape."""
         if self.query_norm is not None and self.key_norm is not None:
             queries, keys = self.query_norm(queries), self.key_norm(keys)
         queries, keys = rotate(queries, *rotation), rotate(keys, *rotation)
@@ -127,8 +131,7 @@ class GatedAttention(Attention):
         both_ways: bool = False,
     ) -> Tensor:
         """As `Attention`."""
-        head_dim = self.sizes.head_dim
-        doubled = self.queries(hidden).view(-1, self.sizes.heads, 2 * head_dim)
-        queries, gate = doubled[..., :head_dim], doubled[..., head_dim:]
-        attended = self._attend(queries, hidden, rotation, memory, layer, both_ways)
+        doubled, keys, values = self._heads(hidden)
+        queries, gate = doubled.chunk(2, dim=-1)
+        attended = self._attend(queries, keys, values, rotation, memory, layer, both_ways)
         return self.output(attended.flatten(1) * torch.sigmoid(gate.flatten(1)))

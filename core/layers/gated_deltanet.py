@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.cache.specs import LayerMemory, RecurrentSpec, StateTensor
-from core.layers.linear import Linear
+from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
@@ -53,17 +53,20 @@ class GatedDeltaNet:
         self.sizes = sizes
         self.spec = _spec(sizes, weights.dtype)
         heads = sizes.value_heads
-        self.mixed = Linear(weights.scope("in_proj_qkv"), sizes.hidden, sizes.conv_width)
-        self.gate = Linear(weights.scope("in_proj_z"), sizes.hidden, sizes.value_width)
-        self.beta = Linear(weights.scope("in_proj_b"), sizes.hidden, heads)
-        self.step = Linear(weights.scope("in_proj_a"), sizes.hidden, heads)
+        parts = [
+            ("in_proj_qkv", sizes.conv_width),
+            ("in_proj_z", sizes.value_width),
+            ("in_proj_b", heads),
+            ("in_proj_a", heads),
+        ]
+        self.projections = JoinedLinear(weights, parts, sizes.hidden)
         conv = weights.tensor("conv1d.weight", (sizes.conv_width, 1, sizes.kernel), torch.float32)
         self.conv = conv.squeeze(1).T.contiguous()
         # Small, and exponentiated: float32 whatever the model's type.
         self.rate = -weights.tensor("A_log", (heads,), torch.float32).exp()
         self.step_bias = weights.tensor("dt_bias", (heads,), torch.float32)
         self.norm = GatedRMSNorm(weights.scope("norm"), sizes.value_dim, epsilon)
-        self.output = Linear(weights.scope("out_proj"), sizes.value_width, sizes.hidden)
+        self.output = Linear(weights, "out_proj", sizes.value_width, sizes.hidden)
 
     def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
@@ -71,9 +74,10 @@ class GatedDeltaNet:
         rule = recurrent_gated_delta if hidden.shape[0] == 1 else chunked_gated_delta
         outputs = []
         for block in torch.split(hidden, ROWS_PER_BLOCK):
-            columns, tail = causal_conv(self.mixed(block), tail, self.conv)
-            read, state = rule(*self._heads(columns), *self._gates(block), state=state)
-            outputs.append(self._project(read, block))
+            mixed, gate, beta, step = self.projections(block)
+            columns, tail = causal_conv(mixed, tail, self.conv)
+            read, state = rule(*self._heads(columns), *self._gates(beta, step), state=state)
+            outputs.append(self._project(read, gate))
         memory.store_state(layer, (tail, state))
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
@@ -88,14 +92,13 @@ class GatedDeltaNet:
             values.reshape(-1, sizes.value_heads, sizes.value_dim),
         )
 
-    def _gates(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+    def _gates(self, beta: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
         """The log decay g <= 0 and beta in (0, 1), both [n, hv] float32."""
-        decay = self.rate * F.softplus(self.step(hidden).float() + self.step_bias)
-        return decay, torch.sigmoid(self.beta(hidden).float())
+        decay = self.rate * F.softplus(step.float() + self.step_bias)
+        return decay, torch.sigmoid(beta.float())
 
-    def _project(self, read: Tensor, hidden: Tensor) -> Tensor:
-        gate = self.gate(hidden).view(read.shape)
-        return self.output(self.norm(read, gate).flatten(1))
+    def _project(self, read: Tensor, gate: Tensor) -> Tensor:
+        return self.output(self.norm(read, gate.reshape(read.shape)).flatten(1))
 
 
 def _spec(sizes: GatedDeltaNetSizes, dtype: torch.dtype) -> RecurrentSpec:

@@ -1,21 +1,48 @@
-"""Linear maps y = x W^T (+ b) and table look-ups, with W stored [out, in] as published."""
+"""Linear maps y = x W^T (+ b): one, or several of the same inputs as one.
+
+Knows what belongs together. How a matrix is kept and multiplied is the kernels' (kernels.linear).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from core.weights.plan import Weights
 
 
 class Linear:
-    """y = x W^T + b in the model's type."""
+    """y = x W^T + b in the model's type; `name` is the published scope in `weights`."""
 
     def __init__(
-        self, weights: Weights, num_inputs: int, num_outputs: int, *, bias: bool = False
+        self, weights: Weights, name: str, num_inputs: int, num_outputs: int, *, bias: bool = False
     ) -> None:
-        self.weight = weights.tensor("weight", (num_outputs, num_inputs))
-        self.bias = weights.tensor("bias", (num_outputs,)) if bias else None
+        self.matrix = weights.matrix([(name, num_outputs)], num_inputs, bias=bias)
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        return F.linear(inputs, self.weight, self.bias)
+        """[n, num_inputs] -> [n, num_outputs]."""
+        return self.matrix(inputs)
+
+
+class JoinedLinear:
+    """Several maps of the same inputs: one matrix, read in one call.
+
+    `parts` are published scopes in `weights` with their numbers of outputs.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        parts: Sequence[tuple[str, int]],
+        num_inputs: int,
+        *,
+        bias: bool = False,
+    ) -> None:
+        self.matrix = weights.matrix(parts, num_inputs, bias=bias)
+        self._widths = [num_outputs for _, num_outputs in parts]
+
+    def __call__(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        """[n, num_inputs] -> for each part a view [n, its outputs] of one tensor."""
+        return torch.split(self.matrix(inputs), self._widths, dim=1)

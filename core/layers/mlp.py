@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.layers.linear import Linear
+from core.layers.linear import JoinedLinear, Linear
 from core.layers.rows import in_row_blocks
 from core.weights.plan import Weights
 
@@ -16,16 +16,17 @@ class SwiGLU:
     def __init__(
         self, weights: Weights, width: int, inner_width: int, *, bias: bool = False
     ) -> None:
-        self.gate = Linear(weights.scope("gate_proj"), width, inner_width, bias=bias)
-        self.up = Linear(weights.scope("up_proj"), width, inner_width, bias=bias)
-        self.down = Linear(weights.scope("down_proj"), inner_width, width, bias=bias)
+        parts = [("gate_proj", inner_width), ("up_proj", inner_width)]
+        self.gate_and_up = JoinedLinear(weights, parts, width, bias=bias)
+        self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """[n, width] -> [n, width]."""
         return in_row_blocks(self._block, hidden)
 
     def _block(self, hidden: Tensor) -> Tensor:
-        return self.down(self._opened(self.gate(hidden)).mul_(self.up(hidden)))
+        gate, up = self.gate_and_up(hidden)
+        return self.down(self._opened(gate).mul_(up))
 
     def _opened(self, gate: Tensor) -> Tensor:
         return F.silu(gate)
@@ -53,9 +54,9 @@ class GeluMLP:
         approximate: str,
         names: tuple[str, str] = ("linear_fc1", "linear_fc2"),
     ) -> None:
-        first, second = (weights.scope(name) for name in names)
-        self.first = Linear(first, width, inner_width, bias=True)
-        self.second = Linear(second, inner_width, out_width, bias=True)
+        first, second = names
+        self.first = Linear(weights, first, width, inner_width, bias=True)
+        self.second = Linear(weights, second, inner_width, out_width, bias=True)
         self.approximate = approximate
 
     def __call__(self, hidden: Tensor) -> Tensor:

@@ -83,7 +83,8 @@ class Decoder:
         self.max_positions = stack.max_positions
         self.embedding = text.tensor("embed_tokens.weight", table)
         self.blocks, self.norm, self.ropes = stack.blocks, stack.norm, stack.ropes
-        self.head = self.embedding if stack.tied else weights.tensor("lm_head.weight", table)
+        head = self.embedding if stack.tied else weights.tensor("lm_head.weight", table)
+        self.head = weights.packed(head)
         self.tower = stack.tower
         self.num_parameters = weights.num_parameters
 
@@ -132,4 +133,4 @@ class Decoder:
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
-        return F.linear(hidden, self.head).float()
+        return self.head(hidden).float()

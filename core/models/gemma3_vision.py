@@ -14,7 +14,7 @@ from pydantic import model_validator
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.layers.linear import Linear
+from core.layers.linear import JoinedLinear, Linear
 from core.layers.mlp import GeluMLP
 from core.layers.norm import LayerNorm, ZeroCentredRMSNorm
 from core.models.settings import Count, Depth, Positive, Settings
@@ -58,10 +58,10 @@ class VisionBlock:
         self.head_dim = width // config.num_attention_heads
         self.first_norm = LayerNorm(weights.scope("layer_norm1"), width, epsilon)
         self.second_norm = LayerNorm(weights.scope("layer_norm2"), width, epsilon)
-        self.queries, self.keys, self.values, self.output = (
-            Linear(weights.scope(f"self_attn.{name}"), width, width, bias=True)
-            for name in ("q_proj", "k_proj", "v_proj", "out_proj")
-        )
+        attention = weights.scope("self_attn")
+        parts = [(name, width) for name in ("q_proj", "k_proj", "v_proj")]
+        self.projections = JoinedLinear(attention, parts, width, bias=True)
+        self.output = Linear(attention, "out_proj", width, width, bias=True)
         inner = config.intermediate_size
         self.mlp = GeluMLP(weights.scope("mlp"), width, inner, width, "tanh", ("fc1", "fc2"))
 
@@ -70,10 +70,8 @@ class VisionBlock:
         return hidden + self.mlp(self.second_norm(hidden))
 
     def _attend(self, hidden: Tensor) -> Tensor:
-        queries, keys, values = (
-            project(hidden).view(hidden.shape[0], -1, self.head_dim)
-            for project in (self.queries, self.keys, self.values)
-        )
+        heads = (-1, self.head_dim)
+        queries, keys, values = (each.unflatten(1, heads) for each in self.projections(hidden))
         attended = full_attention(queries, keys, values, self.head_dim**-0.5)
         return self.output(attended.flatten(1))
 

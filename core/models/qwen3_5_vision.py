@@ -72,8 +72,8 @@ class VisionBlock:
         self.head_dim = width // config.num_heads
         self.first_norm = LayerNorm(weights.scope("norm1"), width, _EPSILON)
         self.second_norm = LayerNorm(weights.scope("norm2"), width, _EPSILON)
-        self.qkv = Linear(weights.scope("attn.qkv"), width, 3 * width, bias=True)
-        self.projection = Linear(weights.scope("attn.proj"), width, width, bias=True)
+        self.qkv = Linear(weights, "attn.qkv", width, 3 * width, bias=True)
+        self.projection = Linear(weights, "attn.proj", width, width, bias=True)
         self.mlp = GeluMLP(weights.scope("mlp"), width, config.intermediate_size, width, "tanh")
 
     def __call__(self, hidden: Tensor, rotation: Rotation) -> Tensor:

@@ -22,6 +22,7 @@ from core.weights.published.packed import PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
 from core.weights.stream import check_plan, stream_weights
+from kernels.dispatch import REFERENCE, Backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,10 @@ def load_model(
     progress: Callable[[int, int], None],
     check: Callable[[], None],
     *,
+    kernels: Backend = REFERENCE,
     available: Callable[[torch.device], int] = available_bytes,
 ) -> LoadedModel:
-    """Read the weights and build the model on `device`.
+    """Read the weights and build the model on `device`, its matrices as `kernels` read them.
 
     Calls `progress(done, total)`, in bytes read, and `check`, which may raise RequestCancelled, at
     least every 4 MiB. Raises UnknownArchitectureError, UnsupportedDeviceError, BrokenConfigError,
@@ -93,7 +95,7 @@ def load_model(
     tensors, digest = stream_weights(
         recipe.plan, folder.files, device, progress, check, recipe.packed
     )
-    weights = Weights(lambda name, _: tensors.pop(recipe.published(name)), dtype)
+    weights = Weights(lambda name, _: tensors.pop(recipe.published(name)), dtype, kernels.pack)
     return LoadedModel(recipe.build(weights, device), digest, recipe.config)
 
 

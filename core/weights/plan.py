@@ -8,13 +8,14 @@ second time the answers are the tensors just read. So names, shapes and types ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from core.api.errors import WrongShapeError
+from kernels.linear.reference import Matrix, PlainMatrix
 
 Shape = tuple[int, ...]
 
@@ -36,24 +37,33 @@ class TensorSpec:
 
 
 WeightPlan = Mapping[str, TensorSpec]
+Packer = Callable[[Tensor, Tensor | None], Matrix]
+"""From a weight [outputs, inputs] and its bias to the form that a kernel reads."""
 
 
 class Weights:
     """A scope of named tensors, from which a layer takes its own.
 
-    `lookup` answers for a full name and what is expected of it; `dtype` is the model's type.
-    `asked` notes every tensor taken in any scope, by full name.
+    `lookup` answers for a full name and what is expected of it; `dtype` is the model's type; `pack`
+    makes matrices of weights, None where there is no data yet. `asked` notes every tensor taken in
+    any scope, by full name.
     """
 
-    def __init__(self, lookup: Callable[[str, TensorSpec], Tensor], dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        lookup: Callable[[str, TensorSpec], Tensor],
+        dtype: torch.dtype,
+        pack: Packer | None = PlainMatrix,
+    ) -> None:
         self.dtype = dtype
         self.asked: dict[str, TensorSpec] = {}
         self._lookup = lookup
+        self._pack = pack
         self._prefix = ""
 
     def scope(self, name: str) -> Weights:
         """The tensors whose names go on after `name` and a dot."""
-        inner = Weights(self._lookup, self.dtype)
+        inner = Weights(self._lookup, self.dtype, self._pack)
         inner.asked, inner._prefix = self.asked, f"{self._prefix}{name}."
         return inner
 
@@ -63,10 +73,32 @@ class Weights:
         self.asked[self._prefix + name] = spec
         return self._lookup(self._prefix + name, spec)
 
+    def matrix(
+        self, parts: Sequence[tuple[str, int]], num_inputs: int, *, bias: bool = False
+    ) -> Matrix:
+        """One matrix of the scopes `parts`, each a name and its outputs, one below the other.
+
+        Maps of the same inputs are one map: each row is read once, in fewer calls.
+        """
+        scopes = [(self.scope(name), num_outputs) for name, num_outputs in parts]
+        weights = [scope.tensor("weight", (rows, num_inputs)) for scope, rows in scopes]
+        biases = [scope.tensor("bias", (rows,)) for scope, rows in scopes if bias]
+        if self._pack is None:
+            return PlainMatrix(weights[0])
+        return self.packed(_stacked(weights), _stacked(biases) if biases else None)
+
+    def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
+        """`weight` [outputs, inputs], already taken, in the form that the kernels read."""
+        return PlainMatrix(weight, bias) if self._pack is None else self._pack(weight, bias)
+
     @property
     def num_parameters(self) -> int:
         """Numbers in all tensors asked for so far, in any scope."""
         return sum(spec.num_elements for spec in self.asked.values())
+
+
+def _stacked(tensors: list[Tensor]) -> Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
 def plan_weights(
@@ -91,7 +123,7 @@ def plan_weights(
         # imports 800 modules, sympy among them: 1.6 s and 65 MB.
         return torch.zeros((), dtype=spec.dtype).expand(spec.shape)
 
-    weights = Weights(stand_in, dtype)
+    weights = Weights(stand_in, dtype, pack=None)
     build(weights)
     return weights.asked
 

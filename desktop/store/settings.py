@@ -52,6 +52,7 @@ class AppSettings(Settings):
             update={
                 "path": self.model.path or str(DEMO_MODEL),
                 "cache_folder": None if contexts is None else str(contexts),
+                "measure_kernels": True,
             }
         )
 

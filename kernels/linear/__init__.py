@@ -1,1 +1,1 @@
-"""Linear maps whose weights are kept in fewer bits than the model computes in."""
+"""y = x W^T (+ b): weight matrices, in the form that one kernel or another reads fastest."""

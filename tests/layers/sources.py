@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from core.layers.linear import JoinedLinear, Linear
 from core.weights.plan import TensorSpec, Weights
+from kernels.linear.reference import PlainMatrix
 
 
 def random_weights(dtype: torch.dtype = torch.float32, seed: int = 0) -> Weights:
@@ -17,3 +19,15 @@ def random_weights(dtype: torch.dtype = torch.float32, seed: int = 0) -> Weights
         return numbers.to(spec.dtype)
 
     return Weights(draw, dtype)
+
+
+def weight_of(layer: Linear | JoinedLinear) -> Tensor:
+    """The layer's weight [outputs, inputs], its parts one below the other."""
+    assert isinstance(layer.matrix, PlainMatrix)
+    return layer.matrix.weight
+
+
+def bias_of(layer: Linear | JoinedLinear) -> Tensor:
+    """The layer's bias [outputs]."""
+    assert isinstance(layer.matrix, PlainMatrix) and layer.matrix.bias is not None
+    return layer.matrix.bias

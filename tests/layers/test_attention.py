@@ -9,7 +9,7 @@ from torch import Tensor
 from core.cache.specs import FullAttentionSpec
 from core.layers.attention import Attention, AttentionSizes, GatedAttention
 from core.layers.rope import InterleavedMRoPE
-from tests.layers.sources import random_weights
+from tests.layers.sources import random_weights, weight_of
 from tests.models.memory import ConcatenatingMemory
 
 SIZES = AttentionSizes(hidden=12, heads=4, kv_heads=2, head_dim=8)
@@ -81,7 +81,8 @@ def test_only_a_run_that_attends_both_ways_sees_what_follows_in_it(both_ways: bo
 
 def test_a_closed_gate_gives_nothing() -> None:
     layer = make_layer()
-    doubled = layer.queries.weight.view(SIZES.heads, 2, SIZES.head_dim, SIZES.hidden)
+    queries = weight_of(layer.projections)[: 2 * SIZES.heads * SIZES.head_dim]
+    doubled = queries.view(SIZES.heads, 2, SIZES.head_dim, SIZES.hidden)
     doubled[:, 1] = 0
     doubled[:, 1, :, 0] = -1e4  # the second half of every head's rows is its gate
     whole = rows(6).abs()

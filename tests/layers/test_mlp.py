@@ -8,30 +8,32 @@ from torch.nn import functional as F
 
 from core.layers import rows as row_blocks
 from core.layers.mlp import GeGLU, GeluMLP, SwiGLU
-from tests.layers.sources import random_weights
+from tests.layers.sources import bias_of, random_weights, weight_of
 
 
 def test_swiglu_is_its_equation() -> None:
     layer, hidden = SwiGLU(random_weights(), 6, 10), torch.randn(5, 6)
-    inner = F.silu(hidden @ layer.gate.weight.T) * (hidden @ layer.up.weight.T)
-    torch.testing.assert_close(layer(hidden), inner @ layer.down.weight.T)
+    gate, up = weight_of(layer.gate_and_up).chunk(2)
+    inner = F.silu(hidden @ gate.T) * (hidden @ up.T)
+    torch.testing.assert_close(layer(hidden), inner @ weight_of(layer.down).T)
 
 
 def test_geglu_is_its_equation() -> None:
     layer, hidden = GeGLU(random_weights(), 6, 10, bias=True), torch.randn(5, 6)
-    gate = F.linear(hidden, layer.gate.weight, layer.gate.bias)
-    inner = F.gelu(gate, approximate="tanh") * F.linear(hidden, layer.up.weight, layer.up.bias)
-    expected = F.linear(inner, layer.down.weight, layer.down.bias)
+    gate, up = weight_of(layer.gate_and_up).chunk(2)
+    gate_bias, up_bias = bias_of(layer.gate_and_up).chunk(2)
+    inner = F.gelu(F.linear(hidden, gate, gate_bias), approximate="tanh")
+    inner = inner * F.linear(hidden, up, up_bias)
+    expected = F.linear(inner, weight_of(layer.down), bias_of(layer.down))
     torch.testing.assert_close(layer(hidden), expected)
 
 
 @pytest.mark.parametrize("form", ["tanh", "none"])
 def test_gelu_mlp_is_its_equation(form: str) -> None:
     layer, hidden = GeluMLP(random_weights(), 6, 10, 4, form), 9 * torch.randn(500, 6)
-    assert layer.first.bias is not None
-    inner = F.gelu(hidden @ layer.first.weight.T + layer.first.bias, approximate=form)
-    assert layer.second.bias is not None
-    expected = inner @ layer.second.weight.T + layer.second.bias
+    inner = F.linear(hidden, weight_of(layer.first), bias_of(layer.first))
+    inner = F.gelu(inner, approximate=form)
+    expected = F.linear(inner, weight_of(layer.second), bias_of(layer.second))
     torch.testing.assert_close(layer(hidden), expected, rtol=1e-5, atol=1e-5)
 
 

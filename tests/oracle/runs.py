@@ -15,6 +15,7 @@ from core.api.prompt import Image, Prompt, Segment, TextRun
 from core.models.model import Model
 from core.models.registry import load_model
 from core.weights.folder import ModelFolder
+from kernels.dispatch import BackendName, backend
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, token_id, write_folder
 
@@ -55,15 +56,19 @@ class Pair:
     model: Model
 
 
-def load(path: Path, dtype: torch.dtype = torch.float32) -> Model:
+def load(
+    path: Path, dtype: torch.dtype = torch.float32, kernels: BackendName = "reference"
+) -> Model:
     """Our model from a folder."""
-    folder = ModelFolder.open(path)
-    return load_model(folder, CPU, dtype, lambda done, total: None, lambda: None).model
+    folder, chosen = ModelFolder.open(path), backend(kernels, dtype)
+    return load_model(
+        folder, CPU, dtype, lambda done, total: None, lambda: None, kernels=chosen
+    ).model
 
 
-def make_pair(path: Path, tiny: Tiny) -> Pair:
+def make_pair(path: Path, tiny: Tiny, kernels: BackendName = "reference") -> Pair:
     oracle = write_folder(path, tiny)
-    return Pair(oracle, load(path))
+    return Pair(oracle, load(path, kernels=kernels))
 
 
 def text(count: int, seed: int = 0) -> tuple[int, ...]:

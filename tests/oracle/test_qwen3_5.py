@@ -66,7 +66,7 @@ MIXED: Pieces = [text(13), Picture(4, 6), text(17, 1), Picture(2, 8, 1), text(11
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    return make_pair(tmp_path_factory.mktemp("hybrid"), Tiny())
+    return make_pair(tmp_path_factory.mktemp("hybrid"), Tiny(), "cpu")
 
 
 @pytest.mark.parametrize("tiny", VARIANTS.values(), ids=VARIANTS.keys())

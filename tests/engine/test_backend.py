@@ -1,0 +1,97 @@
+"""Which kernels are chosen, and that a measured choice is made once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from core.api.errors import UnsupportedDeviceError
+from core.api.params import ModelSettings
+from core.engine.backend import VARIABLE, choose_backend
+from kernels.dispatch import DEFAULT_ROWS, REFERENCE, backend
+from kernels.linear.probe import CHOICES
+
+CPU = torch.device("cpu")
+
+
+class Probe:
+    """Counts its calls and answers 256."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, _: torch.dtype) -> int:
+        self.calls += 1
+        return 256
+
+
+def settings(folder: Path | None = None, measure: bool = True) -> ModelSettings:
+    return ModelSettings(
+        path="m", cache_folder=None if folder is None else str(folder), measure_kernels=measure
+    )
+
+
+def test_nothing_is_measured_unless_asked() -> None:
+    probe = Probe()
+    chosen = choose_backend(settings(measure=False), CPU, torch.float32, probe)
+    assert chosen.name == backend("cpu", torch.float32, DEFAULT_ROWS).name
+    assert probe.calls == 0
+
+
+def test_a_measured_choice_is_made_once_for_each_type(tmp_path: Path) -> None:
+    probe, folder = Probe(), tmp_path / "new" / "contexts"
+    for _ in range(3):
+        chosen = choose_backend(settings(folder), CPU, torch.float32, probe)
+        assert chosen.name == backend("cpu", torch.float32, 256).name
+    assert probe.calls == 1
+    choose_backend(settings(folder), CPU, torch.bfloat16, probe)
+    assert probe.calls == 2
+    choose_backend(settings(folder), CPU, torch.float32, probe)
+    assert probe.calls == 2
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "null", "\x00", '{"a": 1}'], ids=repr)
+def test_a_damaged_memory_is_measured_anew_and_mended(tmp_path: Path, damage: str) -> None:
+    probe = Probe()
+    choose_backend(settings(tmp_path), CPU, torch.float32, probe)
+    (tmp_path / "kernels.json").write_text(damage)
+    choose_backend(settings(tmp_path), CPU, torch.float32, probe)
+    choose_backend(settings(tmp_path), CPU, torch.float32, probe)
+    assert probe.calls == 2
+
+
+def test_a_remembered_choice_that_is_none_is_measured_anew(tmp_path: Path) -> None:
+    probe = Probe()
+    choose_backend(settings(tmp_path), CPU, torch.float32, probe)
+    file = tmp_path / "kernels.json"
+    assert 7 not in CHOICES
+    file.write_text(file.read_text().replace("256", "7"))
+    assert choose_backend(settings(tmp_path), CPU, torch.float32, probe).name.endswith("256 rows")
+    assert probe.calls == 2
+
+
+def test_a_folder_that_cant_be_written_costs_a_measurement_a_start(tmp_path: Path) -> None:
+    probe, in_the_way = Probe(), tmp_path / "file"
+    in_the_way.write_text("not a folder")
+    for _ in range(2):
+        choose_backend(settings(in_the_way / "contexts"), CPU, torch.float32, probe)
+    assert probe.calls == 2
+
+
+def test_the_variable_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "reference")
+    assert choose_backend(settings(), CPU, torch.float32, Probe()) is REFERENCE
+    monkeypatch.setenv(VARIABLE, "")
+    assert choose_backend(settings(), CPU, torch.float32, Probe()) is not REFERENCE
+
+
+def test_an_unknown_backend_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "warp")
+    with pytest.raises(UnsupportedDeviceError, match=r"warp.*reference, cpu"):
+        choose_backend(settings(), CPU, torch.float32)
+
+
+def test_a_graphics_card_gets_the_reference() -> None:
+    assert choose_backend(settings(), torch.device("cuda"), torch.bfloat16, Probe()) is REFERENCE

@@ -1,0 +1,131 @@
+"""Packed matrices against exact sums, on odd shapes and in every type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.dispatch import DEFAULT_ROWS, REFERENCE, backend
+from kernels.linear.cpu import PackedMatrix, can_pack
+from kernels.linear.probe import CHOICES, best_rows
+from kernels.linear.reference import Matrix, PlainMatrix
+
+TYPES = [
+    pytest.param(
+        dtype,
+        marks=pytest.mark.skipif(not can_pack(dtype), reason="oneDNN has no such product here"),
+    )
+    for dtype in (torch.float32, torch.bfloat16)
+]
+# Outputs and inputs; ones, odd ones, and ones past a block.
+SHAPES = [(1, 1), (1, 33), (13, 7), (96, 64), (129, 257)]
+
+
+def parts(shape: tuple[int, int], count: int, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Inputs, weight and bias with numbers near one."""
+    generator = torch.Generator().manual_seed(shape[0] * 1000 + shape[1] + count)
+    sizes = ((count, shape[1]), shape, (shape[0],))
+    inputs, weight, bias = (torch.randn(size, generator=generator).to(dtype) for size in sizes)
+    return inputs, weight, bias
+
+
+def assert_exact(found: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Within what rounding may do: of each product and sum in float32, then of the result."""
+    wide = inputs.double() @ weight.double().T
+    size = inputs.double().abs() @ weight.double().abs().T
+    if bias is not None:
+        wide, size = wide + bias.double(), size + bias.double().abs()
+    additions = inputs.shape[1] + 1
+    bound = size * additions * 2.0**-24 + wide.abs() * torch.finfo(inputs.dtype).eps
+    assert ((found.double() - wide).abs() <= bound).all()
+
+
+@pytest.mark.parametrize("kind", [PlainMatrix, partial(PackedMatrix, rows=DEFAULT_ROWS)])
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_products_are_exact_but_for_rounding(
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+    with_bias: bool,
+    kind: Callable[[Tensor, Tensor | None], Matrix],
+) -> None:
+    for count in (1, 2, 63, 64, 65, 130):
+        inputs, weight, bias = parts(shape, count, dtype)
+        given = bias if with_bias else None
+        found = kind(weight, given)(inputs)
+        assert found.dtype == dtype and found.shape == (count, shape[0])
+        assert_exact(found, inputs, weight, given)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_no_rows_give_no_rows(dtype: torch.dtype) -> None:
+    _, weight, bias = parts((5, 3), 1, dtype)
+    assert PackedMatrix(weight, bias, 4)(weight[:0]).shape == (0, 5)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_view_gives_the_bits_of_its_copy(dtype: torch.dtype) -> None:
+    inputs, weight, bias = parts((40, 24), 70, dtype)
+    matrix = PackedMatrix(weight, bias, 64)
+    wide = torch.cat((inputs, torch.full_like(inputs, float("nan"))), dim=1)
+    assert torch.equal(matrix(wide[:, :24]), matrix(inputs))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_slice_is_a_call_of_its_own(dtype: torch.dtype) -> None:
+    inputs, weight, bias = parts((40, 24), 70, dtype)
+    matrix = PackedMatrix(weight, bias, 32)
+    slices = [matrix(inputs[:32]), matrix(inputs[32:64]), matrix(inputs[64:])]
+    assert torch.equal(matrix(inputs), torch.cat(slices))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_same_call_gives_the_same_bits_wherever_it_lies(dtype: torch.dtype) -> None:
+    inputs, weight, bias = parts((129, 257), 65, dtype)
+    matrix = PackedMatrix(weight, bias, 64)
+    expected = matrix(inputs)
+    again = PackedMatrix(weight.clone(), bias.clone(), 64)
+    for offset in range(1, 9):
+        moved = torch.empty(inputs.numel() + offset, dtype=dtype)[offset:].view_as(inputs)
+        moved.copy_(inputs)
+        assert torch.equal(again(moved), expected)
+
+
+def test_a_matrix_keeps_nothing_of_the_weight_it_was_made_of() -> None:
+    inputs, weight, _ = parts((40, 24), 3, torch.float32)
+    matrix = PackedMatrix(weight, None, 64)
+    expected = matrix(inputs)
+    weight.fill_(float("nan"))
+    assert torch.equal(matrix(inputs), expected)
+
+
+def test_a_type_that_cant_be_packed_gets_the_reference() -> None:
+    assert backend("cpu", torch.float64) is REFERENCE
+    assert backend("reference", torch.float32) is REFERENCE
+
+
+def test_backends_that_may_differ_in_bits_have_names_of_their_own() -> None:
+    names = {backend("cpu", torch.float32, rows).name for rows in CHOICES}
+    assert len(names | {REFERENCE.name}) == len(CHOICES) + 1
+
+
+def test_the_probe_takes_what_was_fastest_in_its_best_round() -> None:
+    """Each choice is timed in turn; 256 wins although it is slow in all rounds but one."""
+    spent = iter([9, 8, 1, 7, *[5, 4, 6, 3] * 4])
+    now = 0.0
+    running = False
+
+    def clock() -> float:
+        nonlocal now, running
+        if running:
+            now += next(spent)
+        running = not running
+        return now
+
+    # The second reading of each pair is also the one that is compared.
+    assert best_rows(torch.float32, clock) == 256
