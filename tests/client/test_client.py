@@ -176,11 +176,11 @@ def test_closing_while_it_starts_leaves_no_worker() -> None:
         watch = Watch(client)
         start = asyncio.ensure_future(client.start())
         await asyncio.sleep(0)
-        assert client.state is EngineState.STARTING
+        assert (client.state, start.done()) == (EngineState.STARTING, False)
         await client.close()
         with pytest.raises(EngineDiedError, match="was closed"):
             await start
-        assert client.state is EngineState.CLOSED and client.worker_pid is None
+        assert (client.state, client.worker_pid) == (EngineState.CLOSED, None)
         assert EngineState.READY not in [state for state, _ in watch.seen]
         await client.start()
         assert client.state is EngineState.READY

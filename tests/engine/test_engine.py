@@ -139,7 +139,7 @@ def test_a_model_that_goes_hands_a_graphics_cards_memory_back(
     base, engine = loaded_of("hybrid"), Engine()
     model = copy_of(base.model)
     monkeypatch.setattr(model, "device", torch.device(device))
-    engine.loaded = replace(base, model=model)
+    monkeypatch.setattr(engine, "loaded", replace(base, model=model))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: handed_back.append(engine.loaded))
     engine.unload()
     assert engine.loaded is None

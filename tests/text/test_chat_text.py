@@ -411,7 +411,7 @@ def test_T3_no_stop_in_what_a_reply_has_already_ends_it(chat_text: ChatText) -> 
     begun = [*plain_ids(chat_text, "b stop c"), min(chat_text.stop_ids), *plain_ids(chat_text, "d")]
     reply = sampled(chat_text, begun, render(chat_text, chat("a")).opens_reasoning)
     reader = chat_text.reply_reader(render(chat_text, chat("a", reply)), ("stop", "e f"))
-    assert not reader.finished and reader.reply_ids() == begun
+    assert (reader.finished, reader.reply_ids()) == (False, begun)
     before = reader.answer + reader.reasoning
     for token_id in plain_ids(chat_text, "e f g"):
         reader.push(token_id)
