@@ -18,6 +18,7 @@ from core.api.errors import NoVisionError
 from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
+from kernels.linear.reference import PlainMatrix
 
 Rotations = Mapping[str, Rotation]
 """The rotation of a forward's tokens for every name in `Stack.ropes`."""
@@ -83,8 +84,10 @@ class Decoder:
         self.max_positions = stack.max_positions
         self.embedding = text.tensor("embed_tokens.weight", table)
         self.blocks, self.norm, self.ropes = stack.blocks, stack.norm, stack.ropes
+        # Never packed: beside the table that is looked up, or beside what was just read, the copy
+        # would cost up to a third more memory.
         head = self.embedding if stack.tied else weights.tensor("lm_head.weight", table)
-        self.head = weights.packed(head)
+        self.head = PlainMatrix(head)
         self.tower = stack.tower
         self.num_parameters = weights.num_parameters
 

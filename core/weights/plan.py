@@ -85,11 +85,9 @@ class Weights:
         biases = [scope.tensor("bias", (rows,)) for scope, rows in scopes if bias]
         if self._pack is None:
             return PlainMatrix(weights[0])
-        return self.packed(_stacked(weights), _stacked(biases) if biases else None)
-
-    def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
-        """`weight` [outputs, inputs], already taken, in the form that the kernels read."""
-        return PlainMatrix(weight, bias) if self._pack is None else self._pack(weight, bias)
+        weight, joined_bias = _stacked(weights), _stacked(biases) if biases else None
+        weights.clear()  # what was joined goes before what is packed of it comes
+        return self._pack(weight, joined_bias)
 
     @property
     def num_parameters(self) -> int:

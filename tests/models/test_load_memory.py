@@ -14,15 +14,18 @@ from core.models.qwen3_5 import Qwen3_5Model, parse_config
 from core.weights.plan import Shape, WeightPlan, plan_weights, planned_bytes
 from tests.weights.files import write_sparse
 
-# Loads folder argv[1] as argv[2]; prints how private memory grew, and the parameters' bytes.
+# Loads folder argv[1] as argv[2] for the kernels argv[3]; prints how private memory grew, looked at
+# every 2 ms, and the parameters' bytes.
 LOADER = """
 import sys
+import threading
 from pathlib import Path
 
 import torch
 
 from core.models.registry import estimate_bytes, load_model
 from core.weights.folder import ModelFolder
+from kernels.dispatch import backend
 
 def private_bytes():
     status = Path("/proc/self/status").read_text()
@@ -31,14 +34,24 @@ def private_bytes():
 torch.ones(2**20).bfloat16().float().sum()  # torch's own threads and buffers, before the count
 dtype = getattr(torch, sys.argv[2])
 folder = ModelFolder.open(Path(sys.argv[1]))
-before, peak = private_bytes(), 0
+before, peak, done = private_bytes(), 0, threading.Event()
 
-def progress(done, total):
+def look(*_):
     global peak
     peak = max(peak, private_bytes())
 
-loaded = load_model(folder, torch.device("cpu"), dtype, progress, lambda: None)
-progress(0, 0)
+def watch():
+    while not done.wait(0.002):
+        look()
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+loaded = load_model(
+    folder, torch.device("cpu"), dtype, look, lambda: None, kernels=backend(sys.argv[3], dtype)
+)
+done.set()
+watcher.join()
+look()
 print(peak - before, estimate_bytes(folder, dtype))
 """
 
@@ -79,17 +92,18 @@ def write_big_model(path: Path, vocabulary: int, layers: int, dtype: str) -> Wei
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("kernels", ["reference", "cpu"])
 @pytest.mark.parametrize(
     ("vocabulary", "layers", "stored", "at_least"),
     [(110_000, 16, "BF16", 10**9), (10_000, 4, "F32", 10**8)],
     ids=["1-gigabyte-as-it-is", "float32-to-bfloat16"],
 )
 def test_loading_takes_little_more_than_the_parameters(
-    tmp_path: Path, vocabulary: int, layers: int, stored: str, at_least: int
+    tmp_path: Path, vocabulary: int, layers: int, stored: str, at_least: int, kernels: str
 ) -> None:
     plan = write_big_model(tmp_path, vocabulary, layers, stored)
     process = subprocess.run(
-        [sys.executable, "-c", LOADER, str(tmp_path), "bfloat16"],
+        [sys.executable, "-c", LOADER, str(tmp_path), "bfloat16", kernels],
         capture_output=True,
         text=True,
         check=True,
