@@ -32,6 +32,7 @@ def test_every_setting_of_the_engine_is_offered() -> None:
         "model.path",
         "model.grid",
         "model.cache_folder",
+        "model.measure_kernels",
     }
     wanted |= {f"ahead.{name}" for name in AheadSettings.model_fields}
     assert set(BY_KEY) == wanted | {"thinking"}
