@@ -16,7 +16,7 @@ from core.api.errors import UnknownArchitectureError, UnsupportedDeviceError
 from core.models import gemma3, llama, qwen3_5
 from core.models.model import Model
 from core.weights.folder import ModelFolder
-from core.weights.memory import available_bytes, check_memory
+from core.weights.memory import available_bytes, check_memory, hand_back
 from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
 from core.weights.published.packed import PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
@@ -95,8 +95,11 @@ def load_model(
     tensors, digest = stream_weights(
         recipe.plan, folder.files, device, progress, check, recipe.packed
     )
+    hand_back()
     weights = Weights(lambda name, _: tensors.pop(recipe.published(name)), dtype, kernels.pack)
-    return LoadedModel(recipe.build(weights, device), digest, recipe.config)
+    model = recipe.build(weights, device)
+    hand_back()
+    return LoadedModel(model, digest, recipe.config)
 
 
 class _Recipe:

@@ -1,6 +1,9 @@
-"""Whether a model fits, reckoned from the files' headers before anything is loaded."""
+"""Whether a model fits, reckoned from its files before loading; and giving back what was freed."""
 
 from __future__ import annotations
+
+import ctypes
+import sys
 
 import psutil
 import torch
@@ -17,6 +20,14 @@ def available_bytes(device: torch.device) -> int:
         free, _ = torch.cuda.mem_get_info(device)
         return free
     return int(psutil.virtual_memory().available)
+
+
+def hand_back() -> None:
+    """Give what was freed back to the system, where the C library would keep it (glibc)."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def check_memory(needed: int, available: int, device: torch.device) -> None:

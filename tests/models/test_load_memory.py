@@ -44,7 +44,7 @@ def watch():
     while not done.wait(0.002):
         look()
 
-watcher = threading.Thread(target=watch)
+watcher = threading.Thread(target=watch, daemon=True)
 watcher.start()
 loaded = load_model(
     folder, torch.device("cpu"), dtype, look, lambda: None, kernels=backend(sys.argv[3], dtype)
@@ -152,7 +152,7 @@ def test_packed_layers_are_held_one_at_a_time(tmp_path: Path, described: dict[st
     config["quantization_config"] = described
     (tmp_path / "config.json").write_text(json.dumps(config))
     process = subprocess.run(
-        [sys.executable, "-c", LOADER, str(tmp_path), "bfloat16"],
+        [sys.executable, "-c", LOADER, str(tmp_path), "bfloat16", "cpu"],
         capture_output=True,
         text=True,
         check=True,
