@@ -61,10 +61,15 @@ class MessageMap:
         return "reply" if message in self.replies else "user"
 
     def replies_after(self, token: TokenIndex) -> list[int]:
-        """The replies that end after a token: the one that holds it, and the later ones."""
+        """The replies that end after a token: the one that holds it, and the later ones.
+
+        One that the model is not told, for it says nothing, takes no room and is none of them.
+        """
         ends = (*self.starts[1:], None)
         return [
-            index for index in sorted(self.replies) if (end := ends[index]) is None or end > token
+            index
+            for index in sorted(self.replies)
+            if (end := ends[index]) is None or end > max(token, self.starts[index])
         ]
 
 

@@ -6,11 +6,19 @@ are given as `Image` segments; what they look like is `core.vision`'s business.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.api.chat import AssistantMessage, Conversation, SystemMessage, TextPart, UserMessage
+from core.api.chat import (
+    AssistantMessage,
+    Conversation,
+    Message,
+    SystemMessage,
+    TextPart,
+    UserMessage,
+)
 from core.api.errors import EmptyConversationError, InvalidRequestError, NoVisionError
 from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
@@ -97,13 +105,30 @@ class ChatText:
         if isinstance(last, AssistantMessage):
             return self._continued(conversation, last, images, thinking, grid)
         self._check(conversation, images)
-        pieces = self._pieces(conversation, thinking)
-        starts = message_places(pieces, conversation.messages, self.end_of_turn_ids)
+        told = self._told(conversation.messages)
+        messages = tuple(conversation.messages[index] for index in told)
+        pieces = self._pieces(conversation.model_copy(update={"messages": messages}), thinking)
+        places = message_places(pieces, messages, self.end_of_turn_ids)
+        # What is not told has its place where the next message begins.
+        starts = [places[bisect_left(told, index)] for index in range(len(conversation.messages))]
         if isinstance(conversation.messages[0], SystemMessage):
             del starts[0]
         segments, message_starts = assemble(pieces, starts, self._kit.encoder, images)
         prompt = Prompt(segments, self.end_of_turn_ids, grid)
         return RenderedPrompt(prompt, message_starts, self._opens_reasoning(pieces))
+
+    def _told(self, messages: Sequence[Message]) -> list[int]:
+        """The places of the messages that the template is shown.
+
+        A reply that failed or was stopped before its first id is left out, unless the template
+        wants a reply to every question: the model would learn from it to say nothing.
+        """
+        keeps_all = not self._traits.takes_questions_in_a_row
+        return [
+            index
+            for index, message in enumerate(messages)
+            if keeps_all or not isinstance(message, AssistantMessage) or _holds_something(message)
+        ]
 
     def reply_reader(self, rendered: RenderedPrompt, stop: tuple[str, ...]) -> ReplyReader:
         """A reader for the reply to `rendered`, with the user's stop strings.
@@ -207,6 +232,10 @@ def _ends_message(run: Run) -> bool:
 def _says_something(message: UserMessage) -> bool:
     parts = message.content
     return any(not isinstance(part, TextPart) or part.text.strip() for part in parts)
+
+
+def _holds_something(reply: AssistantMessage) -> bool:
+    return bool(reply.text or reply.reasoning or (reply.ids is not None and reply.ids.data))
 
 
 def _build_kit(files: TextFiles) -> TextKit:

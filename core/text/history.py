@@ -81,7 +81,7 @@ class Traits:
     """What probing showed of a template.
 
     `closing_id` is the added token written right after a reply; `reply_space` whitespace that only
-    history has before a reply.
+    history has before a reply; `takes_questions_in_a_row`: two need no reply between them.
     """
 
     style: ContentStyle
@@ -89,6 +89,7 @@ class Traits:
     reply_space: str = ""
     closing_id: int | None = None
     has_thinking_switch: bool = False
+    takes_questions_in_a_row: bool = False
 
 
 def masked_items(

@@ -33,6 +33,7 @@ def probe_traits(kit: TextKit) -> Traits:
         reply_space=_reply_space(kit, style),
         closing_id=_closing_id(kit, style),
         has_thinking_switch=_has_thinking_switch(kit, style),
+        takes_questions_in_a_row=_items(kit, style, [user("a"), user("b")]) is not None,
     )
 
 

@@ -160,6 +160,32 @@ def test_an_empty_reply_is_an_empty_reply(chat_text: ChatText) -> None:
     assert ids(render(chat_text, conversation)) == ids(render(chat_text, expected))
 
 
+@pytest.mark.parametrize("family", ["chatml", "chatml_thinking", "gemma"])
+def test_a_reply_that_says_nothing_is_left_out_of_what_the_model_is_told(
+    text_of: Callable[[str], ChatText], family: str
+) -> None:
+    """It failed, or was stopped before its first id; its number in the chat stays."""
+    text = text_of(family)
+    said = sampled(text, plain_ids(text, "c"), answer="c")
+    expected = render(text, chat(system("s"), "a", "b", said, "d"))
+    for nothing in (AssistantMessage(text=""), sampled(text, [])):
+        rendered = render(text, chat(system("s"), "a", nothing, "b", said, "d"))
+        assert ids(rendered) == ids(expected)
+        first, *rest = expected.message_starts
+        assert rendered.message_starts == (first, rest[0], *rest)
+        last = render(text, chat("a", nothing, "b"))
+        assert ids(last) == ids(render(text, chat("a", "b")))
+
+
+def test_a_template_that_wants_a_reply_to_every_question_gets_an_empty_one(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    text = text_of("instruct")
+    with pytest.raises(TemplateError, match="take turns"):
+        render(text, chat("a", "b"))
+    assert len(render(text, chat("a", AssistantMessage(text=""), "b")).message_starts) == 3
+
+
 # ---------------------------------------------------------------- T1, T2
 
 
@@ -330,8 +356,8 @@ def test_a_place_inside_plain_text_is_found_among_its_tokens(
 
 
 def test_messages_without_a_word_of_their_own_have_a_place(thinking_text: ChatText) -> None:
-    empty = sampled(thinking_text, [])
-    rendered = render(thinking_text, chat("a", empty, user(PICTURE), empty, "b"))
+    thought = sampled(thinking_text, plain_ids(thinking_text, "hm"), True)
+    rendered = render(thinking_text, chat("a", thought, user(PICTURE), thought, "b"))
     shown = [
         words(thinking_text, ids(rendered)[start.value :]) for start in rendered.message_starts
     ]
