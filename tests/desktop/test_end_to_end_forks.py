@@ -22,6 +22,10 @@ class Heard:
         self._told: dict[int | None, Prepared] = {}
         app.parts.ahead.prepared.connect(self._told.__setitem__)
 
+    def forget(self) -> None:
+        """What was told so far is of no account: a reply goes on."""
+        self._told.clear()
+
     async def of_last(self) -> Prepared:
         """The settling of the reply that ends the transcript."""
         end = self._app.parts.transcript.rows[-1].id
