@@ -7,7 +7,7 @@ a gated norm. Its memory is the last columns before the convolution, and the mat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -89,7 +89,9 @@ class GatedDeltaNet:
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     @staticmethod
-    def _in_parts(projected: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
+    def _in_parts(projected: tuple[Tensor, ...]) -> Iterable[tuple[Tensor, ...]]:
+        if projected[0].shape[0] <= ROWS_PER_PART:
+            return [projected]  # a generated token pays for no views
         return zip(*(torch.split(each, ROWS_PER_PART) for each in projected), strict=True)
 
     def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:

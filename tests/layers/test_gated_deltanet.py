@@ -47,10 +47,15 @@ def test_a_run_in_two_is_the_run_in_one(cut: int) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_long_runs_go_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("block", "part"), [(64, 64), (300, 128), (128, 64)])
+def test_long_runs_go_in_blocks_and_those_in_parts(
+    monkeypatch: pytest.MonkeyPatch, block: int, part: int
+) -> None:
     layer, whole = make_layer(), rows(300)
+    monkeypatch.setattr(gated_deltanet, "ROWS_PER_PART", 300)
     expected, after = run(layer, whole)
-    monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", 64)
+    monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", block)
+    monkeypatch.setattr(gated_deltanet, "ROWS_PER_PART", part)
     found, memory = run(layer, whole)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(memory.state(0)[1], after.state(0)[1], rtol=1e-4, atol=1e-5)
