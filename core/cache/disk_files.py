@@ -7,16 +7,19 @@ disks and sudden deaths into the small steps; knows nothing of what the bytes me
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 # Starts every temporary name; what carries it when a folder is opened was never finished.
 UNFINISHED = ".new-"
+_TICK = 1_000  # nanoseconds; NTFS keeps steps of 100
 Bytes = bytes | bytearray | memoryview
 
 
@@ -43,6 +46,8 @@ class Space:
 
 class Files:
     """The real file system. Everything may raise OSError."""
+
+    _last_used = 0  # nanoseconds
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder, with those above it, that only its owner may look into."""
@@ -126,8 +131,13 @@ class Files:
         folder.rmdir()
 
     def mark_used(self, path: Path) -> None:
-        """Set the modification time to now."""
-        os.utime(path)
+        """Set the modification time to now, and later than any that was set before.
+
+        The system's own times stand still for up to 16 ms: two files of one moment would have no
+        order, and after a restart the wrong one of them might have to go.
+        """
+        self._last_used = max(time.time_ns(), self._last_used + _TICK)
+        os.utime(path, ns=(self._last_used, self._last_used))
 
     def free(self, folder: Path) -> Space:
         """Room on the file system that `folder` is on."""
@@ -156,6 +166,8 @@ class Files:
             self._sync(handle)
         finally:
             os.close(handle)
+        with contextlib.suppress(OSError):  # the order is a wish, the file is not
+            self.mark_used(path)
 
     def _write_all(self, handle: int, data: Bytes) -> None:
         view = memoryview(data)

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from core.cache import disk_files
 from core.cache.disk import SegmentStore
-from core.cache.disk_files import Space
+from core.cache.disk_files import Files, Space
 from core.cache.disk_forgetting import forget_everywhere
 from core.cache.disk_owners import RECORD_BYTES
 from core.cache.segment import SegmentDamagedError
@@ -224,6 +225,20 @@ def test_D4_the_least_recently_used_goes_first_and_the_cap_holds(tmp_path: Path)
         True, False, True, True, True,
     ]  # fmt: skip
     store.check_integrity()
+
+
+def test_D4_files_of_one_moment_have_an_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the clock stands still, as the system's does for milliseconds, or goes back."""
+    files, moments = Files(), iter([5 * 10**17, 5 * 10**17, 5 * 10**17, 4 * 10**17])
+    monkeypatch.setattr(disk_files.time, "time_ns", lambda: next(moments))
+    for name in ("one", "two", "three"):
+        files.write(tmp_path / name, [b"."])
+    files.mark_used(tmp_path / "one")
+    entries = sorted(files.list(tmp_path), key=lambda entry: entry.used)
+    assert [entry.name for entry in entries] == ["two", "three", "one"]
+    assert len({entry.used for entry in entries}) == 3
 
 
 def test_D4_what_memory_served_counts_as_used(tmp_path: Path) -> None:
