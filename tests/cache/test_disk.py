@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
-from core.cache import disk_files
 from core.cache.disk import SegmentStore
 from core.cache.disk_files import Files, Space
 from core.cache.disk_forgetting import forget_everywhere
@@ -232,7 +232,7 @@ def test_D4_files_of_one_moment_have_an_order(
 ) -> None:
     """Also where the clock stands still, as the system's does for milliseconds, or goes back."""
     files, moments = Files(), iter([5 * 10**17, 5 * 10**17, 5 * 10**17, 4 * 10**17])
-    monkeypatch.setattr(disk_files.time, "time_ns", lambda: next(moments))
+    monkeypatch.setattr(time, "time_ns", lambda: next(moments))
     for name in ("one", "two", "three"):
         files.write(tmp_path / name, [b"."])
     files.mark_used(tmp_path / "one")
