@@ -73,13 +73,15 @@ class Drafts:
         now = (draft.text, draft.system, draft.ready_pictures())
         if self._stored.get(chat, NOTHING) == now:
             return
-        self._stored[chat] = now
+        text, system, pictures = now
         # An empty page keeps its key: what was read ahead on it belongs to the chat to come.
         if now == NOTHING and chat is not None:
             await self._database.run(drafts.remove, chat)
-            return
-        pictures = draft.ready_pictures()
-        await self._database.run(drafts.save, chat, draft.text, draft.system, draft.key, pictures)
+        else:
+            await self._database.run(drafts.save, chat, text, system, draft.key, pictures)
+        # Not before: closing cancels what is on its way to the store, and then stores it itself.
+        if self._drafts.get(chat) is draft:
+            self._stored[chat] = now
 
     def _read(self, row: StoredDraft) -> Draft:
         shown = [self._pictures.draft_picture(picture) for picture in row.pictures]

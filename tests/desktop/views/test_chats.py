@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
 
 from tests.desktop.conftest import OpenApp, until
@@ -24,6 +26,28 @@ async def test_all_data_is_deleted_only_after_a_second_word(
     press(app, "deleteAllYes")
     await until(lambda: words(app, "toastText") == "All data is deleted.")
     assert app.parts.chat_list.chats == [] and app.parts.transcript.rows == []
+
+
+async def test_what_was_typed_just_before_the_window_closed_is_kept(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    """Also where the store is busy and the words still wait for it."""
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    busy = asyncio.ensure_future(app.parts.database.run(lambda _: time.sleep(0.3)))
+    await asyncio.sleep(0.05)
+    type_in(app, "last words")
+    app.parts.chat.open(None)
+    await asyncio.sleep(0.05)
+    app.leave()
+    await app.gone.wait()
+    await busy
+    again = await open_app(FakeEngine())
+    await until(lambda: again.parts.chat_list.chats)
+    again.parts.chat.open(again.parts.chat_list.chats[0].id)
+    await until(lambda: again.parts.transcript.rows)
+    assert again.window.page.composer.text.toPlainText() == "last words"
 
 
 async def test_drafts_survive_a_restart(
