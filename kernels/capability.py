@@ -1,4 +1,7 @@
-"""Whether this machine can run the GPU kernels. Knows why not; what runs instead is dispatch's."""
+"""What this machine can run: whether the GPU kernels, and what its processor has.
+
+Knows why not; what runs instead is dispatch's.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,18 @@ def gpu_kernels_run() -> bool:
     if missing is not None:
         _LOG.warning("GPU kernels are not used, plain torch is: %s", missing)
     return missing is None
+
+
+def processor_facts() -> str:
+    """All of the processor that libraries choose their kernels and block sizes by, in one line.
+
+    Torch's own name for it ("AVX512") is not enough: oneDNN multiplies in tiles where there are any
+    (AMX), and cuts its blocks by the size of the caches.
+    """
+    facts = {
+        name: each for name, each in torch.cpu.get_capabilities().items() if name[:4] != "num_"
+    }
+    return f"{torch.backends.cpu.get_cpu_capability()} {sorted(facts.items())}"
 
 
 def what_is_missing() -> str | None:

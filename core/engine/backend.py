@@ -17,6 +17,7 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
+from kernels.capability import processor_facts
 from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, backend, fastest
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import CHOICES, best_rows
@@ -69,8 +70,7 @@ def _measured_rows(
 
 
 def _conditions(dtype: torch.dtype) -> str:
-    capability = torch.backends.cpu.get_cpu_capability()
-    return f"{torch.__version__}, {capability}, {torch.get_num_threads()} threads, {dtype}"
+    return f"{torch.__version__}, {torch.get_num_threads()} threads, {dtype}, {processor_facts()}"
 
 
 def _read(path: Path) -> dict[str, int]:

@@ -8,6 +8,8 @@ import platform
 
 import torch
 
+from kernels.capability import processor_facts
+
 # Raised whenever any output bit of any kernel, layer or preprocessing step may change.
 NUMERICS_VERSION = 2
 
@@ -23,7 +25,7 @@ def fingerprint(
     backend: str,
 ) -> bytes:
     """32 bytes that differ wherever two engines could compute different bits."""
-    capability: object = torch.backends.cpu.get_cpu_capability()
+    capability: object = processor_facts()
     if device.type == "cuda":
         capability = (torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device))
     facts = {

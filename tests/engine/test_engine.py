@@ -184,3 +184,16 @@ def test_a_picture_that_is_not_what_was_sent_is_not_described(
     other = picture(1).model_copy(update={"digest": "0" * 64})
     with pytest.raises(ImageUnreadableError, match="has changed"):
         engine.describe(DescribeImage(request=3, image=other))
+
+
+def test_another_processor_trusts_no_state_of_this_one(
+    engine: Engine, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that moved to another machine, or a virtual one that woke up on another host."""
+    assert engine.loaded is not None
+    before = engine.loaded.info.fingerprint
+    load(engine, copy)
+    assert engine.loaded.info.fingerprint == before
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_tile": "another"})
+    load(engine, copy)
+    assert engine.loaded.info.fingerprint != before

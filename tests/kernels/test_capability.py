@@ -60,3 +60,17 @@ def test_it_is_said_once(gpu: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtu
     assert not capability.gpu_kernels_run()
     assert not capability.gpu_kernels_run()
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def test_the_same_torch_level_on_another_processor_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both say "AVX512"; oneDNN multiplies in tiles on the second one and cuts other blocks."""
+    facts = {"avx512_bf16": True, "amx_bf16": False, "l2_cache_size": 2**20, "num_sockets": 1}
+    others = ({**facts, "amx_bf16": True}, {**facts, "l2_cache_size": 2**21})
+    lines = []
+    for each in (facts, *others, {**facts, "num_sockets": 2}):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda each=each: each)
+        lines.append(capability.processor_facts())
+    assert len(set(lines[:3])) == 3
+    assert lines[3] == lines[0]  # how many there are changes no bit: threads are counted apart
