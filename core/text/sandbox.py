@@ -7,8 +7,6 @@ business, messages are `template.py`'s.
 
 from __future__ import annotations
 
-import functools
-import json
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -25,42 +23,7 @@ from jinja2.utils import Namespace
 
 from core.api.errors import TemplateError
 from core.text import limits
-
-# Filters with no use in a chat and a way to cost much, or with another answer every time (T4).
-_BANNED_FILTERS = (
-    "random",
-    "urlize",
-    "xmlattr",
-    "pprint",
-    "wordwrap",
-    "striptags",
-    "filesizeformat",
-)
-
-
-# Filters that write their argument out as text, whatever it is.
-_WRITING_FILTERS = (
-    "string",
-    "upper",
-    "lower",
-    "title",
-    "capitalize",
-    "trim",
-    "escape",
-    "e",
-    "forceescape",
-    "urlencode",
-    "center",
-    "indent",
-    "format",
-    "replace",
-    "truncate",
-    "wordcount",
-    "tojson",
-    "safe",
-    "int",
-    "float",
-)
+from core.text.filters import checked_filters
 
 
 class RaisedByTemplate(jinja2.TemplateError):
@@ -103,7 +66,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self._clock = 0.0
         self.concat = self.join_checked  # type: ignore[method-assign]
         self.finalize = self._checked_output
-        self._set_filters()
+        self.filters = checked_filters(self.filters, lambda: self.budget)
         self._set_globals()
 
     def begin(self, created: float) -> None:
@@ -164,17 +127,6 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
 
         return checked
 
-    def _set_filters(self) -> None:
-        for name in _BANNED_FILTERS:
-            del self.filters[name]
-        for name, check in _FILTER_CHECKS.items():
-            self.filters[name] = _checked_before(self, self.filters[name], check)
-        self.filters["list"] = _charged_after(self, self.filters["list"])
-        self.filters["join"] = _checked_join_filter(self, self.filters["join"])
-        self.filters["tojson"] = _to_json
-        for name in _WRITING_FILTERS:
-            self.filters[name] = _checked_before(self, self.filters[name], _check_shown)
-
     def _set_globals(self) -> None:
         del self.globals["lipsum"]
         self.globals["raise_exception"] = _raise_exception
@@ -218,103 +170,3 @@ def _new_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
 
 def _raise_exception(message: object) -> None:
     raise RaisedByTemplate(str(message))
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """JSON as models were trained on it: no HTML escapes, which jinja2's own filter adds."""
-    limits.check_width(indent)
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
-
-
-_Check = Callable[[limits.Budget, tuple[Any, ...]], None]
-
-
-def _after_context(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A filter's own arguments, without the context or environment that jinja2 puts first."""
-    first = args[0] if args else None
-    passed = isinstance(first, (Context, jinja2.Environment, nodes.EvalContext))
-    return args[1:] if passed else args
-
-
-def _checked_before(
-    environment: TemplateEnvironment, original: Callable[..., Any], check: _Check
-) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        check(environment.budget, (*_after_context(args), *kwargs.values()))
-        return environment.budget.charge_result(original(*args, **kwargs))
-
-    return checked
-
-
-def _charged_after(
-    environment: TemplateEnvironment, original: Callable[..., Any]
-) -> Callable[..., Any]:
-    return _checked_before(environment, original, lambda budget, args: None)
-
-
-def _checked_join_filter(
-    environment: TemplateEnvironment, original: Callable[..., Any]
-) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def checked(first: Any, value: Any, separator: Any = "", attribute: Any = None) -> Any:
-        value = list(value)
-        limits.check_shown((*value, separator), environment.budget)
-        listed = limits.checked_join(value, str(separator), environment.budget)
-        return environment.budget.charge_result(original(first, listed, separator, attribute))
-
-    return checked
-
-
-def _check_shown(budget: limits.Budget, args: tuple[Any, ...]) -> None:
-    limits.check_shown(args, budget)
-
-
-def _check_sum(budget: limits.Budget, args: tuple[Any, ...]) -> None:
-    """Adding lists copies the sum so far for each of them, so their number counts twice."""
-    parts = args[0]
-    if isinstance(parts, (list, tuple)):
-        for part in parts:
-            size = len(part) if isinstance(part, (list, tuple)) else 0
-            budget.charge(size * len(parts))
-
-
-def _check_widths(budget: limits.Budget, args: tuple[Any, ...]) -> None:
-    for width in args[1:]:
-        limits.check_width(width)
-
-
-def _check_indent(budget: limits.Budget, args: tuple[Any, ...]) -> None:
-    _check_widths(budget, args)
-    width = args[1] if len(args) > 1 else 4
-    step = len(width) if isinstance(width, str) else int(width)
-    budget.charge(len(str(args[0])) + str(args[0]).count("\n") * step)
-
-
-def _check_format(budget: limits.Budget, args: tuple[Any, ...]) -> None:
-    limits.check_percent_format(str(args[0]))
-
-
-def _check_replace(budget: limits.Budget, args: tuple[Any, ...]) -> None:
-    if len(args) >= 3:
-        limits.check_replace(str(args[0]), str(args[1]), str(args[2]), budget)
-
-
-_FILTER_CHECKS: dict[str, _Check] = {
-    "center": _check_widths,
-    "round": _check_widths,
-    "batch": _check_widths,
-    "slice": _check_widths,
-    "sum": _check_sum,
-    "indent": _check_indent,
-    "format": _check_format,
-    "replace": _check_replace,
-}
