@@ -25,6 +25,7 @@ from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
 from core.vision.decode import decode_image, thumbnail
+from core.weights.memory import hand_back
 
 # A model that goes leaves on disk what it can within this time.
 WRITE_OUT_S = 5.0
@@ -77,6 +78,7 @@ class Engine:
         on_gpu = self.loaded is not None and self.loaded.model.device.type == "cuda"
         self.loaded = loaded
         gc.collect()
+        hand_back()
         if on_gpu:
             # Torch keeps what it freed, and what others could use then counts as taken.
             torch.cuda.empty_cache()

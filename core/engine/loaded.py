@@ -31,7 +31,7 @@ from core.text.chat_text import ChatText
 from core.vision import kinds
 from core.vision.kinds import PictureProcessor
 from core.weights.folder import ModelFolder
-from core.weights.memory import HEADROOM_BYTES
+from core.weights.memory import HEADROOM_BYTES, available_bytes
 
 # Image detail by default: a 12-megapixel photo at full detail is minutes of work for a CPU.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
@@ -146,13 +146,6 @@ def context_length(settings: ModelSettings, model: Model, available: int) -> int
     per_token = max(1, kv_bytes_per_token(model.layer_specs))
     affordable = int(available * SLAB_SHARE) // per_token
     return min(model.max_positions, max(SMALLEST_CONTEXT, affordable))
-
-
-def available_bytes(device: torch.device) -> int:
-    """Memory that could be allocated now."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return int(psutil.virtual_memory().available)
 
 
 def kv_bytes_per_token(specs: tuple[LayerSpec, ...]) -> int:
