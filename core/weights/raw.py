@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 import torch
 from torch import Tensor
@@ -30,11 +30,11 @@ AS_STORED = READABLE | {
 }
 
 
-def fill(file: BinaryIO, view: memoryview, path: Path) -> None:
+def fill(file: FileIO, view: memoryview, path: Path) -> None:
     """Read until `view` is full: a raw read may give less than was asked for."""
     filled = 0
     while filled < len(view):
-        count = file.readinto(view[filled:])  # type: ignore[attr-defined]
+        count = file.readinto(view[filled:])
         if not count:
             raise changed(path)
         filled += count

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from io import FileIO
 
 import torch
 from torch import Tensor
@@ -113,7 +113,7 @@ class _Reader:
         except OSError as error:
             raise unreadable(path, error) from error
 
-    def _load(self, file: BinaryIO) -> dict[str, Tensor]:
+    def _load(self, file: FileIO) -> dict[str, Tensor]:
         outline, position = self._outline, self._pass_header(file)
         tensors = {}
         for name, entry in sorted(self._source.tensors.items(), key=lambda item: item[1].start):
@@ -134,7 +134,7 @@ class _Reader:
             raise changed(self._source.path)
         return tensors
 
-    def _pass_header(self, file: BinaryIO) -> int:
+    def _pass_header(self, file: FileIO) -> int:
         """Digest the header; it must be the one that was checked."""
         raw = read_raw_header(file, self._source.path, self._source.num_bytes)
         if hashlib.sha256(raw).digest() != self._source.header_digest:
@@ -145,7 +145,7 @@ class _Reader:
         return LENGTH_BYTES + len(raw)
 
     def _tensor(
-        self, file: BinaryIO, entry: StoredTensor, spec: TensorSpec, device: torch.device
+        self, file: FileIO, entry: StoredTensor, spec: TensorSpec, device: torch.device
     ) -> Tensor:
         tensor = allocate(spec, device)
         flat, start = tensor.view(-1), 0
@@ -157,24 +157,24 @@ class _Reader:
             start += count
         return tensor
 
-    def _packed(self, file: BinaryIO, entry: StoredTensor, layer: PackedLayer) -> Dequantisable:
+    def _packed(self, file: FileIO, entry: StoredTensor, layer: PackedLayer) -> Dequantisable:
         """A layer's weights as they are stored: its values come next in this file."""
         spec = TensorSpec(entry.shape, AS_STORED[entry.dtype])
         values = self._tensor(file, entry, spec, self._outline.device)
         parts = self._outline.small_parts(layer)
         return layer.assemble({**parts, layer.values: values})
 
-    def _part_digest(self, file: BinaryIO, entry: StoredTensor) -> bytes:
+    def _part_digest(self, file: FileIO, entry: StoredTensor) -> bytes:
         digest = hashlib.sha256()
         for size in self._pieces(file, entry.end - entry.start):
             digest.update(memoryview(self._piece)[:size])
         return digest.digest()
 
-    def _skip(self, file: BinaryIO, num_bytes: int) -> None:
+    def _skip(self, file: FileIO, num_bytes: int) -> None:
         for _ in self._pieces(file, num_bytes):
             pass
 
-    def _pieces(self, file: BinaryIO, num_bytes: int) -> Iterator[int]:
+    def _pieces(self, file: FileIO, num_bytes: int) -> Iterator[int]:
         """Read the next `num_bytes` through the piece buffer; yields how much of it is filled."""
         while num_bytes > 0:
             size = min(num_bytes, PIECE_BYTES)
