@@ -119,7 +119,10 @@ def _attend_to_stretch(
     BLOCK: tl.constexpr,
     WIDE: tl.constexpr,
 ) -> None:
-    """Softmax over one stretch, not yet divided: its sum of values, its maximum, its sum."""
+    """Softmax over one stretch, not yet divided: its sum of values, its maximum, its sum.
+
+    Long because half of it are arguments, and its loop carries three numbers through every line.
+    """
     kv_head, split = tl.program_id(0), tl.program_id(1)
     first, end, stretch = _stretch(length, WINDOW, SPLITS, KEYS)
     start = first + split * stretch

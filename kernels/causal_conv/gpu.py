@@ -83,15 +83,9 @@ def _causal_conv(
     total = tl.zeros([TOKENS, CHANNELS], tl.float32)
     for tap in tl.static_range(TAPS):
         place = token + (tap - (TAPS - 1))
-        given = tl.load(
-            inputs + place.to(tl.int64) * row_stride + channel, valid & (place >= 0), 0.0
-        )
-        carried = tl.load(
-            tail + channel * tail_stride + (place + (TAPS - 1)) * tail_column_stride,
-            valid & (place < 0),
-            0.0,
-        )
-        value = tl.where(place >= 0, given.to(tl.float32), carried.to(tl.float32))
+        value = _columns(
+            inputs, tail, place, channel, valid, row_stride, tail_stride, tail_column_stride, TAPS
+        ).to(tl.float32)
         total += value * tl.load(weight + tap * channels + channel, channel < channels, 0.0)
     tl.store(outputs + token.to(tl.int64) * channels + channel, total * tl.sigmoid(total), valid)
 
@@ -100,6 +94,28 @@ def _causal_conv(
             inputs, tail, after, num_tokens, channels, row_stride, tail_stride, tail_column_stride,
             after_stride, after_column_stride, TAPS, TAIL, CHANNELS,
         )  # fmt: skip
+
+
+@triton.jit
+def _columns(
+    inputs: tl.tensor,
+    tail: tl.tensor,
+    place: tl.tensor,
+    channel: tl.tensor,
+    valid: tl.tensor,
+    row_stride: int,
+    tail_stride: int,
+    tail_column_stride: int,
+    TAPS: tl.constexpr,
+) -> tl.tensor:
+    """What stands at `place` of the run, before its start in the tail; `channel` broadcasts."""
+    given = tl.load(inputs + place.to(tl.int64) * row_stride + channel, valid & (place >= 0), 0.0)
+    carried = tl.load(
+        tail + channel * tail_stride + (place + (TAPS - 1)) * tail_column_stride,
+        valid & (place < 0),
+        0.0,
+    )
+    return tl.where(place >= 0, given, carried)
 
 
 @triton.jit
@@ -123,13 +139,9 @@ def _move_tail(
     column = tl.arange(0, TAIL)[None, :]
     place = num_tokens + column - (TAPS - 1)
     valid = (channel < channels) & (column < TAPS - 1)
-    given = tl.load(inputs + place.to(tl.int64) * row_stride + channel, valid & (place >= 0), 0.0)
-    carried = tl.load(
-        tail + channel * tail_stride + (place + (TAPS - 1)) * tail_column_stride,
-        valid & (place < 0),
-        0.0,
+    moved = _columns(
+        inputs, tail, place, channel, valid, row_stride, tail_stride, tail_column_stride, TAPS
     )
-    moved = tl.where(place >= 0, given, carried)
     # In a step the tail is written where it was read: not before every thread has read.
     tl.debug_barrier()
     there = after + channel * after_stride + column * after_column_stride

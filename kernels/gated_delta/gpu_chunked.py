@@ -45,7 +45,10 @@ def prepare_chunks(
     BLOCK: tl.constexpr,
     SLICE: tl.constexpr,
 ) -> None:
-    """Programs (chunk, value head): W [n, hv, dk] and U [n, hv, dv] of one chunk."""
+    """Programs (chunk, value head): W [n, hv, dk] and U [n, hv, dv] of one chunk.
+
+    Long because a third of it are arguments; the inverse has to stay in registers for both results.
+    """
     head = tl.program_id(1)
     place = tl.arange(0, CHUNK)
     token = tl.program_id(0) * CHUNK + place

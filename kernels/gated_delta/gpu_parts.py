@@ -14,6 +14,21 @@ SLICE = 16  # the fewest numbers that a dot adds up
 
 
 @triton.jit
+def _whole_rows(
+    heads: tl.tensor,
+    token: tl.tensor,
+    valid: tl.tensor,
+    stride: int,
+    KEY_DIM: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> tl.tensor:
+    """Rows [CHUNK, BLOCK] of one head in float32; zeros where not `valid`."""
+    column = tl.arange(0, BLOCK)[None, :]
+    place = token.to(tl.int64)[:, None] * stride + column
+    return tl.load(heads + place, valid[:, None] & (column < KEY_DIM), 0.0).to(tl.float32)
+
+
+@triton.jit
 def unit_rows(
     heads: tl.tensor,
     token: tl.tensor,
@@ -24,12 +39,7 @@ def unit_rows(
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
     """Rows [CHUNK, BLOCK] of one head in float32, each of length 1; zeros where not `valid`."""
-    column = tl.arange(0, BLOCK)[None, :]
-    rows = tl.load(
-        heads + token.to(tl.int64)[:, None] * stride + column,
-        valid[:, None] & (column < KEY_DIM),
-        0.0,
-    ).to(tl.float32)
+    rows = _whole_rows(heads, token, valid, stride, KEY_DIM, BLOCK)
     return rows * tl.rsqrt(tl.sum(rows * rows, 1, keep_dims=True) + epsilon)
 
 
@@ -44,12 +54,7 @@ def inverse_lengths(
     BLOCK: tl.constexpr,
 ) -> tl.tensor:
     """What the rows [CHUNK] of one head are multiplied by to become of length 1."""
-    column = tl.arange(0, BLOCK)[None, :]
-    rows = tl.load(
-        heads + token.to(tl.int64)[:, None] * stride + column,
-        valid[:, None] & (column < KEY_DIM),
-        0.0,
-    ).to(tl.float32)
+    rows = _whole_rows(heads, token, valid, stride, KEY_DIM, BLOCK)
     return tl.rsqrt(tl.sum(rows * rows, 1) + epsilon)
 
 
