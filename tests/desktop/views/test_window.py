@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QGuiApplication, QImage
+from PySide6.QtGui import QDesktopServices, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
+    QApplication,
     QComboBox,
     QFileDialog,
     QLineEdit,
@@ -59,6 +60,13 @@ STATS = RequestStats(
     decode_tokens_per_s=28.0,
     context_length=4096,
 )
+
+
+def running() -> QApplication:
+    """The application that all windows of the tests belong to."""
+    qt = QApplication.instance()
+    assert isinstance(qt, QApplication)
+    return qt
 
 
 async def test_the_window_is_there_before_the_engine(open_app: OpenApp, engine: FakeEngine) -> None:
@@ -130,7 +138,7 @@ async def test_text_streams_in_as_it_was_written(open_app: OpenApp, engine: Fake
     row = await ended(app)
     assert said(row) == "".join(pieces)
     press(app, "copyMessage")
-    assert QGuiApplication.clipboard().text() == "".join(pieces)
+    assert QApplication.clipboard().text() == "".join(pieces)
 
 
 async def test_reasoning_is_folded(open_app: OpenApp, engine: FakeEngine) -> None:
@@ -532,13 +540,13 @@ async def test_light_and_dark(open_app: OpenApp, engine: FakeEngine) -> None:
     try:
         shades = []
         for choice in ("light", "dark"):
-            theme.force(QGuiApplication.instance(), choice)  # type: ignore[arg-type]
+            theme.force(running(), choice)
             await settle()
             image = app.window.grab().toImage()
             shades.append(image.pixelColor(image.width() // 2, image.height() // 2).lightness())
         assert shades[0] > 200 > 60 > shades[1]
     finally:
-        theme.force(QGuiApplication.instance(), "system")  # type: ignore[arg-type]
+        theme.force(running(), "system")
 
 
 async def test_a_very_long_message_is_shown_without_laying_it_all_out(
@@ -575,15 +583,16 @@ async def test_the_theme_may_change_while_a_reply_grows(
     asked = await send(app, engine, "Hello")
     pieces = ["Some `code` and\n\n```py\nx = 1", "\n```\n\n- one\n- t", "wo\n\nThe end."]
     try:
-        for piece, choice in zip(pieces, ("dark", "light", "dark"), strict=True):
+        choices: tuple[theme.Choice, ...] = ("dark", "light", "dark")
+        for piece, choice in zip(pieces, choices, strict=True):
             asked.say(piece)
             await until(partial(ends_with, app, piece))
-            theme.force(QGuiApplication.instance(), choice)  # type: ignore[arg-type]
+            theme.force(running(), choice)
             await settle()
         asked.finish()
         assert said(await ended(app)) == "".join(pieces)
     finally:
-        theme.force(QGuiApplication.instance(), "system")  # type: ignore[arg-type]
+        theme.force(running(), "system")
 
 
 def text_data(text: str) -> QMimeData:
