@@ -1,8 +1,8 @@
 """Headless runner: a conversation script in, one JSON line per step out, through a real worker.
 
-    python -m core.replay SCRIPT.json --model DIR [--device cpu|cuda] [--dtype float32|bfloat16]
-        [--checkpoints N] [--interval T] [--host-bytes N] [--device-bytes N] [--disk-bytes N]
-        [--grid G] [--no-cache] [--data DIR] [--logits FILE]
+    python -m core.replay SCRIPT.json --model DIR [--device cpu|cuda]
+        [--dtype float32|bfloat16|int8|int4] [--checkpoints N] [--interval T] [--host-bytes N]
+        [--device-bytes N] [--disk-bytes N] [--grid G] [--no-cache] [--data DIR] [--logits FILE]
 
 This is how bugs are reported and benchmarks run. The script's format is in
 `core.client.script_steps`. Exit code 0 when all went well, 1 when a step ended in an error, 2 when

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import get_args
 
-from core.api.params import CacheSettings, ModelSettings
+from core.api.params import CacheSettings, ModelSettings, Precision
 
 
 def model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
@@ -41,7 +42,7 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("script", type=Path)
     parser.add_argument("--model", required=True, help="model folder")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--dtype", choices=("auto", "float32", "bfloat16"), default="auto")
+    parser.add_argument("--dtype", choices=get_args(Precision), default="auto")
     parser.add_argument("--checkpoints", type=int, default=CacheSettings().count)
     parser.add_argument("--interval", type=int, default=CacheSettings().interval)
     parser.add_argument("--host-bytes", type=int, help="budget in host memory")

@@ -6,31 +6,34 @@ it belongs into the fingerprint. Nothing is measured here: what depends on speed
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
 
-from kernels.linear.cpu import PackedMatrix, can_pack
-from kernels.linear.reference import Matrix, PlainMatrix
+from kernels.linear.cpu import PackedForm, can_pack
+from kernels.linear.int4 import Int4Form, multiplies_nibbles
+from kernels.linear.int8 import Int8Form, multiplies_integers
+from kernels.linear.reference import PLAIN, Form, Forms, PlainForm
 
 BackendName = Literal["reference", "cpu"]
+Integers = Literal["int8", "int4"]
 # Rows that a packed matrix takes at once where nobody has measured what is best here.
 DEFAULT_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One implementation of every op. `pack` makes a matrix of a weight [outputs, inputs] and a
-    bias; `name` differs wherever the bits may."""
+    """One implementation of every op; `name` differs wherever the bits may.
+
+    `forms` are how weight matrices are held.
+    """
 
     name: str
-    pack: Callable[[Tensor, Tensor | None], Matrix]
+    forms: Forms
 
 
-REFERENCE = Backend("reference", PlainMatrix)
+REFERENCE = Backend("reference", PLAIN)
 
 
 def fastest(device: torch.device) -> BackendName:
@@ -38,15 +41,28 @@ def fastest(device: torch.device) -> BackendName:
     return "cpu" if device.type == "cpu" else "reference"
 
 
-def backend(name: BackendName, dtype: torch.dtype, rows: int = DEFAULT_ROWS) -> Backend:
+def backend(
+    name: BackendName,
+    dtype: torch.dtype,
+    rows: int = DEFAULT_ROWS,
+    integers: Integers | None = None,
+) -> Backend:
     """The backend `name`; `reference` where it has nothing for `dtype` on this machine.
 
-    `rows` are those that a packed matrix takes at once.
+    `rows` are those that a packed matrix takes at once. With `integers` matrices are quantised.
     """
-    if name == "reference" or not can_pack(dtype):
+    packs = name == "cpu" and can_pack(dtype)
+    if not packs and integers is None:
         return REFERENCE
-
-    def pack(weight: Tensor, bias: Tensor | None) -> Matrix:
-        return PackedMatrix(weight, bias, rows)
-
-    return Backend(f"onednn, {rows} rows", pack)
+    exact = PackedForm(rows) if packs else PlainForm()
+    title = f"onednn, {rows} rows" if packs else "reference"
+    if integers is None:
+        return Backend(title, Forms(exact, exact, rows_from_file=packs))
+    if integers == "int8":
+        native = packs and multiplies_integers()
+        form: Form = Int8Form(rows if native else None)
+    else:
+        native = packs and dtype == torch.bfloat16 and multiplies_nibbles()
+        form = Int4Form(native)
+    title = f"{title}, {integers}" + ("" if native else " in floats")
+    return Backend(title, Forms(form, exact, rows_from_file=packs))

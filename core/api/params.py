@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Device = Literal["auto", "cpu", "cuda"]
-Precision = Literal["auto", "float32", "bfloat16"]
+Precision = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 
 
 class Settings(BaseModel):

@@ -9,28 +9,31 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import get_args
+from typing import TypeVar, get_args
 
 import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from kernels.capability import processor_facts
-from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, backend, fastest
+from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, Integers, backend, fastest
 from kernels.linear.cpu import can_pack
-from kernels.linear.probe import CHOICES, best_rows
+from kernels.linear.probe import CHOICES, best_rows, faster_float
 
 VARIABLE = "WAYMARK_KERNELS"
 _FILE = "kernels.json"
+
+T = TypeVar("T", int, str)
 
 
 def choose_backend(
     settings: ModelSettings,
     device: torch.device,
     dtype: torch.dtype,
-    measure: Callable[[torch.dtype], int] = best_rows,
+    integers: Integers | None = None,
+    measure: Callable[[torch.dtype, Integers | None], int] = best_rows,
 ) -> Backend:
     """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
@@ -40,8 +43,19 @@ def choose_backend(
     name = _wished() or fastest(device)
     rows = DEFAULT_ROWS
     if name == "cpu" and settings.measure_kernels and can_pack(dtype):
-        rows = _measured_rows(settings.cache_folder, dtype, measure)
-    return backend(name, dtype, rows)
+        key = f"{dtype}, {integers}" if integers else f"{dtype}"
+        rows = _remembered(settings, key, CHOICES, lambda: measure(dtype, integers))
+    return backend(name, dtype, rows, integers)
+
+
+def faster_type(
+    settings: ModelSettings, measure: Callable[[], torch.dtype] = faster_float
+) -> torch.dtype:
+    """Whether this processor is faster in bfloat16 or in float32; bfloat16 if it isn't measured."""
+    if not settings.measure_kernels:
+        return torch.bfloat16
+    types = {str(dtype): dtype for dtype in (torch.bfloat16, torch.float32)}
+    return types[_remembered(settings, "faster type", tuple(types), lambda: str(measure()))]
 
 
 def _wished() -> BackendName | None:
@@ -54,26 +68,27 @@ def _wished() -> BackendName | None:
     return known.get(wish)
 
 
-def _measured_rows(
-    folder: str | None, dtype: torch.dtype, measure: Callable[[torch.dtype], int]
-) -> int:
+def _remembered(
+    settings: ModelSettings, key: str, choices: Collection[T], measure: Callable[[], T]
+) -> T:
     """What was measured before under the same conditions; else measured now, and remembered."""
-    if folder is None:
-        return measure(dtype)
-    path = Path(folder) / _FILE
-    key = _conditions(dtype)
+    if settings.cache_folder is None:
+        return measure()
+    path = Path(settings.cache_folder) / _FILE
+    key = f"{_conditions()}, {key}"
     remembered = _read(path)
-    if remembered.get(key) not in CHOICES:
-        remembered[key] = measure(dtype)
-        _write(path, remembered)
-    return remembered[key]
+    found = next((choice for choice in choices if choice == remembered.get(key)), None)
+    if found is None:
+        found = measure()
+        _write(path, remembered | {key: found})
+    return found
 
 
-def _conditions(dtype: torch.dtype) -> str:
-    return f"{torch.__version__}, {torch.get_num_threads()} threads, {dtype}, {processor_facts()}"
+def _conditions() -> str:
+    return f"{torch.__version__}, {torch.get_num_threads()} threads, {processor_facts()}"
 
 
-def _read(path: Path) -> dict[str, int]:
+def _read(path: Path) -> dict[str, object]:
     """What the file says; nothing where there is none, or one that can't be understood."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -82,7 +97,7 @@ def _read(path: Path) -> dict[str, int]:
     return found if isinstance(found, dict) else {}
 
 
-def _write(path: Path, remembered: dict[str, int]) -> None:
+def _write(path: Path, remembered: dict[str, object]) -> None:
     """Whole or not at all; where it can't be written, the next start measures again."""
     part = path.with_suffix(".part")
     try:

@@ -18,7 +18,7 @@ def fingerprint(
     weights_digest: str,
     config: str,
     device: torch.device,
-    dtype: torch.dtype,
+    precision: str,
     grid: int,
     threads: int,
     processor: str,
@@ -31,7 +31,7 @@ def fingerprint(
     facts = {
         "weights": weights_digest,
         "config": config,
-        "precision": str(dtype),
+        "precision": precision,
         "backend": backend,
         "numerics": NUMERICS_VERSION,
         "torch": torch.__version__,

@@ -22,11 +22,11 @@ from core.cache.context import Budgets, ContextCache
 from core.cache.disk import SegmentStore
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.tier import DiskTier
-from core.engine.backend import choose_backend
 from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
+from core.engine.precision import Precision, choose_precision
 from core.models.model import Model
-from core.models.registry import estimate_bytes, load_model
+from core.models.registry import load_model
 from core.text.chat_text import ChatText
 from core.vision import kinds
 from core.vision.kinds import PictureProcessor
@@ -55,6 +55,7 @@ class LoadedModel:
     catalog: ImageCatalog
     processor: PictureProcessor | None
     cache: ContextCache
+    weight_bytes: int
     info: ModelInfo
 
 
@@ -64,11 +65,11 @@ def load(
     """Open a model folder. Raises a WaymarkError naming what is missing or doesn't fit."""
     path = Path(settings.path)
     device = resolve_device(settings)
-    dtype = resolve_precision(settings, device)
     folder = ModelFolder.open(path)
     # The small files first: a broken template should not cost the reading of the weights.
     text = ChatText.open(path)
-    kernels = choose_backend(settings, device, dtype)
+    precision, kernels, needed = choose_precision(settings, folder, device, available_bytes(device))
+    dtype = precision.dtype
     loaded = load_model(folder, device, dtype, progress, check, kernels=kernels)
     model = loaded.model
     processor = open_processor(path, folder, settings, device, model.has_vision)
@@ -77,7 +78,7 @@ def load(
         loaded.weights_digest,
         loaded.config,
         device,
-        dtype,
+        precision.name,
         settings.grid,
         torch.get_num_threads(),
         repr(processor.config) if processor is not None else "",
@@ -91,7 +92,8 @@ def load(
         catalog=ImageCatalog(processor),
         processor=processor,
         cache=cache,
-        info=describe(settings, folder, model, text, processor, cache, root),
+        weight_bytes=needed,
+        info=describe(settings, folder, model, precision, text, processor, cache, root),
     )
 
 
@@ -100,11 +102,10 @@ def fits_without(present: LoadedModel, settings: ModelSettings) -> bool:
     device = resolve_device(settings)
     free = available_bytes(device)
     if present.model.device.type == device.type:
-        free += present.info.num_parameters * present.model.dtype.itemsize
+        free += present.weight_bytes
         free += present.cache.kv_bytes() + present.cache.state_bytes()
-    needed = estimate_bytes(
-        ModelFolder.open(Path(settings.path)), resolve_precision(settings, device)
-    )
+    folder = ModelFolder.open(Path(settings.path))
+    _, _, needed = choose_precision(settings, folder, device, free)
     return needed + HEADROOM_BYTES <= free
 
 
@@ -116,15 +117,6 @@ def resolve_device(settings: ModelSettings) -> torch.device:
             "No NVIDIA GPU that this build of PyTorch can use was found. Choose CPU or automatic."
         )
     return torch.device("cuda" if cuda and settings.device != "cpu" else "cpu")
-
-
-def resolve_precision(settings: ModelSettings, device: torch.device) -> torch.dtype:
-    """The precision meant by the settings; automatic is bfloat16."""
-    if settings.precision == "float32":
-        if device.type == "cuda":
-            raise UnsupportedDeviceError("On a GPU Waymark computes in bfloat16.")
-        return torch.float32
-    return torch.bfloat16
 
 
 def open_processor(
@@ -193,6 +185,7 @@ def describe(
     settings: ModelSettings,
     folder: ModelFolder,
     model: Model,
+    precision: Precision,
     text: ChatText,
     processor: PictureProcessor | None,
     cache: ContextCache,
@@ -204,7 +197,7 @@ def describe(
         path=settings.path,
         family=str(folder.config.get("model_type", "")),
         device=model.device.type,
-        precision=str(model.dtype).removeprefix("torch."),
+        precision=precision.name,
         num_parameters=model.num_parameters,
         context_length=cache.context_length,
         model_context_length=model.max_positions,

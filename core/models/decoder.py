@@ -12,13 +12,11 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from core.api.errors import NoVisionError
 from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
-from kernels.linear.reference import PlainMatrix
 
 Rotations = Mapping[str, Rotation]
 """The rotation of a forward's tokens for every name in `Stack.ropes`."""
@@ -82,12 +80,10 @@ class Decoder:
         self.device, self.dtype = device, weights.dtype
         self.hidden_size, self.vocab_size = stack.hidden_size, stack.vocab_size
         self.max_positions = stack.max_positions
-        self.embedding = text.tensor("embed_tokens.weight", table)
+        self.embedding = text.table("embed_tokens.weight", table)
+        scope, name = (text, "embed_tokens") if stack.tied else (weights, "lm_head")
+        self.head = scope.matrix([(name, stack.vocab_size)], stack.hidden_size)
         self.blocks, self.norm, self.ropes = stack.blocks, stack.norm, stack.ropes
-        # Never packed: beside the table that is looked up, or beside what was just read, the copy
-        # would cost up to a third more memory.
-        head = self.embedding if stack.tied else weights.tensor("lm_head.weight", table)
-        self.head = PlainMatrix(head)
         self.tower = stack.tower
         self.num_parameters = weights.num_parameters
 
@@ -103,7 +99,7 @@ class Decoder:
     @torch.inference_mode()
     def embed(self, ids: Tensor) -> Tensor:
         """Token ids [n] -> [n, hidden_size]."""
-        return F.embedding(ids, self.embedding)
+        return self.embedding(ids)
 
     @torch.inference_mode()
     def encode_image(

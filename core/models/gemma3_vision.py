@@ -87,7 +87,7 @@ class VisionTower:
     ) -> None:
         width, epsilon = config.hidden_size, config.layer_norm_eps
         self.config, self.tokens_per_side = config, tokens_per_side
-        tower = weights.scope("vision_tower.vision_model")
+        tower = weights.scope("vision_tower.vision_model", exact=True)
         patches = tower.scope("embeddings.patch_embedding")
         # Its kernel equals its stride, so the published convolution is one matrix over patches.
         kernel = (width, config.num_channels, config.patch_size, config.patch_size)
@@ -100,7 +100,7 @@ class VisionTower:
             for index in range(config.num_hidden_layers)
         ]
         self.last_norm = LayerNorm(tower.scope("post_layernorm"), width, epsilon)
-        projector = weights.scope("multi_modal_projector")
+        projector = weights.scope("multi_modal_projector", exact=True)
         self.pooled_norm = ZeroCentredRMSNorm(projector.scope("mm_soft_emb_norm"), width, epsilon)
         # Stored [in, out], unlike every other matrix.
         self.projection = projector.tensor("mm_input_projection_weight", (width, out_width))

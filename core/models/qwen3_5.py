@@ -231,7 +231,9 @@ class Qwen3_5Model(Decoder):  # noqa: N801
             ],
             norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
             ropes={"full_attention": turn},
-            tower=VisionTower(weights.scope("model.visual"), vision, device) if vision else None,
+            tower=VisionTower(weights.scope("model.visual", exact=True), vision, device)
+            if vision
+            else None,
         )
         super().__init__(stack, weights, scope, device)
 

@@ -11,18 +11,28 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from core.api.errors import UnknownArchitectureError, UnsupportedDeviceError
 from core.models import gemma3, llama, qwen3_5
 from core.models.model import Model
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes, check_memory, hand_back
-from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.plan import (
+    Source,
+    TensorSpec,
+    WeightPlan,
+    Weights,
+    plan_weights,
+    planned_bytes,
+)
 from core.weights.published.packed import PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
-from core.weights.stream import check_plan, stream_weights
+from core.weights.stream import check_plan, floats_on_the_way, stream_weights
+from core.weights.table import Table
 from kernels.dispatch import REFERENCE, Backend
+from kernels.linear.reference import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +74,13 @@ class LoadedModel:
     config: str
 
 
-def estimate_bytes(folder: ModelFolder, dtype: torch.dtype) -> int:
+def estimate_bytes(folder: ModelFolder, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
     """Bytes that loading as `dtype` takes; raises what `load_model` raises before it reads.
 
     The parameters as they are held afterwards, whatever they take on disk, and what is needed
     beside them while the largest packed layer is read.
     """
-    return _Recipe(folder, dtype).num_bytes
+    return _Recipe(folder, dtype, kernels).num_bytes
 
 
 def load_model(
@@ -90,22 +100,40 @@ def load_model(
     UnsupportedQuantisationError, MissingTensorError, WrongShapeError, NotEnoughMemoryError,
     BrokenWeightsError, MissingFileError.
     """
-    recipe = _Recipe(folder, dtype)
+    recipe = _Recipe(folder, dtype, kernels)
     check_memory(recipe.num_bytes, available(device), device)
-    tensors, digest = stream_weights(
-        recipe.plan, folder.files, device, progress, check, recipe.packed
+    read, digest = stream_weights(
+        recipe.plan, folder.files, device, progress, check, recipe.packed, recipe.forms
     )
     hand_back()
-    weights = Weights(lambda name, _: tensors.pop(recipe.published(name)), dtype, kernels.pack)
-    model = recipe.build(weights, device)
+    source = _Renamed(read, recipe.published)
+    model = recipe.build(Weights(source, dtype, recipe.forms), device)
     hand_back()
     return LoadedModel(model, digest, recipe.config)
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """A `Source` by the names that the family uses."""
+
+    source: Source
+    published: Callable[[str], str]
+
+    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
+        return self.source.tensor(self.published(name), spec)
+
+    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+        return self.source.matrix(self.published(name), spec)
+
+    def table(self, name: str, spec: TensorSpec) -> Table:
+        return self.source.table(self.published(name), spec)
 
 
 class _Recipe:
     """How to build the model of a folder, with every tensor checked against the headers."""
 
-    def __init__(self, folder: ModelFolder, dtype: torch.dtype) -> None:
+    def __init__(self, folder: ModelFolder, dtype: torch.dtype, kernels: Backend) -> None:
+        self.forms = kernels.forms
         self._family = _family_of(folder)
         _check_precision(dtype)
         self._config = self._family.parse(folder.config)
@@ -122,7 +150,8 @@ class _Recipe:
     @property
     def num_bytes(self) -> int:
         working = (layer.working_bytes for layer in self.packed.values())
-        return planned_bytes(self.plan) + max(working, default=0)
+        on_the_way = max(working, default=0) + floats_on_the_way(self.plan, self.forms)
+        return planned_bytes(self.plan, self.forms) + on_the_way
 
     @property
     def config(self) -> str:

@@ -7,25 +7,43 @@ second time the answers are the tensors just read. So names, shapes and types ar
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from core.api.errors import WrongShapeError
-from kernels.linear.reference import Matrix, PlainMatrix
+from core.weights.memory import hand_back
+from core.weights.table import HeldTable, Table
+from kernels.linear.reference import PLAIN, Form, Forms, Kept, Matrix, PlainMatrix, StackedMatrix
 
 Shape = tuple[int, ...]
 
 
+class Use(enum.Flag):
+    """What a model does with a tensor."""
+
+    TENSOR = enum.auto()
+    """Any arithmetic of its own."""
+    MATRIX = enum.auto()
+    """Multiplies by it, in whatever form the kernels like."""
+    TABLE = enum.auto()
+    """Looks up single rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Shape of a tensor and the type it has once loaded."""
+    """Shape of a tensor, the type it has once loaded if it stays plain, and what it is for."""
 
     shape: Shape
     dtype: torch.dtype
+    use: Use = Use.TENSOR
+    exact: bool = False
+    """A matrix that stays plain whatever form the others take."""
 
     @property
     def num_elements(self) -> int:
@@ -37,41 +55,56 @@ class TensorSpec:
 
 
 WeightPlan = Mapping[str, TensorSpec]
-Packer = Callable[[Tensor, Tensor | None], Matrix]
-"""From a weight [outputs, inputs] and its bias to the form that a kernel reads."""
+
+
+class Source(Protocol):
+    """Where a model's tensors come from, by full name."""
+
+    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
+        """The whole tensor."""
+        ...
+
+    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+        """What is held of its rows, from the first to the last; whoever asks owns it."""
+        ...
+
+    def table(self, name: str, spec: TensorSpec) -> Table:
+        """Its rows."""
+        ...
 
 
 class Weights:
     """A scope of named tensors, from which a layer takes its own.
 
-    `lookup` answers for a full name and what is expected of it; `dtype` is the model's type; `pack`
-    makes matrices of weights, None where there is no data yet. `asked` notes every tensor taken in
-    any scope, by full name.
+    `source` answers for a full name and what is expected of it; `dtype` is the model's type;
+    `forms` make matrices, None where there is no data yet. `asked` notes every tensor taken in any
+    scope, by full name.
     """
 
-    def __init__(
-        self,
-        lookup: Callable[[str, TensorSpec], Tensor],
-        dtype: torch.dtype,
-        pack: Packer | None = PlainMatrix,
-    ) -> None:
+    def __init__(self, source: Source, dtype: torch.dtype, forms: Forms | None = PLAIN) -> None:
         self.dtype = dtype
         self.asked: dict[str, TensorSpec] = {}
-        self._lookup = lookup
-        self._pack = pack
+        self._source = source
+        self._forms = forms
         self._prefix = ""
+        self._exact = False
 
-    def scope(self, name: str) -> Weights:
-        """The tensors whose names go on after `name` and a dot."""
-        inner = Weights(self._lookup, self.dtype, self._pack)
+    def scope(self, name: str, *, exact: bool = False) -> Weights:
+        """The tensors whose names go on after `name` and a dot; matrices stay plain if `exact`."""
+        inner = Weights(self._source, self.dtype, self._forms)
         inner.asked, inner._prefix = self.asked, f"{self._prefix}{name}."
+        inner._exact = self._exact or exact
         return inner
 
     def tensor(self, name: str, shape: Shape, dtype: torch.dtype | None = None) -> Tensor:
         """The tensor of this name, in the model's type unless `dtype` says otherwise."""
-        spec = TensorSpec(shape, dtype or self.dtype)
-        self.asked[self._prefix + name] = spec
-        return self._lookup(self._prefix + name, spec)
+        spec = self._note(name, TensorSpec(shape, dtype or self.dtype))
+        return self._source.tensor(self._prefix + name, spec)
+
+    def table(self, name: str, shape: Shape) -> Table:
+        """The tensor of this name, of which single rows are looked up."""
+        spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE))
+        return self._source.table(self._prefix + name, spec)
 
     def matrix(
         self, parts: Sequence[tuple[str, int]], num_inputs: int, *, bias: bool = False
@@ -80,14 +113,37 @@ class Weights:
 
         Maps of the same inputs are one map: each row is read once, in fewer calls.
         """
-        scopes = [(self.scope(name), num_outputs) for name, num_outputs in parts]
-        weights = [scope.tensor("weight", (rows, num_inputs)) for scope, rows in scopes]
-        biases = [scope.tensor("bias", (rows,)) for scope, rows in scopes if bias]
-        if self._pack is None:
-            return PlainMatrix(weights[0])
-        weight, joined_bias = _stacked(weights), _stacked(biases) if biases else None
-        weights.clear()  # what was joined goes before what is packed of it comes
-        return self._pack(weight, joined_bias)
+        slices: list[Kept] = []
+        biases = []
+        for name, num_outputs in parts:
+            scope = self.scope(name)
+            slices += scope._matrix_slices((num_outputs, num_inputs))
+            if bias:
+                biases.append(scope.tensor("bias", (num_outputs,)))
+        if self._forms is None:
+            return PlainMatrix(slices[0][0])
+        form = self._forms.of(self._exact)
+        if len(slices) > len(parts):
+            return _stacked(slices, biases, form)
+        kept = tuple(_joined(list(each)) for each in zip(*slices, strict=True))
+        slices.clear()  # what was joined goes before what is packed of it comes
+        matrix = form.pack(kept, _joined(biases) if biases else None)
+        del kept
+        hand_back()  # or what comes next is laid beside what has gone
+        return matrix
+
+    def _matrix_slices(self, shape: Shape) -> list[Kept]:
+        spec = self._note("weight", TensorSpec(shape, self.dtype, Use.MATRIX, self._exact))
+        return self._source.matrix(f"{self._prefix}weight", spec)
+
+    def _note(self, name: str, spec: TensorSpec) -> TensorSpec:
+        """Remember what is asked; a tensor may be asked for twice for different uses."""
+        name = self._prefix + name
+        before = self.asked.get(name)
+        if before is not None:
+            spec = TensorSpec(spec.shape, spec.dtype, before.use | spec.use, spec.exact)
+        self.asked[name] = spec
+        return spec
 
     @property
     def num_parameters(self) -> int:
@@ -95,8 +151,23 @@ class Weights:
         return sum(spec.num_elements for spec in self.asked.values())
 
 
-def _stacked(tensors: list[Tensor]) -> Tensor:
+def _joined(tensors: list[Tensor]) -> Tensor:
     return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+
+
+def _stacked(slices: list[Kept], biases: list[Tensor], form: Form) -> Matrix:
+    """Matrices too large to be copied at once: each slice is packed, and gone, before the next."""
+    matrices: list[Matrix] = []
+    bias, start = _joined(biases) if biases else None, 0
+    slices.reverse()
+    while slices:
+        kept = slices.pop()
+        end = start + kept[0].shape[0]
+        matrices.append(form.pack(kept, None if bias is None else bias[start:end]))
+        start = end
+        del kept
+        hand_back()
+    return StackedMatrix(matrices)
 
 
 def plan_weights(
@@ -107,12 +178,23 @@ def plan_weights(
     Raises WrongShapeError as soon as they hold more than `limit` numbers together: layers reckon
     with the stand-ins, and results of any size would be allocated.
     """
-    left = limit
+    weights = Weights(_StandIns(limit), dtype, forms=None)
+    build(weights)
+    return weights.asked
 
-    def stand_in(name: str, spec: TensorSpec) -> Tensor:
-        nonlocal left
-        left -= spec.num_elements
-        if left < 0:
+
+class _StandIns:
+    """Answers every question without any data, up to a number of numbers."""
+
+    def __init__(self, limit: float) -> None:
+        self._left = limit
+        self._seen: set[str] = set()
+
+    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
+        if name not in self._seen:
+            self._seen.add(name)
+            self._left -= spec.num_elements
+        if self._left < 0:
             raise WrongShapeError(
                 f"By config.json the model is larger than its weights files: {name} would be "
                 f"{list(spec.shape)}."
@@ -121,11 +203,21 @@ def plan_weights(
         # imports 800 modules, sympy among them: 1.6 s and 65 MB.
         return torch.zeros((), dtype=spec.dtype).expand(spec.shape)
 
-    weights = Weights(stand_in, dtype, pack=None)
-    build(weights)
-    return weights.asked
+    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+        return [(self.tensor(name, spec),)]
+
+    def table(self, name: str, spec: TensorSpec) -> Table:
+        return HeldTable(self.tensor(name, spec))
 
 
-def planned_bytes(plan: WeightPlan) -> int:
+def planned_bytes(plan: WeightPlan, forms: Forms = PLAIN) -> int:
     """Bytes that the planned tensors take once loaded."""
-    return sum(spec.num_bytes for spec in plan.values())
+    return sum(_bytes(spec, forms) for spec in plan.values())
+
+
+def _bytes(spec: TensorSpec, forms: Forms) -> int:
+    if Use.MATRIX not in spec.use:
+        return 0 if spec.use == Use.TABLE and forms.rows_from_file else spec.num_bytes
+    form = forms.of(spec.exact)
+    looked_up = Use.TABLE in spec.use and not forms.rows_from_file and not form.keeps_weight
+    return form.num_bytes(spec.shape, spec.dtype) + (spec.num_bytes if looked_up else 0)

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from io import FileIO
 
 import torch
 from torch import Tensor
 
 from core.api.errors import MissingTensorError, UnsupportedDeviceError, WrongShapeError
+from core.weights.memory import hand_back
 from core.weights.outline import Outline
-from core.weights.plan import TensorSpec, WeightPlan
+from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.published.quantised import Dequantisable
 from core.weights.raw import AS_STORED, READABLE, allocate, changed, fill, unreadable
@@ -27,9 +29,47 @@ from core.weights.safetensors_file import (
     StoredTensor,
     read_raw_header,
 )
+from core.weights.table import FileTable, HeldTable, Table
+from kernels.linear.reference import PLAIN, Form, Forms, Kept
 
 # Between two looks at progress and cancel; 4 MiB stays in a processor's cache on its way.
 PIECE_BYTES = 4 * 2**20
+# A matrix of more than twice these bytes is taken in slices of whole rows: in another form it would
+# otherwise lie in memory twice, and an output head is a third of a small model.
+SLICE_BYTES = 64 * 2**20
+_SLICE_ROWS = 1024  # slices have multiples of it
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWeights:
+    """The tensors of a model by published name, matrices as they are held: a `Source`."""
+
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    matrices: dict[str, list[Kept]] = field(default_factory=dict)
+    tables: dict[str, Table] = field(default_factory=dict)
+
+    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
+        """See Source (core.weights.plan)."""
+        return self.tensors.pop(name)
+
+    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+        """See Source."""
+        return self.matrices.pop(name)
+
+    def table(self, name: str, spec: TensorSpec) -> Table:
+        """See Source."""
+        return self.tables.pop(name)
+
+    def add(self, name: str, spec: TensorSpec, tensor: Tensor, form: Form) -> None:
+        """Hold a whole tensor for what it is used for, but for a table that is there already."""
+        if Use.TENSOR in spec.use:
+            self.tensors[name] = tensor
+        if Use.TABLE in spec.use:
+            self.tables.setdefault(name, HeldTable(tensor))
+        if Use.MATRIX in spec.use:
+            self.matrices.setdefault(name, []).append(form.keep(tensor))
+            if not form.keeps_weight:
+                hand_back()  # the floats on the way
 
 
 def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
@@ -54,6 +94,16 @@ def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
             )
 
 
+def floats_on_the_way(plan: WeightPlan, forms: Forms) -> int:
+    """Bytes that plain tensors take, at most, before they are in their forms."""
+    sizes = (
+        max(_slices(spec, forms)) * (spec.num_bytes // spec.shape[0])
+        for spec in plan.values()
+        if Use.MATRIX in spec.use and not forms.of(spec.exact).keeps_weight
+    )
+    return max(sizes, default=0)
+
+
 def stream_weights(
     plan: WeightPlan,
     files: tuple[SafetensorsFile, ...],
@@ -61,15 +111,16 @@ def stream_weights(
     progress: Callable[[int, int], None],
     check: Callable[[], None],
     packed: PackedPlan | None = None,
-) -> tuple[dict[str, Tensor], str]:
+    forms: Forms = PLAIN,
+) -> tuple[ReadWeights, str]:
     """Load every planned tensor onto `device`; `check_plan` has passed for all but the `packed`.
 
     Calls `progress(done, total)` in bytes of the files and `check`, which may raise, for every
-    piece. Returns the tensors and the SHA-256, in hex, of the files' SHA-256 in the order of
-    `files`. Raises BrokenWeightsError when a file is not what its header said any more, or holds
-    packed numbers that can't be.
+    piece. Returns the tensors, matrices held in their `forms`, and the SHA-256, in hex, of the
+    files' SHA-256 in the order of `files`. Raises BrokenWeightsError when a file is not what its
+    header said any more, or holds packed numbers that can't be.
     """
-    tensors: dict[str, Tensor] = {}
+    weights = ReadWeights()
     total = sum(file.num_bytes for file in files)
     done = 0
 
@@ -82,20 +133,27 @@ def stream_weights(
     combined = hashlib.sha256()
     outline = Outline(plan, files, packed or {}, device)
     for file in files:
-        reader = _Reader(file, outline, advance)
-        tensors.update(reader.load())
+        reader = _Reader(file, outline, forms, weights, advance)
+        reader.load()
         combined.update(reader.digest())
-    return tensors, combined.hexdigest()
+    return weights, combined.hexdigest()
 
 
 class _Reader:
     """One pass over one file."""
 
     def __init__(
-        self, source: SafetensorsFile, outline: Outline, advance: Callable[[int], None]
+        self,
+        source: SafetensorsFile,
+        outline: Outline,
+        forms: Forms,
+        weights: ReadWeights,
+        advance: Callable[[int], None],
     ) -> None:
         self._source = source
         self._outline = outline
+        self._forms = forms
+        self._weights = weights
         self._advance = advance
         self._hash = hashlib.sha256()
         self._piece = bytearray(PIECE_BYTES)
@@ -104,18 +162,17 @@ class _Reader:
         """SHA-256 of the whole file, once `load` is through."""
         return self._hash.digest()
 
-    def load(self) -> dict[str, Tensor]:
-        """The planned tensors of this file; the other bytes only pass through the digest."""
+    def load(self) -> None:
+        """Take the planned tensors of this file; the others only pass through the digest."""
         path = self._source.path
         try:
             with path.open("rb", buffering=0) as file:
-                return self._load(file)
+                self._load(file)
         except OSError as error:
             raise unreadable(path, error) from error
 
-    def _load(self, file: FileIO) -> dict[str, Tensor]:
+    def _load(self, file: FileIO) -> None:
         outline, position = self._outline, self._pass_header(file)
-        tensors = {}
         for name, entry in sorted(self._source.tensors.items(), key=lambda item: item[1].start):
             if not (name in outline.plain or name in outline.layers or name in outline.small):
                 continue
@@ -124,15 +181,30 @@ class _Reader:
             if name in outline.small:
                 outline.witness(name, self._part_digest(file, entry))
             elif name in outline.plain:
-                tensors[name] = self._tensor(file, entry, outline.plain[name], outline.device)
+                self._take(file, name, entry, outline.plain[name])
             else:
                 layer = outline.layers[name]
-                weights = self._packed(file, entry, layer)
-                tensors[layer.name] = _in_floats(weights, outline.plan[layer.name], outline.device)
+                spec = outline.plan[layer.name]
+                floats = _in_floats(self._packed(file, entry, layer), spec, outline.device)
+                self._weights.add(layer.name, spec, floats, self._forms.of(spec.exact))
         self._skip(file, self._source.num_bytes - position)
         if file.read(1):
             raise changed(self._source.path)
-        return tensors
+
+    def _take(self, file: FileIO, name: str, entry: StoredTensor, spec: TensorSpec) -> None:
+        """Hold a plainly stored tensor, or what is needed of it."""
+        stored, form = AS_STORED[entry.dtype], self._forms.of(spec.exact)
+        if Use.TABLE in spec.use and self._forms.rows_from_file:
+            shape = (spec.shape[0], spec.shape[1])
+            table = FileTable(file, entry.start, shape, stored, spec.dtype)
+            self._weights.tables[name] = table
+        if spec.use == Use.TABLE and self._forms.rows_from_file:
+            self._skip(file, entry.end - entry.start)
+            return
+        for rows in _slices(spec, self._forms):
+            part = TensorSpec((rows, *spec.shape[1:]) if spec.shape else (), spec.dtype)
+            tensor = self._tensor(file, stored, part)
+            self._weights.add(name, spec, tensor, form)
 
     def _pass_header(self, file: FileIO) -> int:
         """Digest the header; it must be the one that was checked."""
@@ -144,13 +216,11 @@ class _Reader:
         self._advance(LENGTH_BYTES + len(raw))
         return LENGTH_BYTES + len(raw)
 
-    def _tensor(
-        self, file: FileIO, entry: StoredTensor, spec: TensorSpec, device: torch.device
-    ) -> Tensor:
-        tensor = allocate(spec, device)
+    def _tensor(self, file: FileIO, stored: torch.dtype, spec: TensorSpec) -> Tensor:
+        """The next numbers of the file."""
+        tensor = allocate(spec, self._outline.device)
         flat, start = tensor.view(-1), 0
-        stored = AS_STORED[entry.dtype]
-        for size in self._pieces(file, entry.end - entry.start):
+        for size in self._pieces(file, spec.num_elements * stored.itemsize):
             count = size // stored.itemsize
             piece = torch.frombuffer(self._piece, dtype=stored, count=count)
             flat[start : start + count].copy_(piece)
@@ -159,8 +229,8 @@ class _Reader:
 
     def _packed(self, file: FileIO, entry: StoredTensor, layer: PackedLayer) -> Dequantisable:
         """A layer's weights as they are stored: its values come next in this file."""
-        spec = TensorSpec(entry.shape, AS_STORED[entry.dtype])
-        values = self._tensor(file, entry, spec, self._outline.device)
+        stored = AS_STORED[entry.dtype]
+        values = self._tensor(file, stored, TensorSpec(entry.shape, stored))
         parts = self._outline.small_parts(layer)
         return layer.assemble({**parts, layer.values: values})
 
@@ -184,6 +254,18 @@ class _Reader:
             yield size
             self._advance(size)
             num_bytes -= size
+
+
+def _slices(spec: TensorSpec, forms: Forms) -> list[int]:
+    """Numbers of rows in which a tensor is taken, one after the other."""
+    held = Use.TABLE in spec.use and not forms.rows_from_file
+    whole = held or Use.MATRIX not in spec.use or forms.of(spec.exact).keeps_weight
+    if whole or spec.num_bytes <= 2 * SLICE_BYTES:
+        return [spec.shape[0] if spec.shape else 1]
+    num_rows = spec.shape[0]
+    row_bytes = spec.num_bytes // num_rows
+    rows = max(1, SLICE_BYTES // row_bytes // _SLICE_ROWS) * _SLICE_ROWS
+    return [min(rows, num_rows - start) for start in range(0, num_rows, rows)]
 
 
 def _in_floats(weights: Dequantisable, spec: TensorSpec, device: torch.device) -> Tensor:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kernels.linear.reference import Kept, Matrix, PlainForm
+
 
 def can_pack(dtype: torch.dtype) -> bool:
     """Whether this processor's oneDNN multiplies in `dtype`."""
@@ -42,3 +44,17 @@ class PackedMatrix:
             inputs, self._packed, self._bias, "none", [], ""
         )
         return outputs
+
+
+class PackedForm(PlainForm):
+    """Weights in their own type, packed; matrices take `rows` rows at once."""
+
+    keeps_weight = False
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
+        """As `Form` (kernels.linear.reference)."""
+        (weight,) = kept
+        return PackedMatrix(weight, bias, self._rows)

@@ -1,6 +1,6 @@
-"""How many rows a packed matrix should take at once on this processor: tried out in a moment.
+"""What this processor is fastest with, tried out in a moment.
 
-The answer changes bits, so whoever asks keeps it: a second answer would make a stranger of every
+The answers change bits, so whoever asks keeps them: a second answer would make a stranger of every
 context that was read under the first.
 """
 
@@ -11,25 +11,65 @@ from collections.abc import Callable
 
 import torch
 
-from kernels.linear.cpu import PackedMatrix
+from kernels.linear.cpu import PackedForm, can_pack
+from kernels.linear.int8 import Int8Form, multiplies_integers
+from kernels.linear.reference import Form, Matrix, PlainForm
 
 CHOICES = (64, 128, 256, 512)
 _ROWS = 512  # of a run between two cuts of long text
 _SHAPE = (2048, 1024)  # outputs, inputs: 4 MB in bfloat16, 1 to 4 ms a run on two cores
 _ROUNDS = 5
+# Past most processors' caches: 32 MB in bfloat16. Generating is waiting for memory.
+_LARGE = (4096, 4096)
+_RUN = 64
+_RUNS_A_TOKEN = 1 / 16  # a prompt of four tokens for each that is generated
+
+Clock = Callable[[], float]
 
 
-def best_rows(dtype: torch.dtype, clock: Callable[[], float] = time.perf_counter) -> int:
+def best_rows(
+    dtype: torch.dtype, integers: str | None = None, clock: Clock = time.perf_counter
+) -> int:
     """The choice by which 512 rows go fastest through a packed matrix, by the best of five rounds.
 
-    The choices take turns within a round, so that a busy moment hits all of them.
+    The choices take turns within a round, so that a busy moment hits all of them. int4 has no
+    slices of rows: what is best for `dtype` serves its exact matrices.
     """
+    as_integers = integers == "int8" and multiplies_integers()
     inputs, weight = torch.ones(_ROWS, _SHAPE[1], dtype=dtype), torch.ones(_SHAPE, dtype=dtype)
-    matrices = {rows: PackedMatrix(weight, None, rows) for rows in CHOICES}
+    matrices = {}
+    for rows in CHOICES:
+        form: Form = Int8Form(rows) if as_integers else PackedForm(rows)
+        matrices[rows] = form.pack(form.keep(weight), None)
     seconds = dict.fromkeys(CHOICES, float("inf"))
     for _ in range(_ROUNDS):
         for rows, matrix in matrices.items():
-            began = clock()
-            matrix(inputs)
-            seconds[rows] = min(seconds[rows], clock() - began)
+            seconds[rows] = min(seconds[rows], _seconds(matrix, inputs, clock))
     return min(CHOICES, key=lambda rows: seconds[rows])
+
+
+def faster_float(clock: Clock = time.perf_counter) -> torch.dtype:
+    """bfloat16 or float32: whichever generates and reads sooner, with one large matrix."""
+    types = (torch.bfloat16, torch.float32)
+    if [can_pack(dtype) for dtype in types] == [True, False]:
+        return torch.bfloat16
+    matrices = {dtype: _large(dtype) for dtype in types}
+    seconds = dict.fromkeys(types, float("inf"))
+    for _ in range(_ROUNDS):
+        for dtype, matrix in matrices.items():
+            run = torch.ones(_RUN, _LARGE[1], dtype=dtype)
+            spent = _seconds(matrix, run[:1], clock)
+            spent += _seconds(matrix, run, clock) * _RUNS_A_TOKEN
+            seconds[dtype] = min(seconds[dtype], spent)
+    return min(types, key=lambda dtype: seconds[dtype])
+
+
+def _large(dtype: torch.dtype) -> Matrix:
+    form = PackedForm(_RUN) if can_pack(dtype) else PlainForm()
+    return form.pack(form.keep(torch.ones(_LARGE, dtype=dtype)), None)
+
+
+def _seconds(matrix: Matrix, inputs: torch.Tensor, clock: Clock) -> float:
+    began = clock()
+    matrix(inputs)
+    return clock() - began

@@ -1,14 +1,20 @@
-"""Linear maps in plain torch, and what a weight matrix offers whatever form it is kept in.
+"""Linear maps in plain torch, and what a weight matrix offers whatever form it is held in.
 
-Knows the arithmetic only: which form reads fastest on a device is cpu.py's and gpu.py's.
+Knows the arithmetic only: which form reads fastest on a device is cpu.py's, int8.py's, int4.py's
+and gpu.py's.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+Kept = tuple[Tensor, ...]
+"""What is held of a weight until it is packed; every tensor has the weight's outputs in front."""
 
 
 class Matrix(Protocol):
@@ -24,6 +30,30 @@ class Matrix(Protocol):
         ...
 
 
+class Form(Protocol):
+    """How the weights of a model are held: taken one by one as they are read, then packed.
+
+    Two steps, because maps of the same inputs are packed as one matrix, and the floats of the first
+    should be gone when those of the last are read. `keeps_weight`: what is kept and what is packed
+    is the weight itself.
+    """
+
+    @property
+    def keeps_weight(self) -> bool: ...
+
+    def keep(self, weight: Tensor) -> Kept:
+        """What is held of the rows `weight` [outputs, inputs]; rows don't depend on each other."""
+        ...
+
+    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
+        """The matrix of what was kept; `kept` is not needed any more."""
+        ...
+
+    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        """Bytes that a weight of this shape takes, which would be `dtype` if it was plain."""
+        ...
+
+
 class PlainMatrix:
     """The weight as published, [outputs, inputs], applied by torch's own choice of kernel."""
 
@@ -35,3 +65,54 @@ class PlainMatrix:
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
         return F.linear(inputs, self.weight, self.bias)
+
+
+class PlainForm:
+    """Weights as published."""
+
+    keeps_weight = True
+
+    def keep(self, weight: Tensor) -> Kept:
+        """As `Form`."""
+        return (weight,)
+
+    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
+        """As `Form`."""
+        (weight,) = kept
+        return PlainMatrix(weight, bias)
+
+    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        """As `Form`."""
+        return torch.Size(shape).numel() * dtype.itemsize
+
+
+class StackedMatrix:
+    """Matrices of the same inputs as one, their outputs one after the other."""
+
+    def __init__(self, matrices: list[Matrix]) -> None:
+        self._matrices = matrices
+        self.num_bytes = sum(matrix.num_bytes for matrix in matrices)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """As `Matrix`."""
+        return torch.cat([matrix(inputs) for matrix in self._matrices], dim=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """How a model's matrices are held: those that may be quantised, and those that stay exact.
+
+    `rows_from_file`: tables of which rows are looked up are not held at all. A packed output head
+    can't serve for that, and would otherwise be there twice.
+    """
+
+    usual: Form
+    exact: Form
+    rows_from_file: bool = False
+
+    def of(self, exact: bool) -> Form:
+        """The form of a matrix that stays exact, or of another."""
+        return self.exact if exact else self.usual
+
+
+PLAIN = Forms(PlainForm(), PlainForm())

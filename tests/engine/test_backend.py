@@ -9,7 +9,7 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
-from core.engine.backend import VARIABLE, choose_backend
+from core.engine.backend import VARIABLE, choose_backend, faster_type
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, backend
 from kernels.linear.probe import CHOICES
 
@@ -22,7 +22,7 @@ class Probe:
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self, _: torch.dtype) -> int:
+    def __call__(self, dtype: torch.dtype, integers: str | None) -> int:
         self.calls += 1
         return 256
 
@@ -35,7 +35,7 @@ def settings(folder: Path | None = None, measure: bool = True) -> ModelSettings:
 
 def test_nothing_is_measured_unless_asked() -> None:
     probe = Probe()
-    chosen = choose_backend(settings(measure=False), CPU, torch.float32, probe)
+    chosen = choose_backend(settings(measure=False), CPU, torch.float32, measure=probe)
     assert chosen.name == backend("cpu", torch.float32, DEFAULT_ROWS).name
     assert probe.calls == 0
 
@@ -43,32 +43,44 @@ def test_nothing_is_measured_unless_asked() -> None:
 def test_a_measured_choice_is_made_once_for_each_type(tmp_path: Path) -> None:
     probe, folder = Probe(), tmp_path / "new" / "contexts"
     for _ in range(3):
-        chosen = choose_backend(settings(folder), CPU, torch.float32, probe)
+        chosen = choose_backend(settings(folder), CPU, torch.float32, measure=probe)
         assert chosen.name == backend("cpu", torch.float32, 256).name
     assert probe.calls == 1
-    choose_backend(settings(folder), CPU, torch.bfloat16, probe)
+    choose_backend(settings(folder), CPU, torch.bfloat16, measure=probe)
     assert probe.calls == 2
-    choose_backend(settings(folder), CPU, torch.float32, probe)
-    assert probe.calls == 2
+    choose_backend(settings(folder), CPU, torch.bfloat16, "int8", probe)
+    assert probe.calls == 3
+    choose_backend(settings(folder), CPU, torch.float32, measure=probe)
+    assert probe.calls == 3
+
+
+def test_the_faster_type_is_measured_once(tmp_path: Path) -> None:
+    answers = iter([torch.float32])
+    for _ in range(3):
+        assert faster_type(settings(tmp_path), lambda: next(answers)) == torch.float32
+    # Nothing is measured where nobody wants it, and then it is what nearly all processors like.
+    assert faster_type(settings(measure=False), lambda: next(answers)) == torch.bfloat16
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "null", "\x00", '{"a": 1}'], ids=repr)
 def test_a_damaged_memory_is_measured_anew_and_mended(tmp_path: Path, damage: str) -> None:
     probe = Probe()
-    choose_backend(settings(tmp_path), CPU, torch.float32, probe)
+    choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe)
     (tmp_path / "kernels.json").write_text(damage)
-    choose_backend(settings(tmp_path), CPU, torch.float32, probe)
-    choose_backend(settings(tmp_path), CPU, torch.float32, probe)
+    choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe)
+    choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe)
     assert probe.calls == 2
 
 
 def test_a_remembered_choice_that_is_none_is_measured_anew(tmp_path: Path) -> None:
     probe = Probe()
-    choose_backend(settings(tmp_path), CPU, torch.float32, probe)
+    choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe)
     file = tmp_path / "kernels.json"
     assert 7 not in CHOICES
     file.write_text(file.read_text().replace("256", "7"))
-    assert choose_backend(settings(tmp_path), CPU, torch.float32, probe).name.endswith("256 rows")
+    assert choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe).name.endswith(
+        "256 rows"
+    )
     assert probe.calls == 2
 
 
@@ -76,15 +88,15 @@ def test_a_folder_that_cant_be_written_costs_a_measurement_a_start(tmp_path: Pat
     probe, in_the_way = Probe(), tmp_path / "file"
     in_the_way.write_text("not a folder")
     for _ in range(2):
-        choose_backend(settings(in_the_way / "contexts"), CPU, torch.float32, probe)
+        choose_backend(settings(in_the_way / "contexts"), CPU, torch.float32, measure=probe)
     assert probe.calls == 2
 
 
 def test_the_variable_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "reference")
-    assert choose_backend(settings(), CPU, torch.float32, Probe()) is REFERENCE
+    assert choose_backend(settings(), CPU, torch.float32, measure=Probe()) is REFERENCE
     monkeypatch.setenv(VARIABLE, "")
-    assert choose_backend(settings(), CPU, torch.float32, Probe()) is not REFERENCE
+    assert choose_backend(settings(), CPU, torch.float32, measure=Probe()) is not REFERENCE
 
 
 def test_an_unknown_backend_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,4 +106,7 @@ def test_an_unknown_backend_is_refused_with_the_known_ones(monkeypatch: pytest.M
 
 
 def test_a_graphics_card_gets_the_reference() -> None:
-    assert choose_backend(settings(), torch.device("cuda"), torch.bfloat16, Probe()) is REFERENCE
+    assert (
+        choose_backend(settings(), torch.device("cuda"), torch.bfloat16, measure=Probe())
+        is REFERENCE
+    )

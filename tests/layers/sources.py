@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
 from core.weights.plan import TensorSpec, Weights
-from kernels.linear.reference import PlainMatrix
+from core.weights.table import HeldTable, Table
+from kernels.linear.reference import Kept, PlainMatrix
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A `Source` that makes every tensor when it is asked for it."""
+
+    draw: Callable[[str, TensorSpec], Tensor]
+
+    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
+        return self.draw(name, spec)
+
+    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+        return [(self.draw(name, spec),)]
+
+    def table(self, name: str, spec: TensorSpec) -> Table:
+        return HeldTable(self.draw(name, spec))
 
 
 def random_weights(dtype: torch.dtype = torch.float32, seed: int = 0) -> Weights:
@@ -18,7 +38,7 @@ def random_weights(dtype: torch.dtype = torch.float32, seed: int = 0) -> Weights
         numbers = torch.randn(spec.shape, generator=generator) * 0.3
         return numbers.to(spec.dtype)
 
-    return Weights(draw, dtype)
+    return Weights(Drawn(draw), dtype)
 
 
 def weight_of(layer: Linear | JoinedLinear) -> Tensor:

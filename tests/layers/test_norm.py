@@ -6,10 +6,11 @@ import torch
 
 from core.layers.norm import GatedRMSNorm, LayerNorm, RMSNorm, ZeroCentredRMSNorm
 from core.weights.plan import Weights
+from tests.layers.sources import Drawn
 
 
 def constant(value: float, dtype: torch.dtype = torch.float32) -> Weights:
-    return Weights(lambda _, spec: torch.full(spec.shape, value, dtype=spec.dtype), dtype)
+    return Weights(Drawn(lambda _, spec: torch.full(spec.shape, value, dtype=spec.dtype)), dtype)
 
 
 def test_zero_weight_means_scale_one() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from core.api.chat import ImagePart, Message
 from core.api.params import CacheSettings, SamplingParams
 from core.engine.loaded import LoadedModel
+from core.engine.precision import PRECISIONS
 from tests.promises.machine import Machine, num_common, same, system, user, words
 
 Draw = Callable[..., ImagePart]
@@ -25,7 +26,7 @@ def chat_with_pictures(picture: Draw) -> list[Message]:
     return [system("Be brief."), user(said, picture(1, "wide"), words(80, "q"), picture(2))]
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
     loaded_of: Callable[..., LoadedModel], picture: Draw, precision: str
 ) -> None:
@@ -44,7 +45,7 @@ def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
     same(back, cold)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
     loaded_of: Callable[..., LoadedModel], picture: Draw, precision: str
 ) -> None:
@@ -68,14 +69,14 @@ def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
             same(answer, cold)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X4_what_is_kept_has_the_type_it_lives_in(
     loaded_of: Callable[..., LoadedModel], picture: Draw, precision: str
 ) -> None:
     machine = Machine(loaded_of("hybrid", precision))
     machine.ask(chat_with_pictures(picture))
     machine.ask([user("elsewhere")])
-    kept = getattr(torch, precision)
+    kept = PRECISIONS[precision].dtype
     rows = [node.rows for node in machine.cache.tree if node.rows is not None]
     assert rows
     assert {part.dtype for row in rows for pair in row.layers.values() for part in pair} == {kept}

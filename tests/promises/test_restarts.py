@@ -19,6 +19,7 @@ from core.cache.segment import SegmentKind
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
+from core.engine.precision import PRECISIONS
 from tests.cache.disk_worlds import PLENTY
 from tests.promises.machine import Machine, last_end, num_common, same, system, user, words
 
@@ -43,7 +44,7 @@ def files(machine: Machine, kind: SegmentKind | None = None) -> list[Path]:
     return sorted(path for path in found if kind is None or path.name.startswith(kind.value))
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X1_two_hundred_tokens_from_disk_are_those_of_a_cold_engine(
     loaded_of: Callable[..., LoadedModel], picture: Draw, tmp_path: Path, precision: str
 ) -> None:
@@ -61,7 +62,7 @@ def test_X1_two_hundred_tokens_from_disk_are_those_of_a_cold_engine(
     same(machine.ask(chat, sampling=LONG), cold)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", list(PRECISIONS))
 def test_X4_what_is_stored_is_what_lived(
     loaded_of: Callable[..., LoadedModel], picture: Draw, tmp_path: Path, precision: str
 ) -> None:
@@ -69,7 +70,7 @@ def test_X4_what_is_stored_is_what_lived(
     chat = chat_with_pictures(picture)
     machine.ask(chat)
     machine.write()
-    cache, kept = machine.cache, getattr(torch, precision)
+    cache, kept = machine.cache, PRECISIONS[precision].dtype
     store = cache.disk.store
     assert store is not None
     seen = set()

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from core.api.errors import WrongShapeError
 from core.weights.plan import TensorSpec, Weights, plan_weights, planned_bytes
+from tests.layers.sources import Drawn
 
 
 def build(weights: Weights) -> list[Tensor]:
@@ -42,6 +43,6 @@ def test_a_model_beyond_the_limit_is_refused_at_the_tensor_that_passes_it() -> N
 
 
 def test_parameters_are_counted_over_all_scopes() -> None:
-    weights = Weights(lambda _, spec: torch.zeros(spec.shape), torch.float32)
+    weights = Weights(Drawn(lambda _, spec: torch.zeros(spec.shape)), torch.float32)
     build(weights)
     assert weights.num_parameters == 12 + 5 + 2

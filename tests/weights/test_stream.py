@@ -19,10 +19,14 @@ from core.api.errors import (
     WrongShapeError,
 )
 from core.weights import stream
-from core.weights.plan import TensorSpec, WeightPlan
+from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.raw import allocate
 from core.weights.safetensors_file import SafetensorsFile, read_header
 from core.weights.stream import check_plan, stream_weights
+from core.weights.table import FileTable
+from kernels.linear.int4 import Int4Form
+from kernels.linear.int8 import Int8Form
+from kernels.linear.reference import PLAIN, Forms, PlainForm
 
 CPU = torch.device("cpu")
 
@@ -38,7 +42,8 @@ def plan_of(dtype: torch.dtype, **tensors: Tensor) -> WeightPlan:
 
 def load(plan: WeightPlan, *files: SafetensorsFile) -> tuple[dict[str, Tensor], str]:
     check_plan(plan, files)
-    return stream_weights(plan, files, CPU, lambda done, total: None, lambda: None)
+    weights, digest = stream_weights(plan, files, CPU, lambda done, total: None, lambda: None)
+    return weights.tensors, digest
 
 
 @pytest.fixture
@@ -183,3 +188,52 @@ def test_tensors_lie_on_64_byte_borders(tmp_path: Path) -> None:
         plan_of(torch.float32, **tensors), write(tmp_path / "a.safetensors", **tensors)
     )
     assert all(tensor.data_ptr() % 64 == 0 for tensor in loaded.values())
+
+
+FORMS = [
+    pytest.param(PLAIN, id="plain"),
+    pytest.param(Forms(Int8Form(None), PlainForm()), id="int8"),
+    pytest.param(Forms(Int4Form(False), PlainForm(), rows_from_file=True), id="int4, from file"),
+]
+
+
+@pytest.mark.usefixtures("_small_pieces")
+@pytest.mark.parametrize("forms", FORMS)
+@pytest.mark.parametrize("rows_a_slice", [1, 3, 1000])
+def test_matrices_are_held_in_their_form_whatever_they_are_cut_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forms: Forms, rows_a_slice: int
+) -> None:
+    monkeypatch.setattr(stream, "SLICE_BYTES", 4 * 32 * rows_a_slice)
+    monkeypatch.setattr(stream, "_SLICE_ROWS", 1)
+    tensors = {name: torch.randn(11, 32) for name in ("usual", "exact", "tied", "looked_up")}
+    file = write(tmp_path / "a.safetensors", **tensors)
+    uses = {
+        "usual": TensorSpec((11, 32), torch.float32, Use.MATRIX),
+        "exact": TensorSpec((11, 32), torch.float32, Use.MATRIX, exact=True),
+        "tied": TensorSpec((11, 32), torch.float32, Use.MATRIX | Use.TABLE),
+        "looked_up": TensorSpec((11, 32), torch.float32, Use.TABLE),
+    }
+    weights, _ = stream_weights(uses, (file,), CPU, lambda *_: None, lambda: None, forms=forms)
+    for name in ("usual", "exact", "tied"):
+        form = forms.of(uses[name].exact)
+        expected = form.keep(tensors[name])
+        slices = weights.matrix(name, uses[name])
+        for parts, whole in zip(zip(*slices, strict=True), expected, strict=True):
+            assert torch.equal(torch.cat(parts), whole)
+        sliced = not form.keeps_weight and (name == "usual" or forms.rows_from_file)
+        if sliced and rows_a_slice == 3:
+            assert [len(kept[0]) for kept in slices] == [3, 3, 3, 2]
+    for name in ("tied", "looked_up"):
+        table = weights.table(name, uses[name])
+        assert isinstance(table, FileTable) == forms.rows_from_file
+        assert torch.equal(table(torch.tensor([10, 0, 0])), tensors[name][[10, 0, 0]])
+    assert not (weights.tensors or weights.matrices or weights.tables)
+
+
+@pytest.mark.parametrize("forms", FORMS)
+def test_the_digest_does_not_depend_on_what_is_held(tmp_path: Path, forms: Forms) -> None:
+    tensor = torch.randn(4, 32)
+    file = write(tmp_path / "a.safetensors", tensor=tensor)
+    plan = {"tensor": TensorSpec((4, 32), torch.float32, Use.TABLE)}
+    _, digest = stream_weights(plan, (file,), CPU, lambda *_: None, lambda: None, forms=forms)
+    assert digest == load(plan_of(torch.float32, tensor=tensor), file)[1]

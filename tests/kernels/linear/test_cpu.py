@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
 
-from kernels.dispatch import DEFAULT_ROWS, REFERENCE, backend
+from kernels.dispatch import DEFAULT_ROWS, REFERENCE, BackendName, backend
 from kernels.linear.cpu import PackedMatrix, can_pack
-from kernels.linear.probe import CHOICES, best_rows
+from kernels.linear.probe import CHOICES, best_rows, faster_float
 from kernels.linear.reference import Matrix, PlainMatrix
 
 TYPES = [
@@ -111,21 +112,33 @@ def test_a_type_that_cant_be_packed_gets_the_reference() -> None:
 
 def test_backends_that_may_differ_in_bits_have_names_of_their_own() -> None:
     names = {backend("cpu", torch.float32, rows).name for rows in CHOICES}
-    assert len(names | {REFERENCE.name}) == len(CHOICES) + 1
+    for name in get_args(BackendName):
+        names |= {backend(name, torch.bfloat16, 64, integers).name for integers in ("int8", "int4")}
+    assert len(names | {REFERENCE.name}) == len(CHOICES) + 5
 
 
-def test_the_probe_takes_what_was_fastest_in_its_best_round() -> None:
-    """Each choice is timed in turn; 256 wins although it is slow in all rounds but one."""
-    spent = iter([9, 8, 1, 7, *[5, 4, 6, 3] * 4])
-    now = 0.0
-    running = False
+def seconds_of(spent: list[float]) -> Callable[[], float]:
+    """A clock that is read in pairs; each second reading is later by the next of `spent`."""
+    left = iter(spent)
+    now, running = 0.0, False
 
     def clock() -> float:
         nonlocal now, running
         if running:
-            now += next(spent)
+            now += next(left)
         running = not running
         return now
 
-    # The second reading of each pair is also the one that is compared.
-    assert best_rows(torch.float32, clock) == 256
+    return clock
+
+
+def test_the_probe_takes_what_was_fastest_in_its_best_round() -> None:
+    """Each choice is timed in turn; 256 wins although it is slow in all rounds but one."""
+    clock = seconds_of([9, 8, 1, 7, *[5, 4, 6, 3] * 4])
+    assert best_rows(torch.float32, clock=clock) == 256
+
+
+def test_the_faster_type_is_by_generating_and_reading_together() -> None:
+    """Seconds of one row and of 64, for each type: bfloat16 waits less and computes more."""
+    assert faster_float(seconds_of([1, 64, 2, 16] * 5)) == torch.float32
+    assert faster_float(seconds_of([1, 32, 3, 16] * 5)) == torch.bfloat16

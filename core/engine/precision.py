@@ -1,0 +1,86 @@
+"""In which precision a model runs: the one wished for, else the most exact one that fits.
+
+Knows what each name means and in which order *automatic* tries them. Speed decides only between
+the two that are exact: nobody should have to know that a slow processor got coarser numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from core.api.errors import UnsupportedDeviceError
+from core.api.params import ModelSettings
+from core.engine.backend import choose_backend, faster_type
+from core.models.registry import estimate_bytes
+from core.weights.folder import ModelFolder
+from core.weights.memory import HEADROOM_BYTES
+from kernels.dispatch import Backend, Integers
+
+# What is left of free memory beside a model that was chosen for fitting: for contexts.
+_ROOM = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The type that a model computes in, and the integers its matrices are held as, if any."""
+
+    name: str
+    dtype: torch.dtype
+    integers: Integers | None = None
+
+
+FLOAT32 = Precision("float32", torch.float32)
+BFLOAT16 = Precision("bfloat16", torch.bfloat16)
+INT8 = Precision("int8", torch.bfloat16, "int8")
+INT4 = Precision("int4", torch.bfloat16, "int4")
+PRECISIONS = {each.name: each for each in (FLOAT32, BFLOAT16, INT8, INT4)}
+
+
+def choose_precision(
+    settings: ModelSettings,
+    folder: ModelFolder,
+    device: torch.device,
+    free: int,
+    faster: Callable[[ModelSettings], torch.dtype] = faster_type,
+) -> tuple[Precision, Backend, int]:
+    """The precision, its kernels, and the bytes that the folder takes with them.
+
+    `free` are the bytes that may be used. Of the automatic choices the first that fits is taken, or
+    the smallest. Raises UnsupportedDeviceError, and what `estimate_bytes` raises.
+    """
+    *larger, smallest = wished(settings, device, faster)
+    for precision in larger:
+        kernels, needed = _needs(precision, settings, folder, device)
+        if needed * _ROOM + HEADROOM_BYTES <= free:
+            return precision, kernels, needed
+    return smallest, *_needs(smallest, settings, folder, device)
+
+
+def _needs(
+    precision: Precision, settings: ModelSettings, folder: ModelFolder, device: torch.device
+) -> tuple[Backend, int]:
+    kernels = choose_backend(settings, device, precision.dtype, precision.integers)
+    return kernels, estimate_bytes(folder, precision.dtype, kernels)
+
+
+def wished(
+    settings: ModelSettings,
+    device: torch.device,
+    faster: Callable[[ModelSettings], torch.dtype] = faster_type,
+) -> tuple[Precision, ...]:
+    """What may be used, the best first. Raises UnsupportedDeviceError.
+
+    `faster` says which of the two exact types this processor is faster in.
+    """
+    if device.type == "cuda":
+        if settings.precision not in ("auto", "bfloat16"):
+            raise UnsupportedDeviceError("On a GPU Waymark computes in bfloat16.")
+        return (BFLOAT16,)
+    if settings.precision != "auto":
+        return (PRECISIONS[settings.precision],)
+    if faster(settings) == torch.float32:
+        return FLOAT32, BFLOAT16, INT8, INT4
+    return BFLOAT16, INT8, INT4

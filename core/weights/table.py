@@ -1,0 +1,102 @@
+"""Tables of which single rows are looked up: held in memory, or left in the weights file.
+
+A table of embeddings is read a row a token, 2 KB for 1,500 MB of matrices. So it need not lie in
+memory beside the same numbers packed as the output head.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from io import FileIO
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.api.errors import BrokenWeightsError, MissingFileError
+
+
+class Table(Protocol):
+    """Rows of numbers in the model's type."""
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """Row numbers [n] -> [n, width]. Raises a WaymarkError where they can't be read."""
+        ...
+
+
+class HeldTable:
+    """A `Table` in memory, [rows, width]."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self._rows = rows
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """As `Table`."""
+        return F.embedding(ids, self._rows)
+
+
+class FileTable:
+    """A `Table` [rows, width] that stays in a file, from byte `start`, as numbers of `stored`.
+
+    The file is held open, so it may be moved or deleted. Written to, it is refused: the rows would
+    not be those that were digested.
+    """
+
+    def __init__(
+        self,
+        file: FileIO,
+        start: int,
+        shape: tuple[int, int],
+        stored: torch.dtype,
+        dtype: torch.dtype,
+    ) -> None:
+        """`file` may be closed afterwards, but not be read from at the same time as rows are."""
+        self._name = Path(str(file.name)).name
+        self._start, self._shape = start, shape
+        self._stored, self._dtype = stored, dtype
+        self._row_bytes = shape[1] * stored.itemsize
+        self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file)
+        self._written = self._last_written()
+
+    def __call__(self, ids: Tensor) -> Tensor:
+        """As `Table`. Raises BrokenWeightsError, MissingFileError, IndexError."""
+        numbers = ids.tolist()
+        octets = bytearray(len(numbers) * self._row_bytes)
+        view = memoryview(octets)
+        try:
+            for place, number in enumerate(numbers):
+                self._read(number, view[place * self._row_bytes :][: self._row_bytes])
+            unchanged = self._last_written() == self._written
+        except OSError as error:
+            message = f"{self._name} can't be read any more: {error.strerror}."
+            raise MissingFileError(message) from error
+        if not unchanged:
+            raise self._changed()
+        if not octets:
+            return torch.empty(0, self._shape[1], dtype=self._dtype)
+        rows = torch.frombuffer(octets, dtype=self._stored).view(len(numbers), -1)
+        return rows.to(self._dtype)
+
+    def _read(self, number: int, row: memoryview) -> None:
+        if not 0 <= number < self._shape[0]:
+            raise IndexError(f"There is no row {number} of {self._shape[0]}.")
+        os.lseek(self._file, self._start + number * self._row_bytes, os.SEEK_SET)
+        while row:
+            octets = os.read(self._file, len(row))
+            if not octets:
+                raise self._changed()
+            row[: len(octets)] = octets
+            row = row[len(octets) :]
+
+    def _last_written(self) -> tuple[int, int]:
+        status = os.fstat(self._file)
+        return status.st_size, status.st_mtime_ns
+
+    def _changed(self) -> BrokenWeightsError:
+        return BrokenWeightsError(
+            f"{self._name} was changed after the model was loaded. Load the model again."
+        )

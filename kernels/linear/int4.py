@@ -1,0 +1,218 @@
+"""Matrices of 4-bit integers in groups of 32 inputs, each group with a scale and a middle.
+
+    W[o, i] = (q[o, i] - 8) s[o, g] + m[o, g],  q in 0 .. 15,  g = i // 32
+
+A few rows go through torch's own product of packed nibbles, which waits for memory alone. More rows
+go through floats, turned out a block at a time: the product of nibbles is ten times slower there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from kernels.linear.reference import Kept, Matrix
+
+GROUP = 32
+_MIDDLE = 8
+_LEVELS = 15
+# Outputs that lie together in the packed nibbles, by the width of the processor's registers.
+_LANES = (64, 32)
+# Up to these rows the product of nibbles is faster than the way through floats.
+FEW_ROWS = 64
+_PACKED_AT_ONCE = 256  # outputs; each number takes 4 bytes on its way
+_BLOCK = 2**18  # numbers quantised at a time: their floats stay in a processor's cache
+_FLOATS = 2**20  # numbers turned into floats at a time, for a product of many rows
+
+
+def quantise_groups(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Floats [outputs, inputs], whole groups -> uint8 [outputs, inputs], bfloat16
+    [outputs, groups, 2] with the scale and the middle of each group.
+
+    Numbers are rounded on the scale as it is stored, so that its own rounding adds no error.
+    """
+    groups = weight.float().unflatten(1, (-1, GROUP))
+    low, high = groups.amin(2), groups.amax(2)
+    scale = ((high - low) / _LEVELS).bfloat16()
+    middle = (low + _MIDDLE * scale.float()).bfloat16()
+    divisor = scale.float().masked_fill_(scale == 0, 1.0).unsqueeze(2)
+    levels = (groups - middle.float().unsqueeze(2)).div_(divisor).round_().add_(_MIDDLE)
+    values = levels.clamp_(0, _LEVELS).flatten(1).to(torch.uint8)
+    return values, torch.stack((scale, middle), dim=2)
+
+
+def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
+    """What `quantise_groups` gave -> float32 [outputs, inputs]."""
+    groups = values.float().unflatten(1, (-1, GROUP)) - _MIDDLE
+    scale, middle = scales.float().unsqueeze(2).unbind(3)
+    floats: Tensor = groups * scale + middle
+    return floats.flatten(1)
+
+
+class NibbleMatrix:
+    """A `Matrix` (kernels.linear.reference) in torch's layout of packed nibbles, for bfloat16."""
+
+    def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
+        """As `quantise_groups` gives them; `values` may be two nibbles a byte (`halve`)."""
+        self._lanes = lanes() or _LANES[0]
+        self._outputs = values.shape[0]
+        missing = -self._outputs % _LANES[0]
+        values, scales = _with_rows(values, missing), _with_rows(scales, missing)
+        self._packed = torch.cat([_pack(each) for each in torch.split(values, _PACKED_AT_ONCE)])
+        self._scales = scales.transpose(0, 1).contiguous()  # [groups, outputs, 2]
+        self._bias = bias
+        self.num_bytes = sum(
+            each.nbytes for each in (self._packed, self._scales, bias) if each is not None
+        )
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """As `Matrix`."""
+        missing = self._scales.shape[0] * GROUP - inputs.shape[1]
+        given = F.pad(inputs, (0, missing)) if missing else inputs
+        few = inputs.shape[0] <= FEW_ROWS
+        outputs = self._multiply_nibbles(given) if few else self._multiply_floats(given)
+        outputs = outputs[:, : self._outputs]
+        return outputs if self._bias is None else outputs + self._bias
+
+    def _multiply_nibbles(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
+            inputs.contiguous(), self._packed, GROUP, self._scales
+        )
+        return outputs
+
+    def _multiply_floats(self, inputs: Tensor) -> Tensor:
+        num_inputs = inputs.shape[1]
+        outputs = max(_LANES[0], _FLOATS // num_inputs // _LANES[0] * _LANES[0])
+        products = []
+        for start in range(0, self._packed.shape[0], outputs):
+            block = slice(start, start + outputs)
+            floats = _unpack(self._packed[block], self._scales[:, block], self._lanes)
+            products.append(inputs @ floats)
+        return products[0] if len(products) == 1 else torch.cat(products, dim=1)
+
+
+class FlatNibbleMatrix:
+    """A `Matrix` that turns its nibbles into floats at every call, for any type and processor."""
+
+    def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
+        """`values` two nibbles a byte, `scales` as `quantise_groups` gives them."""
+        self._halves, self._scales, self._bias = values, scales, bias
+        self.num_bytes = sum(each.nbytes for each in (values, scales, bias) if each is not None)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """As `Matrix`."""
+        missing = self._scales.shape[1] * GROUP - inputs.shape[1]
+        given = F.pad(inputs, (0, missing)) if missing else inputs
+        rows = max(1, _FLOATS // given.shape[1])
+        blocks = zip(torch.split(self._halves, rows), torch.split(self._scales, rows), strict=True)
+        products = [
+            F.linear(given, dequantise_groups(unhalve(halves), scales).to(inputs.dtype))
+            for halves, scales in blocks
+        ]
+        outputs = torch.cat(products, dim=1)
+        return outputs if self._bias is None else outputs + self._bias
+
+
+class Int4Form:
+    """Weights as 4-bit integers, in torch's layout for products if `packed`."""
+
+    keeps_weight = False
+
+    def __init__(self, packed: bool) -> None:
+        self._packed = packed
+
+    def keep(self, weight: Tensor) -> Kept:
+        """As `Form` (kernels.linear.reference)."""
+        outputs, groups = weight.shape[0], -(-weight.shape[1] // GROUP)
+        halves = torch.empty(outputs, groups * GROUP // 2, dtype=torch.uint8)
+        scales = torch.empty(outputs, groups, 2, dtype=torch.bfloat16)
+        rows = max(1, _BLOCK // max(1, weight.shape[1]))
+        for start in range(0, outputs, rows):
+            block = slice(start, start + rows)
+            floats = F.pad(weight[block], (0, groups * GROUP - weight.shape[1]))
+            values, scales[block] = quantise_groups(floats)
+            halves[block] = halve(values)
+        return halves, scales
+
+    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
+        """As `Form`."""
+        values, scales = kept
+        if self._packed:
+            return NibbleMatrix(values, scales, bias)
+        return FlatNibbleMatrix(values, scales, bias)
+
+    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        """As `Form`."""
+        missing = -shape[0] % _LANES[0] if self._packed else 0
+        outputs, groups = shape[0] + missing, -(-shape[1] // GROUP)
+        return outputs * groups * (GROUP // 2 + 4)
+
+
+def halve(values: Tensor) -> Tensor:
+    """uint8 [outputs, inputs] of nibbles -> [outputs, inputs / 2], the second in the upper half."""
+    return values[:, 0::2] | (values[:, 1::2] << 4)
+
+
+def unhalve(halves: Tensor) -> Tensor:
+    """What `halve` gave -> uint8 [outputs, inputs]."""
+    return torch.stack((halves & 15, halves >> 4), dim=2).flatten(1)
+
+
+def multiplies_nibbles() -> bool:
+    """Whether torch has a fast product of packed nibbles for this processor."""
+    return lanes() is not None
+
+
+@cache
+def lanes() -> int | None:
+    """How many outputs lie together in torch's packed nibbles here; None where that isn't known."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randint(0, 16, (_LANES[0] * 2, 2 * GROUP), generator=generator)
+    values = values.to(torch.uint8)
+    scales = torch.ones(2, values.shape[0], 2, dtype=torch.bfloat16)
+    scales[..., 1] = 0
+    try:
+        packed = _pack(halve(values))
+    except (RuntimeError, NotImplementedError):  # a build without it
+        return None
+    expected = values.T.bfloat16() - _MIDDLE
+    for count in _LANES:
+        if torch.equal(_unpack(packed, scales, count), expected):
+            return count
+    return None
+
+
+def _pack(halves: Tensor) -> Tensor:
+    """Nibbles [outputs, inputs / 2] in torch's layout for products, of the same size."""
+    packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(
+        unhalve(halves).to(torch.int32), 1
+    )
+    return packed
+
+
+def _unpack(packed: Tensor, scales: Tensor, count: int) -> Tensor:
+    """Packed nibbles and scales [groups, outputs, 2] -> bfloat16 [inputs, outputs].
+
+    Of `count` outputs that lie together the first half is in the lower halves of bytes.
+    """
+    groups, outputs, _ = scales.shape
+    num_inputs, half = groups * GROUP, count // 2
+    octets = packed.reshape(outputs // count, num_inputs, half).transpose(0, 1)
+    floats = torch.empty(num_inputs, outputs // count, 2, half, dtype=torch.bfloat16)
+    floats[:, :, 0] = octets & 15
+    floats[:, :, 1] = octets >> 4
+    grouped = floats.view(groups, GROUP, outputs)
+    scale, middle = scales.unsqueeze(1).unbind(3)
+    # Whole numbers up to 15 are exact, and so is the middle less 8: one rounding to bfloat16.
+    torch.addcmul(middle, grouped.sub_(_MIDDLE), scale, out=grouped)
+    return grouped.view(num_inputs, outputs)
+
+
+def _with_rows(tensor: Tensor, missing: int) -> Tensor:
+    """`missing` rows of zeros more."""
+    if missing == 0:
+        return tensor
+    return torch.cat((tensor, tensor.new_zeros(missing, *tensor.shape[1:])))

@@ -1,0 +1,140 @@
+"""Matrices of 8-bit integers, one scale a row, multiplied as integers.
+
+    W[o, i] = s_o q[o, i],  q in -127 .. 127;  x[n, i] ~ t_n p[n, i];  y = t_n s_o sum_i p q
+
+The sum is exact in int32. Scales of the inputs are per row, never per tensor: a later token must
+not change an earlier one. Where a processor's oneDNN has no exact product of full 8-bit numbers
+(without VNNI it adds pairs in 16 bits, which overflow), they are turned into floats instead.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from kernels.linear.reference import Kept, Matrix
+
+_LARGEST = 127
+_BLOCK = 2**18  # numbers quantised at a time: their floats stay in a processor's cache
+_SMALLEST = 1e-30  # instead of zero as the largest number of a row
+
+
+def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Floats [outputs, inputs] -> int8 of the same shape and float32 scales [outputs, 1]."""
+    values = torch.empty(weight.shape, dtype=torch.int8)
+    scales = torch.empty(weight.shape[0], 1)
+    rows = max(1, _BLOCK // max(1, weight.shape[1]))
+    for start in range(0, weight.shape[0], rows):
+        block = slice(start, start + rows)
+        quantised, largest = quantise_inputs(weight[block].float())
+        values[block] = quantised
+        scales[block] = largest / _LARGEST
+    return values, scales
+
+
+def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Floats [n, inputs] -> int8 of the same shape, and the largest size of each row [n, 1]."""
+    largest = torch.linalg.vector_norm(inputs, torch.inf, 1, keepdim=True, dtype=torch.float32)
+    largest.clamp_min_(_SMALLEST)
+    return (inputs * (_LARGEST / largest)).round_().to(torch.int8), largest
+
+
+class IntegerMatrix:
+    """A `Matrix` (kernels.linear.reference) in oneDNN's layout for integers."""
+
+    def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None, rows: int) -> None:
+        """int8 `values` [outputs, inputs], `scales` [outputs, 1]; `rows` are taken at once."""
+        self._packed = torch.ops.onednn.qlinear_prepack(values, [1, values.shape[1]])
+        # Inputs come divided by the largest of their row over 127, of which 127 is put in here.
+        self._scales = scales.flatten() / _LARGEST
+        self._zeros = torch.zeros(values.shape[0], dtype=torch.int32)
+        self._bias = bias
+        self._rows = rows
+        self.num_bytes = values.nbytes + scales.nbytes + (bias.nbytes if bias is not None else 0)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """As `Matrix`; slices have `rows` rows, the last what is left."""
+        if inputs.shape[0] <= self._rows:
+            return self._multiply(inputs)
+        return torch.cat([self._multiply(block) for block in torch.split(inputs, self._rows)])
+
+    def _multiply(self, inputs: Tensor) -> Tensor:
+        integers, largest = quantise_inputs(inputs)
+        sums = _integer_product(integers, self._packed, self._scales, self._zeros).mul_(largest)
+        if self._bias is not None:
+            sums += self._bias
+        return sums.to(inputs.dtype)
+
+
+class DequantisedMatrix:
+    """A `Matrix` that turns its integers into floats at every call, a block at a time."""
+
+    def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
+        """int8 `values` [outputs, inputs] and `scales` [outputs, 1]."""
+        self._values, self._scales, self._bias = values, scales, bias
+        self.num_bytes = values.nbytes + scales.nbytes + (bias.nbytes if bias is not None else 0)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """As `Matrix`."""
+        rows = max(1, _BLOCK // max(1, self._values.shape[1]))
+        sums = torch.cat(
+            [F.linear(inputs, each.to(inputs.dtype)) for each in torch.split(self._values, rows)],
+            dim=1,
+        )
+        scaled = sums.float() * self._scales.flatten()
+        if self._bias is not None:
+            scaled += self._bias
+        return scaled.to(inputs.dtype)
+
+
+class Int8Form:
+    """Weights as 8-bit integers, multiplied in slices of `rows` rows; None: turned into floats."""
+
+    keeps_weight = False
+
+    def __init__(self, rows: int | None) -> None:
+        self._rows = rows
+
+    def keep(self, weight: Tensor) -> Kept:
+        """As `Form` (kernels.linear.reference)."""
+        return quantise_rows(weight)
+
+    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
+        """As `Form`."""
+        values, scales = kept
+        if self._rows is None:
+            return DequantisedMatrix(values, scales, bias)
+        return IntegerMatrix(values, scales, bias, self._rows)
+
+    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        """As `Form`."""
+        return torch.Size(shape).numel() + 4 * shape[0]
+
+
+@cache
+def multiplies_integers() -> bool:
+    """Whether this processor's oneDNN multiplies 8-bit numbers of any size exactly."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    values = torch.full((16, 64), -_LARGEST, dtype=torch.int8)
+    values[::2] = _LARGEST
+    inputs = torch.full((2, 64), _LARGEST, dtype=torch.int8)
+    inputs[1, ::3] = -_LARGEST
+    try:
+        packed = torch.ops.onednn.qlinear_prepack(values, [1, 64])
+        ones, zeros = torch.ones(16), torch.zeros(16, dtype=torch.int32)
+        found = _integer_product(inputs, packed, ones, zeros)
+    except (RuntimeError, NotImplementedError):  # a build or a processor without it
+        return False
+    return torch.equal(found.long(), inputs.long() @ values.long().T)
+
+
+def _integer_product(inputs: Tensor, packed: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
+    """Integers [n, inputs] by a packed weight, times `scales` [outputs]: float32 [n, outputs]."""
+    product: Tensor = torch.ops.onednn.qlinear_pointwise(
+        inputs, 1.0, 0, packed, scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+    )
+    return product

@@ -1,0 +1,76 @@
+"""Which precision is taken: the wish, or the most exact one that fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from core.api.errors import UnsupportedDeviceError
+from core.api.params import Device, ModelSettings, Precision
+from core.engine.precision import (
+    BFLOAT16,
+    FLOAT32,
+    INT4,
+    INT8,
+    PRECISIONS,
+    choose_precision,
+    wished,
+)
+from core.models.registry import estimate_bytes
+from core.weights.folder import ModelFolder
+from core.weights.memory import HEADROOM_BYTES
+from kernels.dispatch import backend
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+DEMO = Path(__file__).parents[2] / "resources" / "models" / "demo"
+
+
+def settings(precision: Precision = "auto", device: Device = "auto") -> ModelSettings:
+    return ModelSettings(path=str(DEMO), precision=precision, device=device)
+
+
+def in_bfloat16(_: ModelSettings) -> torch.dtype:
+    return torch.bfloat16
+
+
+def in_float32(_: ModelSettings) -> torch.dtype:
+    return torch.float32
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int8", "int4"])
+def test_a_wish_is_a_wish(name: Precision) -> None:
+    assert wished(settings(name), CPU) == (PRECISIONS[name],)
+
+
+def test_automatic_goes_from_exact_to_small() -> None:
+    assert wished(settings(), CPU, in_bfloat16) == (BFLOAT16, INT8, INT4)
+    assert wished(settings(), CPU, in_float32) == (FLOAT32, BFLOAT16, INT8, INT4)
+
+
+@pytest.mark.parametrize("name", ["float32", "int8", "int4"])
+def test_a_graphics_card_computes_in_bfloat16(name: Precision) -> None:
+    assert wished(settings(), GPU) == wished(settings("bfloat16"), GPU) == (BFLOAT16,)
+    with pytest.raises(UnsupportedDeviceError, match="bfloat16"):
+        wished(settings(name), GPU)
+
+
+def test_automatic_takes_the_first_that_fits_and_else_the_smallest() -> None:
+    folder = ModelFolder.open(DEMO)
+    needs = {}
+    for each in (BFLOAT16, INT8, INT4):
+        kernels = backend("cpu", each.dtype, integers=each.integers)
+        needs[each] = estimate_bytes(folder, each.dtype, kernels)
+    assert needs[BFLOAT16] > needs[INT8] > needs[INT4] > 0
+    frees = [2**40, *(HEADROOM_BYTES + needs[each] * 6 // 5 for each in needs), HEADROOM_BYTES, 0]
+    chosen = [choose_precision(settings(), folder, CPU, free, in_bfloat16) for free in frees]
+    assert [each for each, _, _ in chosen] == [BFLOAT16, BFLOAT16, INT8, INT4, INT4, INT4]
+    assert [needed for _, _, needed in chosen] == [needs[each] for each, _, _ in chosen]
+
+
+def test_what_is_wished_for_is_taken_even_where_it_does_not_fit() -> None:
+    """Loading refuses it then, with numbers; nobody gets coarser answers than they asked for."""
+    folder = ModelFolder.open(DEMO)
+    precision, kernels, needed = choose_precision(settings("bfloat16"), folder, CPU, 0)
+    assert precision == BFLOAT16 and needed == estimate_bytes(folder, torch.bfloat16, kernels)

@@ -1,0 +1,150 @@
+"""Matrices of 4-bit integers: both ways of multiplying by them are the product of one weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from kernels.linear.int4 import (
+    FEW_ROWS,
+    GROUP,
+    FlatNibbleMatrix,
+    Int4Form,
+    NibbleMatrix,
+    dequantise_groups,
+    halve,
+    multiplies_nibbles,
+    quantise_groups,
+    unhalve,
+)
+from kernels.linear.reference import Matrix
+from tests.kernels.linear.test_cpu import SHAPES, parts
+
+Make = Callable[[Tensor, Tensor, Tensor | None], Matrix]
+PACKED = pytest.param(
+    NibbleMatrix,
+    marks=pytest.mark.skipif(
+        not multiplies_nibbles(), reason="torch's layout of nibbles is not known here"
+    ),
+    id="packed",
+)
+KINDS = [PACKED, pytest.param(FlatNibbleMatrix, id="flat")]
+
+
+def kept(weight: Tensor) -> tuple[Tensor, Tensor]:
+    values, scales = Int4Form(packed=False).keep(weight)
+    return values, scales
+
+
+def weight_of(halves: Tensor, scales: Tensor, num_inputs: int) -> Tensor:
+    """The weight that the nibbles stand for, float32 [outputs, inputs]."""
+    return dequantise_groups(unhalve(halves), scales)[:, :num_inputs]
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("shape", [*SHAPES, (200, 96)])
+def test_products_are_those_of_the_quantised_weight(
+    shape: tuple[int, int], with_bias: bool, make: Make
+) -> None:
+    """Within the rounding of the weight, of sums in float32 and of the result to bfloat16."""
+    for count in (1, 2, FEW_ROWS, FEW_ROWS + 1, 130):
+        inputs, weight, bias = parts(shape, count, torch.bfloat16)
+        given = bias if with_bias else None
+        halves, scales = kept(weight)
+        found = make(halves, scales, given)(inputs)
+        exact = weight_of(halves, scales, shape[1]).double()
+        wide = inputs.double() @ exact.T
+        size = inputs.double().abs() @ exact.abs().T
+        if given is not None:
+            wide, size = wide + given.double(), size + given.double().abs()
+        assert found.dtype == torch.bfloat16 and found.shape == wide.shape
+        assert ((found.double() - wide).abs() <= size * 2.0**-7).all()
+
+
+@pytest.mark.skipif(not multiplies_nibbles(), reason="torch's layout of nibbles is not known here")
+def test_many_rows_and_few_rows_multiply_by_the_same_weight() -> None:
+    """Unit vectors as inputs give the weight itself: once by nibbles, once through floats."""
+    _, weight, _ = parts((200, 96), 1, torch.bfloat16)
+    matrix = NibbleMatrix(*kept(weight), None)
+    units = torch.eye(96, dtype=torch.bfloat16)
+    by_nibbles = torch.cat([matrix(units[:48]), matrix(units[48:])])
+    through_floats = matrix(units)
+    assert 96 > FEW_ROWS >= 48
+    torch.testing.assert_close(by_nibbles, through_floats, rtol=2.0**-7, atol=2.0**-9)
+
+
+def test_no_number_is_off_by_more_than_half_a_step() -> None:
+    _, weight, _ = parts((129, 256), 1, torch.float32)
+    values, scales = quantise_groups(weight)
+    groups = weight.unflatten(1, (-1, GROUP))
+    step = (groups.amax(2) - groups.amin(2)) / 15
+    # The step and the middle are rounded to 8 bits: up to 15 of them are off by their rounding.
+    off = (dequantise_groups(values, scales) - weight).abs().unflatten(1, (-1, GROUP)).amax(2)
+    assert (off <= step * (0.5 + 15 * 2.0**-8)).all()
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0, -0.3, 1e-30, 3e38])
+def test_a_group_of_one_number_is_that_number(number: float) -> None:
+    weight = torch.full((3, GROUP), number).bfloat16().float()
+    values, scales = quantise_groups(weight)
+    torch.testing.assert_close(dequantise_groups(values, scales), weight, rtol=2.0**-8, atol=0)
+
+
+def test_numbers_on_the_scale_come_back_exactly() -> None:
+    """Sixteen levels a group that bfloat16 can spell: nothing to round."""
+    levels = torch.arange(GROUP).remainder(16).float()
+    weight = torch.stack([(levels - 8) * 0.25, (levels - 8) * 2 + 16, -(levels - 8)])
+    values, scales = quantise_groups(weight)
+    assert torch.equal(dequantise_groups(values, scales), weight)
+
+
+def test_halving_is_undone() -> None:
+    values = torch.arange(256).view(2, 128).remainder(16).to(torch.uint8)
+    assert torch.equal(unhalve(halve(values)), values)
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("count", [1, 63, 130])
+def test_no_row_changes_another(make: Make, count: int) -> None:
+    inputs, weight, _ = parts((96, 64), count + 1, torch.bfloat16)
+    matrix = make(*kept(weight), None)
+    loud = inputs.clone()
+    loud[-1] *= 1e4
+    assert torch.equal(matrix(inputs)[:-1], matrix(loud)[:-1])
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_view_and_a_moved_copy_give_the_same_bits(make: Make) -> None:
+    inputs, weight, bias = parts((40, 24), 70, torch.bfloat16)
+    matrix = make(*kept(weight), bias)
+    for given in (inputs, inputs[:5]):
+        expected = matrix(given)
+        wide = torch.cat((given, torch.full_like(given, float("nan"))), dim=1)
+        assert torch.equal(matrix(wide[:, :24]), expected)
+        moved = torch.empty(given.numel() + 3, dtype=torch.bfloat16)[3:].view_as(given)
+        assert torch.equal(matrix(moved.copy_(given)), expected)
+    assert matrix(inputs[:0]).shape == (0, 40)
+
+
+def test_columns_are_filled_up_to_whole_groups_with_what_changes_nothing() -> None:
+    """A weight of 40 inputs: the group that is cut short has a scale of its own numbers and 0."""
+    _, weight, _ = parts((8, 40), 1, torch.float32)
+    whole = F.pad(weight, (0, 24))
+    assert all(
+        torch.equal(found, expected)
+        for found, expected in zip(kept(weight), kept(whole), strict=True)
+    )
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (100, 80)])
+def test_a_form_knows_its_bytes(shape: tuple[int, int]) -> None:
+    _, weight, _ = parts(shape, 1, torch.bfloat16)
+    for packed in {False, multiplies_nibbles()}:
+        form = Int4Form(packed)
+        found = form.pack(form.keep(weight), None).num_bytes
+        assert found == form.num_bytes(shape, torch.bfloat16)

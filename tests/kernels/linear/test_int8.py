@@ -1,0 +1,130 @@
+"""Matrices of 8-bit integers: what is rounded is rounded once, and sums are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.linear.int8 import (
+    DequantisedMatrix,
+    Int8Form,
+    IntegerMatrix,
+    multiplies_integers,
+    quantise_inputs,
+    quantise_rows,
+)
+from kernels.linear.reference import Matrix
+from tests.kernels.linear.test_cpu import SHAPES, parts
+
+ROWS = 64
+Make = Callable[[Tensor, Tensor, Tensor | None], Matrix]
+AS_INTEGERS = pytest.param(
+    partial(IntegerMatrix, rows=ROWS),
+    marks=pytest.mark.skipif(
+        not multiplies_integers(), reason="this processor has no exact product of 8-bit numbers"
+    ),
+    id="integers",
+)
+KINDS = [AS_INTEGERS, pytest.param(DequantisedMatrix, id="floats")]
+
+
+def quantised_result(inputs: Tensor, values: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
+    """The formula with integer sums, in double."""
+    integers, largest = quantise_inputs(inputs)
+    sums = (integers.long() @ values.long().T).double()
+    result = sums * (largest.double() / 127) * scales.double().flatten()
+    return result if bias is None else result + bias.double()
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.skipif(not multiplies_integers(), reason="no exact product of 8-bit numbers here")
+def test_a_product_of_integers_is_exact_but_for_the_scales(
+    shape: tuple[int, int], dtype: torch.dtype, with_bias: bool
+) -> None:
+    for count in (1, 2, 63, 64, 65, 130):
+        inputs, weight, bias = parts(shape, count, dtype)
+        given = bias if with_bias else None
+        values, scales = quantise_rows(weight)
+        found = IntegerMatrix(values, scales, given, ROWS)(inputs)
+        wide = quantised_result(inputs, values, scales, given)
+        assert found.dtype == dtype and found.shape == wide.shape
+        bound = wide.abs() * (torch.finfo(dtype).eps + 2.0**-21)
+        if given is not None:  # the sum and the bias may nearly cancel
+            bound += given.double().abs() * 2.0**-21
+        assert ((found.double() - wide).abs() <= bound + 1e-30).all()
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_results_are_near_those_of_the_weight(shape: tuple[int, int], make: Make) -> None:
+    """Each factor is off by half a step of its row at most."""
+    inputs, weight, bias = parts(shape, 70, torch.float32)
+    values, scales = quantise_rows(weight)
+    found = make(values, scales, bias)(inputs)
+    step = inputs.abs().amax(1, keepdim=True) / 127
+    off = inputs.abs().sum(1, keepdim=True) * scales.T / 2 + weight.abs().sum(1) * step / 2
+    off += shape[1] * scales.T * step / 4
+    assert ((found - inputs @ weight.T - bias).abs() <= off * 1.001 + 1e-5).all()
+
+
+def test_the_largest_numbers_keep_their_size_and_zeros_stay_zeros() -> None:
+    weight = torch.tensor([[0.0, 0.0, 0.0], [-3.0, 1.5, 0.0], [1e-38, 0.0, 0.0]])
+    values, scales = quantise_rows(weight)
+    assert values.tolist()[:2] == [[0, 0, 0], [-127, 64, 0]]
+    assert torch.isfinite(scales).all() and scales[1].item() == pytest.approx(3 / 127)
+    assert (values * scales)[1, 0].item() == pytest.approx(-3.0)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_row_of_zeros_gives_the_bias(make: Make) -> None:
+    _, weight, bias = parts((13, 7), 1, torch.bfloat16)
+    matrix = make(*quantise_rows(weight), bias)
+    assert torch.equal(matrix(torch.zeros(3, 7, dtype=torch.bfloat16)), bias.expand(3, 13))
+
+
+@pytest.mark.parametrize("make", KINDS)
+@pytest.mark.parametrize("count", [1, 63, 130])
+def test_no_row_changes_another(make: Make, count: int) -> None:
+    """A later token with huge numbers: scales of whole tensors would flatten the others."""
+    inputs, weight, _ = parts((96, 64), count + 1, torch.bfloat16)
+    matrix = make(*quantise_rows(weight), None)
+    loud = inputs.clone()
+    loud[-1] *= 1e4
+    assert torch.equal(matrix(inputs)[:-1], matrix(loud)[:-1])
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_sums_of_the_largest_numbers_do_not_overflow(make: Make) -> None:
+    weight = torch.ones(16, 17_408)
+    weight[::2] = -1
+    found = make(*quantise_rows(weight), None)(torch.ones(2, 17_408))
+    torch.testing.assert_close(found, torch.ones(2, 17_408) @ weight.T, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("make", KINDS)
+def test_a_view_and_a_moved_copy_give_the_same_bits(make: Make) -> None:
+    inputs, weight, bias = parts((40, 24), 70, torch.bfloat16)
+    matrix = make(*quantise_rows(weight), bias)
+    expected = matrix(inputs)
+    wide = torch.cat((inputs, torch.full_like(inputs, float("nan"))), dim=1)
+    assert torch.equal(matrix(wide[:, :24]), expected)
+    moved = torch.empty(inputs.numel() + 3, dtype=torch.bfloat16)[3:].view_as(inputs)
+    assert torch.equal(matrix(moved.copy_(inputs)), expected)
+    assert matrix(inputs[:0]).shape == (0, 40)
+
+
+def test_rows_are_quantised_alike_alone_and_together() -> None:
+    """Maps of the same inputs are joined after they were quantised one by one."""
+    _, weight, _ = parts((129, 257), 1, torch.bfloat16)
+    values, scales = quantise_rows(weight)
+    form = Int8Form(None)
+    halves = [form.keep(weight[:50]), form.keep(weight[50:])]
+    joined = [torch.cat(each) for each in zip(*halves, strict=True)]
+    assert torch.equal(joined[0], values) and torch.equal(joined[1], scales)
+    assert form.pack((values, scales), None).num_bytes == form.num_bytes((129, 257), torch.bfloat16)
