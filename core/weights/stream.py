@@ -21,7 +21,7 @@ from core.weights.memory import hand_back
 from core.weights.outline import Outline
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
-from core.weights.published.quantised import Dequantisable
+from core.weights.published.quantised import Dequantisable, Quantised
 from core.weights.raw import AS_STORED, READABLE, allocate, changed, fill, unreadable
 from core.weights.safetensors_file import (
     LENGTH_BYTES,
@@ -184,9 +184,7 @@ class _Reader:
                 self._take(file, name, entry, outline.plain[name])
             else:
                 layer = outline.layers[name]
-                spec = outline.plan[layer.name]
-                floats = _in_floats(self._packed(file, entry, layer), spec, outline.device)
-                self._weights.add(layer.name, spec, floats, self._forms.of(spec.exact))
+                self._take_packed(layer, self._packed(file, entry, layer))
         self._skip(file, self._source.num_bytes - position)
         if file.read(1):
             raise changed(self._source.path)
@@ -205,6 +203,20 @@ class _Reader:
             part = TensorSpec((rows, *spec.shape[1:]) if spec.shape else (), spec.dtype)
             tensor = self._tensor(file, stored, part)
             self._weights.add(name, spec, tensor, form)
+
+    def _take_packed(self, layer: PackedLayer, weights: Dequantisable) -> None:
+        """Hold a layer in a published format: its integers, if the model's form is like them."""
+        spec = self._outline.plan[layer.name]
+        form = self._forms.of(spec.exact)
+        if spec.use == Use.MATRIX and isinstance(weights, Quantised) and weights.groups is None:
+            size = weights.group_size
+            kept = form.keep_integers(weights.values, weights.scales, weights.zeros, size)
+            if kept is not None:
+                self._weights.matrices[layer.name] = [kept]
+                return
+        floats = allocate(spec, self._outline.device)
+        weights.write_to(floats)
+        self._weights.add(layer.name, spec, floats, form)
 
     def _pass_header(self, file: FileIO) -> int:
         """Digest the header; it must be the one that was checked."""
@@ -266,13 +278,3 @@ def _slices(spec: TensorSpec, forms: Forms) -> list[int]:
     row_bytes = spec.num_bytes // num_rows
     rows = max(1, SLICE_BYTES // row_bytes // _SLICE_ROWS) * _SLICE_ROWS
     return [min(rows, num_rows - start) for start in range(0, num_rows, rows)]
-
-
-def _in_floats(weights: Dequantisable, spec: TensorSpec, device: torch.device) -> Tensor:
-    """The plain tensor that the plan asked for.
-
-    This is where whoever computes with packed weights would take them as they are.
-    """
-    tensor = allocate(spec, device)
-    weights.write_to(tensor)
-    return tensor

@@ -137,6 +137,17 @@ class Int4Form:
             halves[block] = halve(values)
         return halves, scales
 
+    def keep_integers(
+        self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
+    ) -> Kept | None:
+        """As `Form`: the same integers, scales rounded to bfloat16, where groups can be cut."""
+        if group % GROUP or values.shape[1] % GROUP:
+            return None
+        middles = torch.zeros_like(scales) if zeros is None else zeros.float() * -scales
+        pairs = torch.stack((scales, middles), dim=2).bfloat16()
+        pairs = pairs.repeat_interleave(group // GROUP, dim=1)[:, : values.shape[1] // GROUP]
+        return halve((values + _MIDDLE).to(torch.uint8)), pairs.contiguous()
+
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""
         values, scales = kept

@@ -102,6 +102,12 @@ class Int8Form:
         """As `Form` (kernels.linear.reference)."""
         return quantise_rows(weight)
 
+    def keep_integers(
+        self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
+    ) -> Kept | None:
+        """As `Form`: a row has one scale here."""
+        return None
+
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""
         values, scales = kept

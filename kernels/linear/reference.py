@@ -45,6 +45,16 @@ class Form(Protocol):
         """What is held of the rows `weight` [outputs, inputs]; rows don't depend on each other."""
         ...
 
+    def keep_integers(
+        self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
+    ) -> Kept | None:
+        """What is held of weights (values - zeros) * scales; None where the form has no room.
+
+        `values` int8 [outputs, inputs] in -8 .. 7, `scales` float32 and `zeros` int8 [outputs,
+        groups] for groups of `group` inputs.
+        """
+        ...
+
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """The matrix of what was kept; `kept` is not needed any more."""
         ...
@@ -75,6 +85,12 @@ class PlainForm:
     def keep(self, weight: Tensor) -> Kept:
         """As `Form`."""
         return (weight,)
+
+    def keep_integers(
+        self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
+    ) -> Kept | None:
+        """As `Form`: these are floats."""
+        return None
 
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""

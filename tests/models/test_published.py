@@ -27,13 +27,15 @@ from core.models.registry import LoadedModel, estimate_bytes, load_model
 from core.weights import outline, stream
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
+from kernels.dispatch import backend
 from tests.models.quantised_folders import FORMATS, WEIGHTS, edit_config, write_twins
 from tests.oracle.checkpoints import Tiny
-from tests.oracle.runs import Picture, Pieces, our_logits, text
+from tests.oracle.runs import Picture, Pieces, our_logits, rms_ratio, text
 
 CPU = torch.device("cpu")
 # Layers larger than a block of FP8, and no multiple of it.
 TEXT = Tiny(layers="LF", hidden=160, mlp=264, text_only=True, vision=False, tied=False)
+WHOLE_GROUPS = Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False)
 VISION = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1)
 TITLES = sorted(FORMATS)
 
@@ -83,6 +85,24 @@ def test_a_model_with_a_tower_answers_like_its_plain_twin(
     packed, plain = (load(path, dtype).model for path in made[title])
     expected = our_logits(plain, pieces, [9, 15])
     assert torch.equal(our_logits(packed, pieces, [9, 15]), expected)
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_in_int4_integers_of_four_bits_stay_what_they_are(title: str, tmp_path: Path) -> None:
+    """Against the weights in full: quantised anew they would be off by half a step of a group."""
+    kernels = backend("cpu", torch.bfloat16, integers="int4")
+    packed, plain = write_twins(tmp_path, FORMATS[title], WHOLE_GROUPS)
+    expected = our_logits(load(plain).model, [text(70)])
+    as_stored, anew = (
+        rms_ratio(
+            our_logits(load(path, torch.bfloat16, kernels=kernels).model, [text(70)]), expected
+        )
+        for path in (packed, plain)
+    )
+    if title == "fp8":
+        assert as_stored == anew
+    else:
+        assert as_stored < 0.8 * anew
 
 
 @pytest.mark.parametrize("title", TITLES)

@@ -108,6 +108,30 @@ def test_halving_is_undone() -> None:
     assert torch.equal(unhalve(halve(values)), values)
 
 
+@pytest.mark.parametrize("with_zeros", [True, False])
+@pytest.mark.parametrize("group", [32, 128])
+def test_integers_of_others_are_taken_as_they_are(group: int, with_zeros: bool) -> None:
+    """Only their scales are rounded, to bfloat16."""
+    generator = torch.Generator().manual_seed(group)
+    values = torch.randint(-8, 8, (10, 256), generator=generator).to(torch.int8)
+    scales = torch.rand(10, 256 // group, generator=generator) + 0.1
+    zeros = torch.randint(-8, 8, scales.shape, generator=generator).to(torch.int8)
+    held = Int4Form(packed=False).keep_integers(
+        values, scales, zeros if with_zeros else None, group
+    )
+    assert held is not None
+    spread = scales.repeat_interleave(group, 1)
+    less = zeros.repeat_interleave(group, 1) if with_zeros else 0
+    largest = 15 * spread * 2.0**-8
+    assert ((weight_of(*held, 256) - (values - less) * spread).abs() <= largest).all()
+
+
+@pytest.mark.parametrize(("group", "inputs"), [(16, 64), (48, 96), (128, 200)])
+def test_groups_that_can_not_be_cut_are_not_taken(group: int, inputs: int) -> None:
+    values, scales = torch.zeros(2, inputs, dtype=torch.int8), torch.ones(2, -(-inputs // group))
+    assert Int4Form(packed=False).keep_integers(values, scales, None, group) is None
+
+
 @pytest.mark.parametrize("make", KINDS)
 @pytest.mark.parametrize("count", [1, 63, 130])
 def test_no_row_changes_another(make: Make, count: int) -> None:
