@@ -123,7 +123,8 @@ def test_integers_of_others_are_taken_as_they_are(group: int, with_zeros: bool) 
     spread = scales.repeat_interleave(group, 1)
     less = zeros.repeat_interleave(group, 1) if with_zeros else 0
     largest = 15 * spread * 2.0**-8
-    assert ((weight_of(*held, 256) - (values - less) * spread).abs() <= largest).all()
+    halves, pairs = held
+    assert ((weight_of(halves, pairs, 256) - (values - less) * spread).abs() <= largest).all()
 
 
 @pytest.mark.parametrize(("group", "inputs"), [(16, 64), (48, 96), (128, 200)])
