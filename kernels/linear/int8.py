@@ -29,7 +29,7 @@ def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
     rows = max(1, _BLOCK // max(1, weight.shape[1]))
     for start in range(0, weight.shape[0], rows):
         block = slice(start, start + rows)
-        quantised, largest = quantise_inputs(weight[block].float())
+        quantised, largest = quantise_inputs(weight[block])
         values[block] = quantised
         scales[block] = largest / _LARGEST
     return values, scales
@@ -37,9 +37,9 @@ def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Floats [n, inputs] -> int8 of the same shape, and the largest size of each row [n, 1]."""
-    largest = torch.linalg.vector_norm(inputs, torch.inf, 1, keepdim=True, dtype=torch.float32)
-    largest.clamp_min_(_SMALLEST)
-    return (inputs * (_LARGEST / largest)).round_().to(torch.int8), largest
+    floats = inputs.to(torch.float32, copy=True)
+    largest = floats.abs().amax(1, keepdim=True).clamp_min_(_SMALLEST)
+    return floats.mul_(_LARGEST / largest).round_().to(torch.int8), largest
 
 
 class IntegerMatrix:
