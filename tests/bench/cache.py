@@ -7,7 +7,6 @@ is being done to standard error. docs/performance.md says how to read them.
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import tempfile
 import time
@@ -23,6 +22,7 @@ from core.api.chat import Message
 from core.api.params import CacheSettings, ModelSettings
 from tests.bench import costs, lengths, yardstick
 from tests.bench.folders import DEMO, TINY, Shape, write_random
+from tests.bench.machine import machine
 from tests.bench.rig import Rig
 from tests.bench.tables import MIB, print_append, print_kept, print_lengths, print_turns
 from tests.bench.words import Words
@@ -66,18 +66,6 @@ def main(arguments: list[str] | None = None) -> int:
         for bench in _benches(options, Path(scratch)):
             report(bench, Path(scratch))
     return 0
-
-
-def machine() -> str:
-    """The computer in a few words."""
-    memory = psutil.virtual_memory().total / 2**30
-    model = platform.processor() or platform.machine()
-    with_name = [
-        line.partition(":")[2].strip()
-        for line in _lines(Path("/proc/cpuinfo"))
-        if line.startswith("model name")
-    ]
-    return f"{(with_name or [model])[0]}, {psutil.cpu_count()} cores, {memory:.0f} GiB"
 
 
 def report(bench: Bench, scratch: Path) -> None:
@@ -236,10 +224,6 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
     parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
     return parser.parse_args(arguments)
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
 
 
 def _say(what: str) -> None:

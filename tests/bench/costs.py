@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from statistics import median
 
 import psutil
-import torch
 
 from core.api.chat import Message
 from core.api.params import CacheSettings
 from core.api.prompt import Prompt
-from core.cache.side import Branch
-from core.engine.images import Pictures
-from core.engine.prefill import Prefill
+from tests.bench.beside import read_beside
 from tests.bench.rig import Rig
 from tests.bench.words import Words
 
@@ -61,17 +58,11 @@ def cuts(rig: Rig, name: str, messages: Sequence[Message], repeats: int) -> Comp
     return Compared(name, split.num_tokens, len(split.runs), median(times[0]), median(times[1]))
 
 
-@torch.inference_mode()
 def _prefill(rig: Rig, prompt: Prompt) -> float:
-    """Seconds to read a prompt beside the tree: forwards alone, nothing is kept."""
-    loaded = rig.loaded
+    """Seconds to read a prompt beside the tree."""
     slab = rig.cache.slab.beside(prompt.num_tokens)
-    pictures = Pictures(loaded.model, loaded.catalog, [], rig.cache.embeddings, lambda: None)
-    start = rig.cache.way_back.start(rig.cache.tree.keys(prompt))
-    prefill = Prefill(loaded.model, Branch(slab), start, pictures, lambda: None)
     began = time.perf_counter()
-    for _ in prefill.run(prompt, frozenset()):
-        pass
+    read_beside(rig.loaded, slab, prompt)
     return time.perf_counter() - began
 
 

@@ -1,0 +1,260 @@
+"""Each op of kernels/ that a processor runs, at the 0.8B shape, against the machine's limits.
+
+An op that waits for memory is held against the bytes it has to move, one that computes against its
+operations, and either beside another implementation of the same where there is one. Arguments take
+turns through more memory than a processor's own caches hold, as a model's weights do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from kernels.attention import fused
+from kernels.attention import reference as attention
+from kernels.causal_conv.reference import causal_conv
+from kernels.dispatch import backend, fastest
+from kernels.gated_delta.reference import CHUNK, chunked_gated_delta, recurrent_gated_delta
+from kernels.linear.reference import PlainMatrix
+from kernels.rms_norm.reference import rms_norm
+from kernels.rope.reference import rotate
+from tests.bench.folders import TINY, Shape
+
+Call = Callable[[int], object]
+"""One call of an op on the arguments of this number."""
+EPSILON = 1e-6
+TAPS = 4
+RELEASED = Shape()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much each op is given: tokens of a run, of a context, patches; bytes of arguments."""
+
+    shape: Shape = RELEASED
+    run: int = 512
+    context: int = 8_192
+    patches: int = 1_024
+    apart: int = 256 * 2**20
+    rounds: int = 5
+    seconds: float = 0.02
+
+
+QUICK = Sizes(TINY, run=70, context=100, patches=16, apart=2**16, rounds=2, seconds=0.0)
+
+
+@dataclass(frozen=True)
+class Op:
+    """An op with its arguments. Either `least_bytes` or `operations` (in `dtype`) is its floor."""
+
+    name: str
+    run: Call
+    copies: int
+    least_bytes: int = 0
+    operations: int = 0
+    dtype: torch.dtype = torch.float32
+    other: Call | None = None
+    other_name: str = ""
+
+
+def all_ops(sizes: Sizes, dtype: torch.dtype) -> Iterator[Op]:
+    """Op after op; each one's arguments are made when it is asked for."""
+    shape, run = sizes.shape, sizes.run
+    for rows in (1, run):
+        yield linear(sizes, dtype, "gate and up", rows, shape.hidden, 2 * shape.mlp)
+        yield linear(sizes, dtype, "down", rows, shape.mlp, shape.hidden)
+    yield delta_chunked(sizes)
+    yield delta_recurrent(sizes)
+    yield conv(sizes, dtype)
+    yield norm(sizes, dtype)
+    yield rope(sizes, dtype)
+    yield prefill_attention(sizes, dtype)
+    yield decode_attention(sizes, dtype)
+    yield picture_attention(sizes, dtype)
+
+
+def linear(sizes: Sizes, dtype: torch.dtype, name: str, rows: int, inputs: int, outputs: int) -> Op:
+    """A matrix as the processor's backend keeps it, beside one as published."""
+    weight = _random(outputs, inputs, dtype=dtype) / math.sqrt(inputs)
+    copies = _copies(weight.nbytes, sizes)
+    name_of = fastest(torch.device("cpu"))
+    packed = [backend(name_of, dtype).pack(weight, None) for _ in range(copies)]
+    plain = [PlainMatrix(weight.clone()) for _ in range(copies)]
+    given = _random(rows, inputs, dtype=dtype)
+    return Op(
+        name=f"linear, {name}, {_rows(rows)}",
+        run=lambda number: packed[number](given),
+        copies=copies,
+        least_bytes=weight.nbytes if rows == 1 else 0,
+        operations=0 if rows == 1 else 2 * rows * weight.numel(),
+        dtype=dtype,
+        other=lambda number: plain[number](given),
+        other_name="as published",
+    )
+
+
+def delta_chunked(sizes: Sizes) -> Op:
+    """A run through the delta rule: products alone, the inverse of each chunk left out."""
+    arguments, states = _delta_arguments(sizes, sizes.run)
+    heads, width = sizes.shape.linear_heads, sizes.shape.linear_dim
+    # Per token: K K^T, Q K^T, the inverse times errors, attention times delta; and K S, Q S, S + ..
+    products = 4 * CHUNK * width + 3 * width * width
+    return Op(
+        name=f"gated delta, {_rows(sizes.run)}",
+        run=lambda number: chunked_gated_delta(*arguments, state=states[number]),
+        copies=len(states),
+        operations=2 * sizes.run * heads * products,
+        other=lambda number: recurrent_gated_delta(*arguments, state=states[number]),
+        other_name="token by token",
+    )
+
+
+def delta_recurrent(sizes: Sizes) -> Op:
+    """One token: the state is read and written."""
+    arguments, states = _delta_arguments(sizes, 1)
+    return Op(
+        name="gated delta, 1 row",
+        run=lambda number: recurrent_gated_delta(*arguments, state=states[number]),
+        copies=len(states),
+        least_bytes=2 * states[0].nbytes,
+        other=lambda number: chunked_gated_delta(*arguments, state=states[number]),
+        other_name="in a chunk",
+    )
+
+
+def conv(sizes: Sizes, dtype: torch.dtype) -> Op:
+    """A run's columns in, convolved and opened ones in float32 out."""
+    width = 3 * sizes.shape.linear_heads * sizes.shape.linear_dim
+    inputs = _copied(sizes, sizes.run, width, dtype=dtype)
+    tail, weight = _random(width, TAPS - 1, dtype=dtype), _random(TAPS, width)
+    kernel = weight.T.contiguous().unsqueeze(1)
+
+    def depthwise(number: int) -> Tensor:
+        columns = torch.cat((tail, inputs[number].T), dim=1).float()
+        return F.silu(F.conv1d(columns[None], kernel, groups=width)[0].T)
+
+    return Op(
+        name=f"causal conv, {_rows(sizes.run)}",
+        run=lambda number: causal_conv(inputs[number], tail, weight)[0],
+        copies=len(inputs),
+        least_bytes=inputs[0].nbytes + 4 * inputs[0].numel(),
+        other=depthwise,
+        other_name="conv1d",
+    )
+
+
+def norm(sizes: Sizes, dtype: torch.dtype) -> Op:
+    """A run's rows in and out."""
+    width = sizes.shape.hidden
+    inputs, scale = _copied(sizes, sizes.run, width, dtype=dtype), _random(width)
+    as_inputs = scale.to(dtype)
+    return Op(
+        name=f"rms norm, {_rows(sizes.run)}",
+        run=lambda number: rms_norm(inputs[number], scale, EPSILON),
+        copies=len(inputs),
+        least_bytes=2 * inputs[0].nbytes,
+        other=lambda number: F.rms_norm(inputs[number], (width,), as_inputs, EPSILON),
+        other_name="torch's own",
+    )
+
+
+def rope(sizes: Sizes, dtype: torch.dtype) -> Op:
+    """The queries of a run in and out; a quarter of each head turns."""
+    shape = sizes.shape
+    heads = _copied(sizes, sizes.run, shape.heads, shape.head_dim, dtype=dtype)
+    angles = _random(sizes.run, shape.head_dim // 8)
+    cosine, sine = angles.cos().to(dtype), angles.sin().to(dtype)
+    return Op(
+        name=f"rope, {_rows(sizes.run)}",
+        run=lambda number: rotate(heads[number], cosine, sine),
+        copies=len(heads),
+        least_bytes=2 * heads[0].nbytes,
+    )
+
+
+def prefill_attention(sizes: Sizes, dtype: torch.dtype) -> Op:
+    """A run behind three others: every query sees what stands before it."""
+    shape, run, keys = sizes.shape, sizes.run, 4 * sizes.run
+    op = _attention(sizes, dtype, f"attention, {_rows(run)} behind {keys - run:,}", run, keys)
+    seen = run * (keys - run) + run * (run + 1) // 2
+    operations = 4 * seen * shape.heads * shape.head_dim
+    return replace(op, least_bytes=0, operations=operations)
+
+
+def decode_attention(sizes: Sizes, dtype: torch.dtype) -> Op:
+    """One token over the whole context: its keys and values are read."""
+    keys = sizes.context
+    return _attention(sizes, dtype, f"attention, 1 row behind {keys - 1:,}", 1, keys)
+
+
+def picture_attention(sizes: Sizes, dtype: torch.dtype) -> Op:
+    """All patches of a picture to all, in one layer of the tower."""
+    shape, count = sizes.shape, sizes.patches
+    head_dim = shape.vision_hidden // shape.vision_heads
+    every = _copied(sizes, count, 3, shape.vision_heads, head_dim, dtype=dtype)
+    scale = head_dim**-0.5
+    return Op(
+        name=f"attention of {count:,} patches",
+        run=lambda number: fused.full_attention(*_three(every[number]), scale),
+        copies=len(every),
+        operations=4 * count**2 * shape.vision_hidden,
+        dtype=dtype,
+        other=lambda number: attention.full_attention(*_three(every[number]), scale),
+        other_name="reference",
+    )
+
+
+def _attention(sizes: Sizes, dtype: torch.dtype, name: str, rows: int, keys: int) -> Op:
+    shape = sizes.shape
+    queries = _random(rows, shape.heads, shape.head_dim, dtype=dtype)
+    both = _copied(sizes, 2, keys, shape.kv_heads, shape.head_dim, dtype=dtype)
+    scale = shape.head_dim**-0.5
+    return Op(
+        name=name,
+        run=lambda number: fused.causal_attention(queries, both[number][0], both[number][1], scale),
+        copies=len(both),
+        least_bytes=both[0].nbytes,
+        dtype=dtype,
+        other=lambda number: attention.causal_attention(
+            queries, both[number][0], both[number][1], scale
+        ),
+        other_name="reference",
+    )
+
+
+def _three(every: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values as the tower's projection gives them, side by side."""
+    queries, keys, values = every.unbind(1)
+    return queries, keys, values
+
+
+def _delta_arguments(sizes: Sizes, rows: int) -> tuple[tuple[Tensor, ...], list[Tensor]]:
+    """Queries, keys, values, decay and beta of so many tokens; and states to go on from."""
+    heads, width = sizes.shape.linear_heads, sizes.shape.linear_dim
+    queries, keys, values = _random(3, rows, heads, width)
+    decay, beta = -_random(rows, heads).abs(), _random(rows, heads).sigmoid()
+    return (queries, keys, values, decay, beta), _copied(sizes, heads, width, width)
+
+
+def _copied(sizes: Sizes, *shape: int, dtype: torch.dtype = torch.float32) -> list[Tensor]:
+    """Tensors of the same numbers, one beside the other until the caches are full."""
+    first = _random(*shape, dtype=dtype)
+    return [first] + [first.clone() for _ in range(_copies(first.nbytes, sizes) - 1)]
+
+
+def _copies(num_bytes: int, sizes: Sizes) -> int:
+    return max(1, sizes.apart // num_bytes)
+
+
+def _random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    generator = torch.Generator().manual_seed(math.prod(shape))
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"

@@ -1,0 +1,80 @@
+"""What every engine beside another is asked for, one task at a time, and what it answers.
+
+An engine may live in this process (tests) or in one of its own (tests.bench.process), where its
+peak of memory is its own too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+Task = Literal["load", "prompt", "context", "generate", "image"]
+PATCH = 16  # a side in pixels
+PATCH_NUMBERS = 1536  # of two frames of three colours
+# The demo tokenizer's ordinary words; what lies above them is special or nothing.
+ORDINARY_IDS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one task took, and the counts that say it was the task.
+
+    `tokens` were read, generated or made of a picture, `ids` drawn, behind a context of `context`
+    tokens. `least_bytes` must at least be moved to generate them, or held to read them, and
+    `operations` done: 0 where the engine doesn't say. `peak_bytes` is the most memory its process
+    has held so far beyond `import torch`.
+    """
+
+    seconds: float
+    tokens: int = 0
+    context: int = 0
+    ids: tuple[int, ...] = ()
+    least_bytes: int = 0
+    operations: int = 0
+    peak_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Which engine to open on which folder; `longest` is the longest context in tokens.
+
+    `scratch` is where it may remember what it measured of this machine.
+    """
+
+    name: Literal["waymark", "transformers"]
+    precision: str
+    folder: Path
+    longest: int
+    scratch: Path
+
+
+class Peer(Protocol):
+    """One engine with one model.
+
+    `load` opens the model, anew if there is one. `prompt` reads `size` tokens up to the first
+    answer's id. `context` does so unless that many have just been read. `generate` draws `size`
+    ids behind them, always from the same place. `image` puts a square of `size` pixels through the
+    tower.
+    """
+
+    def run(self, task: Task, size: int) -> Reading: ...
+
+    def close(self) -> None: ...
+
+
+def prompt_ids(count: int) -> tuple[int, ...]:
+    """Ordinary ids, the same every time."""
+    generator = torch.Generator().manual_seed(7)
+    return tuple(torch.randint(ORDINARY_IDS, (count,), generator=generator).tolist())
+
+
+def patches(size: int) -> tuple[Tensor, int]:
+    """The patches of a square of noise [n * n, numbers], and n; `size` is its side in pixels."""
+    side = size // PATCH
+    generator = torch.Generator().manual_seed(size)
+    return torch.rand(side * side, PATCH_NUMBERS, generator=generator) * 2 - 1, side

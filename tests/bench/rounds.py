@@ -1,0 +1,151 @@
+"""The whole model beside its peers: which steps, in which order, and interleaved rounds of each.
+
+A step is measured in rounds in which every engine has its turn, the machine's limit before and
+after each turn. What was counted is checked in every round: tokens read and drawn, the context they
+stand behind, and that each round draws the same ids.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+
+from tests.bench.machine import Limits
+from tests.bench.peer import Peer, Reading, Task
+from tests.bench.spread import Spread
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How far to go: tokens, pixels a side, and rounds until `seconds` are over for a step."""
+
+    prompts: tuple[int, ...] = (512, 2_048)
+    contexts: tuple[int, ...] = (0, 2_048, 8_192)
+    tokens: int = 32
+    images: tuple[int, ...] = (512, 1_024)
+    rounds: int = 3
+    seconds: float = 20.0
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest context with what is drawn behind it."""
+        return max(*self.prompts, *self.contexts) + self.tokens + 1
+
+    def steps(self) -> Iterator[Step]:
+        """Pictures stand before generating and the empty context last, so that no peak of memory
+        comes from a peer's copy of its cache, and a context that was just read is not read again.
+        """
+        yield Step("load", 0)
+        yield from (Step("prompt", size) for size in self.prompts)
+        yield from (Step("image", size) for size in self.images)
+        for context in sorted(self.contexts, key=lambda size: (size == 0, size)):
+            yield Step("context", context)
+            yield Step("generate", self.tokens, context)
+
+
+QUICK = Plan(
+    prompts=(64, 600), contexts=(0, 600, 700), tokens=4, images=(64, 128), rounds=2, seconds=1e9
+)
+
+
+class Step(NamedTuple):
+    """A task of a size, behind a context of so many tokens where it generates."""
+
+    task: Task
+    size: int
+    context: int = 0
+
+
+@dataclass
+class Row:
+    """All readings of one step by engine, and the limit around each: bytes or operations a second,
+    1 where the step has none."""
+
+    step: Step
+    readings: dict[str, list[Reading]] = field(default_factory=dict)
+    limits: dict[str, list[float]] = field(default_factory=dict)
+
+    def seconds(self, engine: str) -> list[float]:
+        return [reading.seconds for reading in self.readings[engine]]
+
+    def per_second(self, engine: str) -> Spread:
+        """Tokens a second."""
+        return Spread.of(reading.tokens / reading.seconds for reading in self.readings[engine])
+
+    def times(self, engine: str, peer: str) -> Spread:
+        """Seconds of `engine` over those of `peer` in the same round."""
+        pairs = zip(self.seconds(engine), self.seconds(peer), strict=True)
+        return Spread.of(own / other for own, other in pairs)
+
+    def of_limit(self, engine: str) -> Spread:
+        """The share of the limit that was reached: what had to be done over what could be."""
+        pairs = zip(self.readings[engine], self.limits[engine], strict=True)
+        return Spread.of(_work(reading) / reading.seconds / limit for reading, limit in pairs)
+
+    def peak_bytes(self, engine: str) -> int:
+        """Of the last round: a load starts a process, and the last one goes on."""
+        return self.readings[engine][-1].peak_bytes
+
+
+def measure(
+    plan: Plan,
+    peers: Mapping[str, Peer],
+    limits: Limits,
+    dtype: torch.dtype,
+    say: Callable[[str], None],
+) -> dict[Step, Row]:
+    """Every step of the plan; `dtype` is what the matrix products are held against."""
+    rows = {}
+    for step in plan.steps():
+        say(f"{step.task} {step.size:,}" + (f" at {step.context:,}" * (step.task == "generate")))
+        rows[step] = _interleaved(plan, step, peers, _limit_of(step.task, limits, dtype))
+        if step.task == "load":
+            for peer in peers.values():
+                peer.run("prompt", min(plan.prompts))  # the first call of a kernel chooses it
+    return rows
+
+
+def _interleaved(
+    plan: Plan, step: Step, peers: Mapping[str, Peer], limit: Callable[[], float]
+) -> Row:
+    row = Row(step, {name: [] for name in peers}, {name: [] for name in peers})
+    rounds = 1 if step.task == "context" else plan.rounds
+    began = time.perf_counter()
+    for number in range(rounds):
+        if number and time.perf_counter() - began > plan.seconds:
+            break
+        for name, peer in peers.items():
+            before = limit()
+            reading = peer.run(step.task, step.size)
+            row.limits[name].append((before + limit()) / 2)
+            row.readings[name].append(reading)
+            _check(step, reading, row.readings[name][0])
+    return row
+
+
+def _check(step: Step, reading: Reading, first: Reading) -> None:
+    assert reading.ids == first.ids, "every round draws the same ids"
+    if step.task == "generate":
+        assert (reading.tokens, reading.context) == (step.size, step.context)
+        assert len(reading.ids) == step.size
+    elif step.task in ("prompt", "context"):
+        assert reading.context == step.size, "the prompt is in the cache"
+
+
+def _limit_of(task: Task, limits: Limits, dtype: torch.dtype) -> Callable[[], float]:
+    match task:
+        case "generate":
+            return limits.read
+        case "prompt" | "image":
+            return lambda: limits.multiply(dtype)
+        case _:
+            return lambda: 1.0
+
+
+def _work(reading: Reading) -> int:
+    """Operations where they are what bounds it, else bytes."""
+    return reading.operations or reading.least_bytes

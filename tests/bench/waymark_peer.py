@@ -1,0 +1,164 @@
+"""Waymark as it is measured beside others: the app's own load, prefill, decode and tower.
+
+What a request does around them (rendering, the prefix tree, sampling) is the cache bench's
+(tests.bench.cache).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import torch
+
+from core.api.params import ModelSettings
+from core.api.prompt import Cut, Prompt, TextRun
+from core.cache.slab import KVSlab
+from core.cache.state import RecurrentState
+from core.engine.decode import Decode
+from core.engine.loaded import LoadedModel, load
+from core.models.decoder import Decoder
+from core.weights.folder import ModelFolder
+from tests.bench.beside import go_on, read_beside, start_of
+from tests.bench.peer import Engine, Reading, Task, patches, prompt_ids
+from tests.bench.weights import held_bytes, image_operations, step_bytes, token_operations
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where generating starts, the state there, and the first id to feed."""
+
+    cut: Cut
+    state: RecurrentState
+    first: int
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A loaded model, its files, and room for the longest context."""
+
+    loaded: LoadedModel
+    model: Decoder
+    folder: ModelFolder
+    slab: KVSlab
+
+    def bytes_behind(self, context: int) -> int:
+        """Bytes of keys, values and states behind so many tokens."""
+        info = self.loaded.info
+        return info.checkpoint_bytes + context * info.kv_bytes_per_token
+
+
+class Waymark:
+    """A `Peer` (tests.bench.peer). Prompts are read from cut to cut beside the prefix tree."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._opened: Opened | None = None
+        self._place: Place | None = None
+
+    def run(self, task: Task, size: int) -> Reading:
+        """As `Peer`."""
+        if task == "load":
+            return self._load()
+        assert self._opened is not None, "load comes first"
+        match task:
+            case "prompt":
+                return self._prompt(self._opened, size)
+            case "context":
+                return self._context(self._opened, size)
+            case "generate":
+                return self._generate(self._opened, size)
+            case "image":
+                return self._image(self._opened, size)
+
+    def close(self) -> None:
+        self._opened = self._place = None
+
+    def _load(self) -> Reading:
+        self.close()
+        settings = _settings(self._engine)
+        began = time.perf_counter()
+        loaded = load(settings, lambda done, total: None, go_on)
+        seconds = time.perf_counter() - began
+        model = loaded.model
+        assert isinstance(model, Decoder)
+        folder = ModelFolder.open(self._engine.folder)
+        slab = loaded.cache.slab.beside(self._engine.longest)
+        self._opened = Opened(loaded, model, folder, slab)
+        return Reading(seconds, least_bytes=held_bytes(model))
+
+    def _prompt(self, opened: Opened, size: int) -> Reading:
+        prompt = _prompt(opened, size)
+        began = time.perf_counter()
+        prefill = read_beside(opened.loaded, opened.slab, prompt)
+        assert prefill.last_hidden is not None
+        first = int(opened.model.logits(prefill.last_hidden[None])[0].argmax())
+        seconds = time.perf_counter() - began
+        self._place = Place(prompt.end, prefill.state, first)
+        context = prompt.end.token.value
+        return Reading(
+            seconds,
+            tokens=context,
+            context=context,
+            ids=(first,),
+            least_bytes=held_bytes(opened.model) + opened.bytes_behind(context),
+            operations=context * token_operations(opened.folder),
+        )
+
+    def _context(self, opened: Opened, size: int) -> Reading:
+        if self._place is not None and self._place.cut.token.value == size:
+            return Reading(0.0, context=size)
+        if size > 0:
+            return self._prompt(opened, size)
+        start = start_of(opened.loaded, _prompt(opened, 1))
+        self._place = Place(start.cut, start.state, prompt_ids(1)[0])
+        return Reading(0.0, context=start.cut.token.value)
+
+    @torch.inference_mode()
+    def _generate(self, opened: Opened, size: int) -> Reading:
+        place = self._place
+        assert place is not None, "generating needs a context"
+        began = time.perf_counter()
+        decode = Decode(opened.model, opened.slab, place.state, place.cut, go_on)
+        ids = [place.first]
+        for _ in range(size):
+            ids.append(int(decode.step(ids[-1]).argmax()))
+        seconds = time.perf_counter() - began
+        context = place.cut.token.value
+        # A step reads what is behind it and writes the states.
+        written = opened.loaded.info.checkpoint_bytes
+        behind = [opened.bytes_behind(context + step) + written for step in range(1, size + 1)]
+        return Reading(
+            seconds,
+            tokens=len(ids) - 1,
+            context=context,
+            ids=tuple(ids[1:]),
+            least_bytes=size * step_bytes(opened.model) + sum(behind),
+        )
+
+    def _image(self, opened: Opened, size: int) -> Reading:
+        pixels, side = patches(size)
+        began = time.perf_counter()
+        rows = opened.model.encode_image(pixels, side, side, go_on)
+        seconds = time.perf_counter() - began
+        operations = image_operations(opened.folder, side * side)
+        return Reading(seconds, tokens=rows.shape[0], operations=operations)
+
+
+def _settings(engine: Engine) -> ModelSettings:
+    """The app's own, with room for the longest context; checked like any user's."""
+    return ModelSettings.model_validate(
+        {
+            "path": str(engine.folder),
+            "device": "cpu",
+            "precision": engine.precision,
+            "context_length": engine.longest,
+            "cache_folder": str(engine.scratch / engine.precision),
+            "measure_kernels": True,
+        }
+    )
+
+
+def _prompt(opened: Opened, size: int) -> Prompt:
+    grid = opened.loaded.settings.grid
+    return Prompt((TextRun(prompt_ids(size)),), frozenset(), grid)
