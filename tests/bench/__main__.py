@@ -66,7 +66,7 @@ def model_text(
     options: argparse.Namespace, folder: Path, scratch: Path, limits: Limits, opened: Open
 ) -> str:
     """A table for each precision. Those with one peer take turns with it in the same rounds."""
-    plan = rounds.QUICK if options.quick else Plan(rounds=options.rounds, seconds=options.seconds)
+    plan = rounds.QUICK if options.quick else _plan(options)
     texts = []
     for peer_type, precisions in groups(options.precision).items():
 
@@ -94,6 +94,16 @@ def groups(precisions: Iterable[str]) -> Mapping[str, list[str]]:
         peer = "float32" if precision == "float32" else "bfloat16"
         found.setdefault(peer, []).append(precision)
     return found
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    return Plan(
+        prompts=tuple(options.prompts),
+        contexts=tuple(options.contexts),
+        images=tuple(options.images),
+        rounds=options.rounds,
+        seconds=options.seconds,
+    )
 
 
 def _model(options: argparse.Namespace, limits: Limits) -> str:
@@ -139,6 +149,13 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {NAMES}; all without one")
     known = [each for each in get_args(Precision) if each != "auto"]
     parser.add_argument("--precision", nargs="+", choices=known, default=known)
+    for name, what in (
+        ("prompts", "tokens of the prompts"),
+        ("contexts", "tokens behind which is generated"),
+        ("images", "sides of the pictures in pixels"),
+    ):
+        default = getattr(Plan, name)
+        parser.add_argument(f"--{name}", type=int, nargs="*", default=default, help=what)
     parser.add_argument("--rounds", type=int, default=3, help="rounds of each step, at most")
     parser.add_argument(
         "--seconds", type=float, default=Plan.seconds, help="no new round of a step after so many"

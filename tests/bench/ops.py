@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -18,8 +19,10 @@ from torch.nn import functional as F
 from kernels.attention import fused
 from kernels.attention import reference as attention
 from kernels.causal_conv.reference import causal_conv
-from kernels.dispatch import backend, fastest
+from kernels.dispatch import DEFAULT_ROWS, backend, fastest
 from kernels.gated_delta.reference import CHUNK, chunked_gated_delta, recurrent_gated_delta
+from kernels.linear.cpu import can_pack
+from kernels.linear.probe import best_rows
 from kernels.linear.reference import PlainMatrix
 from kernels.rms_norm.reference import rms_norm
 from kernels.rope.reference import rotate
@@ -82,8 +85,8 @@ def linear(sizes: Sizes, dtype: torch.dtype, name: str, rows: int, inputs: int, 
     """A matrix as the processor's backend keeps it, beside one as published."""
     weight = _random(outputs, inputs, dtype=dtype) / math.sqrt(inputs)
     copies = _copies(weight.nbytes, sizes)
-    name_of = fastest(torch.device("cpu"))
-    packed = [backend(name_of, dtype).pack(weight, None) for _ in range(copies)]
+    kernels = backend(fastest(torch.device("cpu")), dtype, _slices(dtype))
+    packed = [kernels.pack(weight, None) for _ in range(copies)]
     plain = [PlainMatrix(weight.clone()) for _ in range(copies)]
     given = _random(rows, inputs, dtype=dtype)
     return Op(
@@ -254,6 +257,12 @@ def _copies(num_bytes: int, sizes: Sizes) -> int:
 def _random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     generator = torch.Generator().manual_seed(math.prod(shape))
     return torch.randn(shape, generator=generator).to(dtype)
+
+
+@cache
+def _slices(dtype: torch.dtype) -> int:
+    """Rows that a packed matrix takes at once, measured as the app does."""
+    return best_rows(dtype) if can_pack(dtype) else DEFAULT_ROWS
 
 
 def _rows(count: int) -> str:
