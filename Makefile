@@ -25,7 +25,7 @@ LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds
 
 export PYTHON TORCH
 
-.PHONY: help run test test-gpu test-long bench-cache check format clean
+.PHONY: help run test test-gpu test-long bench bench-cache check format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -45,6 +45,9 @@ test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and ho
 
 test-long: $(STAMPS)/test ## play 2,000 moves in random conversation trees, and ten times the random worlds
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)
+
+bench: $(STAMPS)/test ## print how fast ops and model are, beside the machine's limits and transformers (10 minutes)
+	@$(BIN)/python -m tests.bench $(ARGS)
 
 bench-cache: $(STAMPS)/test ## print what reuse is worth and what the cache costs, as ratios (20 minutes)
 	@$(BIN)/python -m tests.bench.cache $(ARGS)

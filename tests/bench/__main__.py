@@ -22,7 +22,7 @@ import torch
 from core.api.params import Precision
 from tests.bench import llama, op_rounds, ops, rounds
 from tests.bench.folders import TINY, Shape, write_random
-from tests.bench.machine import Limits, machine
+from tests.bench.machine import READING, Limits, machine
 from tests.bench.page import PAGE, write_between
 from tests.bench.peer import Engine, Peer
 from tests.bench.process import Process
@@ -37,10 +37,10 @@ Open = Callable[[Engine], Peer]
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure what was named, print it, and write it down where that was asked for."""
-    options = _options(arguments)
+    options = parsed(arguments)
     torch.set_num_threads(options.threads)
     for name in options.names:
-        limits = Limits()
+        limits = quick_limits() if options.quick else Limits()
         made = ops_text(options, limits) if name == "ops" else _model(options, limits)
         text = f"{_where(options, limits)}\n\n{made}"
         print(f"## {name}\n\n{text}", flush=True)
@@ -87,6 +87,11 @@ def model_text(
     return "\n".join([*texts, "" if options.gguf else _without_llama()])
 
 
+def quick_limits() -> Limits:
+    """Limits of nothing much, in no time."""
+    return Limits(read_bytes=2**20, rows=(16,))
+
+
 def groups(precisions: Iterable[str]) -> Mapping[str, list[str]]:
     """Precisions by the type in which transformers stands beside them: it quantises nothing."""
     found: dict[str, list[str]] = {}
@@ -122,10 +127,13 @@ def _where(options: argparse.Namespace, limits: Limits) -> str:
     """The machine, and what it could do meanwhile."""
     shape = "A tiny shape" if options.quick else "The 0.8B shape, random weights"
     taken = {name: Spread.of(each).scaled(1e-9) for name, each in sorted(limits.taken.items())}
-    told = [f"{each} GFLOP/s in {name}" for name, each in taken.items() if name != "reading"]
+    told = [
+        f"{each} GB/s" if name == READING else f"{each} GFLOP/s in {name}"
+        for name, each in taken.items()
+    ]
     return (
-        f"{shape}, on {machine()}; {options.threads} threads, torch {torch.__version__}. Between "
-        f"the readings it read {taken['reading']} GB/s and multiplied {' and '.join(told)}."
+        f"{shape}, on {machine()}; {options.threads} threads, torch {torch.__version__}. "
+        f"The machine's limits meanwhile: {', '.join(told)}."
     )
 
 
@@ -144,7 +152,8 @@ def _without_llama() -> str:
     return "llama-bench is not on the PATH of this machine, so its column is left out."
 
 
-def _options(arguments: list[str] | None) -> argparse.Namespace:
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
+    """The command line; it ends the process where it makes no sense."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="name", help=f"of {NAMES}; all without one")
     known = [each for each in get_args(Precision) if each != "auto"]

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from kernels.linear.cpu import can_pack
 
+READING = "reading"
 STREAMS = 16
 # More than any cache that a processor keeps for itself.
 READ_BYTES = 512 * 2**20
@@ -42,7 +43,7 @@ def machine() -> str:
 class Limits:
     """What this machine can do on torch's threads. Every call measures anew, in a moment.
 
-    `taken` are all answers so far, in bytes or operations a second, by "reading" or by type.
+    `taken` are all answers so far, in bytes or operations a second, by READING or by type.
     """
 
     def __init__(self, read_bytes: int = READ_BYTES, rows: Iterable[int] = PRODUCT_ROWS) -> None:
@@ -62,7 +63,7 @@ class Limits:
             lambda: streams.amax(1),
         )
         found = self._memory.nbytes / min(map(seconds_of, ways))
-        self.taken["reading"].append(found)
+        self.taken[READING].append(found)
         return found
 
     def multiply(self, dtype: torch.dtype) -> float:

@@ -30,7 +30,7 @@ class Plan:
     tokens: int = 32
     images: tuple[int, ...] = (512, 1_024)
     rounds: int = 3
-    seconds: float = 20.0
+    seconds: float = 10.0
 
     @property
     def longest(self) -> int:
@@ -104,16 +104,17 @@ def measure(
     rows = {}
     for step in plan.steps():
         say(f"{step.task} {step.size:,}" + (f" at {step.context:,}" * (step.task == "generate")))
-        rows[step] = _interleaved(plan, step, peers, _limit_of(step.task, limits, dtype))
+        rows[step] = interleaved(plan, step, peers, _limit_of(step.task, limits, dtype))
         if step.task == "load":
             for peer in peers.values():
                 peer.run("prompt", WARM_UP)  # the first call of a kernel chooses it
     return rows
 
 
-def _interleaved(
+def interleaved(
     plan: Plan, step: Step, peers: Mapping[str, Peer], limit: Callable[[], float]
 ) -> Row:
+    """One step, each engine in its turn between two readings of the limit."""
     row = Row(step, {name: [] for name in peers}, {name: [] for name in peers})
     rounds = 1 if step.task == "context" else plan.rounds
     began = time.perf_counter()

@@ -38,8 +38,8 @@ def model_table(
     lines = _header(*titles)
     steps = sorted(rows, key=_order)
     lines += [_speed_line(rows[step], engine, beside) for step in steps if step.task != "context"]
-    for step in (each for each in steps if _held(rows[each], engine)):
-        cells = _memory_cells(rows[step], engine)
+    for row in (each for each in rows.values() if _held(each, engine)):
+        cells = _memory_cells(row, engine)
         lines.append(_line(*cells, *[""] * (len(titles) - len(cells))))
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,231 @@
+"""The speed benches on a model of no size: tables, and the counts they rest on. No times."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.api.params import ModelSettings, Precision
+from kernels.attention.fused import causal_attention
+from tests.bench import __main__ as command
+from tests.bench import llama, ops, rounds
+from tests.bench.folders import TINY, write_random
+from tests.bench.machine import READING
+from tests.bench.page import PAGE, write_between
+from tests.bench.peer import Engine, Peer, Reading, Task
+from tests.bench.process import Process, open_here
+from tests.bench.rounds import QUICK, Step
+
+KEY_COUNTS = "core.layers.attention.causal_attention"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_random(tmp_path_factory.mktemp("speed") / "tiny", TINY)
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+class Noted:
+    """A peer here whose answers are kept."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.peer = open_here(engine)
+        self.answers: list[tuple[Task, int, Reading]] = []
+
+    def run(self, task: Task, size: int) -> Reading:
+        reading = self.peer.run(task, size)
+        self.answers.append((task, size, reading))
+        return reading
+
+    def close(self) -> None:
+        self.peer.close()
+
+
+def lines_of(text: str) -> list[list[str]]:
+    """The cells of every table's line but the rules."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [[cell.strip() for cell in line[1:-1].split("|")] for line in lines]
+
+
+def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: Path) -> None:
+    peers: list[Noted] = []
+    seen: list[int] = []
+
+    def opened(engine: Engine) -> Peer:
+        peers.append(Noted(engine))
+        return peers[-1]
+
+    def counted(queries: Tensor, keys: Tensor, *more: float) -> Tensor:
+        if queries.shape[0] == 1:
+            seen.append(keys.shape[0])
+        return causal_attention(queries, keys, *more)  # type: ignore[arg-type]
+
+    options = command.parsed(["model", "--quick", "--precision", "float32"])
+    with mock.patch(KEY_COUNTS, counted):
+        text = command.model_text(options, folder, tmp_path, command.quick_limits(), opened)
+    own, other = (peer.answers for peer in peers)
+    assert [peer.engine.name for peer in peers] == ["waymark", "transformers"]
+    counts = [(task, size, each.tokens, each.context, each.ids) for task, size, each in own]
+    # In float32 greedy ids agree, so both have read the same context and drawn behind its end.
+    assert counts == [
+        (task, size, each.tokens, each.context, each.ids) for task, size, each in other
+    ]
+    drawn = {each.context: len(each.ids) for task, _, each in own if task == "generate"}
+    assert drawn == dict.fromkeys(QUICK.contexts, QUICK.tokens)
+    behind = [range(context + 1, context + QUICK.tokens + 1) for context in QUICK.contexts]
+    assert set(seen) == set(itertools.chain(*behind))
+    header, *lines = lines_of(text)
+    assert header == ["", "Waymark", "transformers", "ratio", "of the limit"]
+    assert [line[0] for line in lines] == [
+        "prompt of 64, tokens/s",
+        "prompt of 600, tokens/s",
+        "4 tokens behind 0, tokens/s",
+        "4 tokens behind 600, tokens/s",
+        "4 tokens behind 700, tokens/s",
+        "64 px, ms",
+        "128 px, ms",
+        "load, s",
+        "memory after load, MiB",
+        "memory after 64 tokens, MiB",
+        "memory after 600 tokens, MiB",
+        "memory after 700 tokens, MiB",
+    ]
+    assert all(len(line) == len(header) for line in lines)
+
+
+def test_precisions_share_the_rounds_of_their_peer() -> None:
+    known = [each for each in get_args(Precision) if each != "auto"]
+    options = command.parsed(["--quick"])
+    assert options.precision == known and options.names == list(command.NAMES)
+    assert command.groups(["float32", "bfloat16", "fewer bits"]) == {
+        "float32": ["float32"],
+        "bfloat16": ["bfloat16", "fewer bits"],
+    }
+    for precision in known:
+        assert ModelSettings.model_validate({"path": "", "precision": precision})
+
+
+def test_an_engine_in_its_own_process_draws_the_same(folder: Path, tmp_path: Path) -> None:
+    engine = Engine("waymark", "float32", folder, 200, tmp_path)
+    here, there = open_here(engine), Process(engine, 1)
+    try:
+        for task, size in [("load", 0), ("prompt", 100), ("generate", 3), ("image", 64)]:
+            own, other = here.run(task, size), there.run(task, size)  # type: ignore[arg-type]
+            assert (own.tokens, own.context, own.ids) == (other.tokens, other.context, other.ids)
+            assert (own.least_bytes, own.operations) == (other.least_bytes, other.operations)
+            assert other.peak_bytes > 0
+    finally:
+        there.close()
+
+
+def test_an_engine_that_dies_is_named(tmp_path: Path) -> None:
+    there = Process(Engine("waymark", "float32", tmp_path / "nothing", 200, tmp_path), 1)
+    try:
+        with pytest.raises(RuntimeError, match="waymark ended with 1 in load"):
+            there.run("load", 0)
+    finally:
+        there.close()
+
+
+class Scripted:
+    """A peer that answers what it was given, and the limit of a machine that does nothing."""
+
+    def __init__(self, *readings: Reading) -> None:
+        self.readings = list(readings)
+
+    def run(self, task: Task, size: int) -> Reading:
+        return self.readings.pop(0)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        Reading(1.0, tokens=2, context=8, ids=(1, 3)),
+        Reading(1.0, tokens=2, context=9, ids=(1, 2)),
+        Reading(1.0, tokens=1, context=8, ids=(1, 2)),
+    ],
+)
+def test_a_round_that_is_not_the_one_it_says_stops_the_bench(second: Reading) -> None:
+    good = Reading(2.0, tokens=2, context=8, ids=(1, 2), least_bytes=12)
+    plan = rounds.Plan(prompts=(), images=(), contexts=(8,), tokens=2, rounds=2)
+    step = Step("generate", 2, 8)
+    row = rounds.interleaved(plan, step, {"it": Scripted(good, good)}, lambda: 3.0)
+    assert row.per_second("it").middle == 1.0 and row.of_limit("it").middle == 2.0
+    with pytest.raises(AssertionError):
+        rounds.interleaved(plan, step, {"it": Scripted(good, second)}, lambda: 3.0)
+
+
+def test_every_op_has_its_line() -> None:
+    limits = command.quick_limits()
+    text = command.ops_text(command.parsed(["ops", "--quick"]), limits)
+    names = [op.name for op in ops.all_ops(ops.QUICK, torch.float32)]
+    lines = [line for line in lines_of(text) if line[0] != "op"]
+    assert [line[0] for line in lines] == 2 * names
+    assert {line[2] for line in lines} == {"reading", "products"}
+    assert all(len(line) == 6 for line in lines)
+    assert set(limits.taken) == {READING, "float32", "bfloat16"}
+
+
+def test_the_other_implementation_is_of_the_same_op() -> None:
+    compared = 0
+    for op in ops.all_ops(ops.QUICK, torch.float32):
+        assert bool(op.least_bytes) != bool(op.operations)
+        if op.other is not None:
+            torch.testing.assert_close(op.run(0), op.other(0), rtol=1e-3, atol=1e-4)
+            compared += 1
+    assert compared > 8
+
+
+def test_llama_bench_stands_beside_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not llama.is_there()
+    program = tmp_path / llama.PROGRAM
+    program.write_text(
+        f"#!{shutil.which('sh', path='/bin:/usr/bin')}\n"
+        'case "$*" in\n'
+        '*"-p 64,600 -n 0") echo \'[{"n_prompt": 600, "n_gen": 0, "samples_ts": [7, 9]}]\';;\n'
+        '*"-n 4 -d 0,600,700") echo \'[{"n_prompt": 0, "n_gen": 4, "n_depth": 700, '
+        '"samples_ts": [5]}]\';;\n'
+        "*) exit 1;;\n"
+        "esac\n"
+    )
+    program.chmod(0o755)
+    assert llama.is_there()
+    found = llama.measure(Path("a.gguf"), QUICK, threads=2)
+    assert {step: each.middle for step, each in found.items()} == {
+        Step("prompt", 600): 8,
+        Step("generate", 4, 700): 5,
+    }
+
+
+def test_tables_go_between_their_comments(tmp_path: Path) -> None:
+    page = tmp_path / PAGE.name
+    shutil.copy(PAGE, page)
+    for name in command.NAMES:
+        write_between(page, name, "a table")
+        once = page.read_text(encoding="utf-8")
+        write_between(page, name, "a table")
+        assert page.read_text(encoding="utf-8") == once and "a table" in once
+    with pytest.raises(ValueError, match="no place"):
+        write_between(page, "weather", "rain")
