@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,10 @@ import torch
 from torch import Tensor
 
 from core.api.params import ModelSettings, Precision
+from core.models.decoder import Decoder
+from core.weights.folder import ModelFolder
 from kernels.attention.fused import causal_attention
+from kernels.dispatch import BackendName
 from tests.bench import __main__ as command
 from tests.bench import llama, ops, rounds
 from tests.bench.folders import TINY, write_random
@@ -23,6 +27,8 @@ from tests.bench.page import PAGE, write_between
 from tests.bench.peer import Engine, Peer, Reading, Task
 from tests.bench.process import Process, open_here
 from tests.bench.rounds import QUICK, Step
+from tests.bench.weights import held_bytes, step_bytes, token_operations
+from tests.oracle.runs import load
 
 KEY_COUNTS = "core.layers.attention.causal_attention"
 
@@ -118,7 +124,28 @@ def test_precisions_share_the_rounds_of_their_peer() -> None:
         "bfloat16": ["bfloat16", "fewer bits"],
     }
     for precision in known:
-        assert ModelSettings.model_validate({"path": "", "precision": precision})
+        settings = ModelSettings.model_validate({"path": "", "precision": precision})
+        assert settings.precision == precision
+
+
+@pytest.mark.parametrize("kernels", get_args(BackendName))
+def test_every_weight_is_counted_once(folder: Path, kernels: BackendName) -> None:
+    files = ModelFolder.open(folder)
+    numbers = {
+        name: math.prod(stored.shape)
+        for file in files.files
+        for name, stored in file.tensors.items()
+    }
+    text = {name: count for name, count in numbers.items() if "language_model" in name}
+    model = load(folder, kernels=kernels)
+    assert isinstance(model, Decoder)
+    # The table is the head too, so a step reads all of the text's weights, in float32.
+    assert step_bytes(model) == 4 * sum(text.values())
+    # What a rotation turns by comes beside the weights, once for the text and once for the tower.
+    beside = held_bytes(model) - 4 * sum(numbers.values())
+    assert 0 < beside < 1024
+    maps = [name for name in text if name.endswith("_proj.weight") or "in_proj" in name]
+    assert token_operations(files) == 2 * sum(text[name] for name in maps)
 
 
 def test_an_engine_in_its_own_process_draws_the_same(folder: Path, tmp_path: Path) -> None:

@@ -51,7 +51,8 @@ def _numbers(folder: ModelFolder, scope: str) -> int:
 def _bytes(part: object, seen: set[int]) -> int:
     """Bytes of the tensors and matrices within `part`, each once.
 
-    A matrix (kernels.linear.reference) says its own size: some forms hide their tensors.
+    A matrix (kernels.linear.reference) says its own size: some forms hide their tensors. What a
+    layer needs remembered has a size too, and is no weight: it can't be called.
     """
     if id(part) in seen or isinstance(part, type):
         return 0
@@ -63,7 +64,7 @@ def _bytes(part: object, seen: set[int]) -> int:
     if isinstance(part, list | tuple):
         return sum(_bytes(each, seen) for each in part)
     own = getattr(part, "__dict__", {})
-    num_bytes = getattr(part, "num_bytes", None)
+    num_bytes = getattr(part, "num_bytes", None) if callable(part) else None
     if not isinstance(num_bytes, int):
         return _bytes(own, seen)
     tensors = {id(each) for each in own.values() if isinstance(each, Tensor)}
