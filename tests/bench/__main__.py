@@ -31,7 +31,6 @@ from tests.bench.speed_tables import PEER, model_table, ops_table
 from tests.bench.spread import Spread
 
 NAMES = ("ops", "model")
-OPS_TYPES = ("bfloat16", "float32")
 Open = Callable[[Engine], Peer]
 
 
@@ -50,12 +49,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def ops_text(options: argparse.Namespace, limits: Limits) -> str:
-    """A table of the ops for each type that a model computes in."""
+    """A table of the ops for each precision."""
     sizes = ops.QUICK if options.quick else ops.Sizes()
     texts = []
-    for precision in (each for each in OPS_TYPES if each in options.precision):
+    for precision in options.precision:
         measured = []
-        for op in ops.all_ops(sizes, getattr(torch, precision)):
+        for op in ops.all_ops(sizes, precision):
             _say(f"{precision}: {op.name}")
             measured.append(op_rounds.measure(op, limits, sizes))
         texts.append(f"**{precision}**\n\n{ops_table(measured)}")

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -19,11 +20,11 @@ from torch.nn import functional as F
 from kernels.attention import fused
 from kernels.attention import reference as attention
 from kernels.causal_conv.reference import causal_conv
-from kernels.dispatch import DEFAULT_ROWS, backend, fastest
+from kernels.dispatch import DEFAULT_ROWS, Integers, backend, fastest
 from kernels.gated_delta.reference import CHUNK, chunked_gated_delta, recurrent_gated_delta
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import best_rows
-from kernels.linear.reference import PlainMatrix
+from kernels.linear.reference import Form, PlainMatrix
 from kernels.rms_norm.reference import rms_norm
 from kernels.rope.reference import rotate
 from tests.bench.folders import TINY, Shape
@@ -32,6 +33,8 @@ Call = Callable[[int], object]
 """One call of an op on the arguments of this number."""
 EPSILON = 1e-6
 TAPS = 4
+FLOATS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
+INTEGERS: dict[str, Integers] = {name: name for name in get_args(Integers)}
 RELEASED = Shape()
 
 
@@ -65,12 +68,19 @@ class Op:
     other_name: str = ""
 
 
-def all_ops(sizes: Sizes, dtype: torch.dtype) -> Iterator[Op]:
-    """Op after op; each one's arguments are made when it is asked for."""
+def all_ops(sizes: Sizes, precision: str) -> Iterator[Op]:
+    """Op after op; each one's arguments are made when it is asked for.
+
+    Of a precision that is no type of floats there are the matrices only: the rest is as in
+    bfloat16.
+    """
     shape, run = sizes.shape, sizes.run
     for rows in (1, run):
-        yield linear(sizes, dtype, "gate and up", rows, shape.hidden, 2 * shape.mlp)
-        yield linear(sizes, dtype, "down", rows, shape.mlp, shape.hidden)
+        yield linear(sizes, precision, "gate and up", rows, shape.hidden, 2 * shape.mlp)
+        yield linear(sizes, precision, "down", rows, shape.mlp, shape.hidden)
+    if precision not in FLOATS:
+        return
+    dtype = FLOATS[precision]
     yield delta_chunked(sizes)
     yield delta_recurrent(sizes)
     yield conv(sizes, dtype)
@@ -81,19 +91,20 @@ def all_ops(sizes: Sizes, dtype: torch.dtype) -> Iterator[Op]:
     yield picture_attention(sizes, dtype)
 
 
-def linear(sizes: Sizes, dtype: torch.dtype, name: str, rows: int, inputs: int, outputs: int) -> Op:
-    """A matrix as the processor's backend keeps it, beside one as published."""
+def linear(sizes: Sizes, precision: str, name: str, rows: int, inputs: int, outputs: int) -> Op:
+    """A matrix as the processor's backend holds it, beside one as published."""
+    dtype = FLOATS.get(precision, torch.bfloat16)
     weight = _random(outputs, inputs, dtype=dtype) / math.sqrt(inputs)
     copies = _copies(weight.nbytes, sizes)
-    kernels = backend(fastest(torch.device("cpu")), dtype, _slices(dtype))
-    packed = [kernels.pack(weight, None) for _ in range(copies)]
+    form = _form(precision, dtype)
+    packed = [form.pack(form.keep(weight), None) for _ in range(copies)]
     plain = [PlainMatrix(weight.clone()) for _ in range(copies)]
     given = _random(rows, inputs, dtype=dtype)
     return Op(
         name=f"linear, {name}, {_rows(rows)}",
         run=lambda number: packed[number](given),
         copies=copies,
-        least_bytes=weight.nbytes if rows == 1 else 0,
+        least_bytes=packed[0].num_bytes if rows == 1 else 0,
         operations=0 if rows == 1 else 2 * rows * weight.numel(),
         dtype=dtype,
         other=lambda number: plain[number](given),
@@ -260,9 +271,11 @@ def _random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 @cache
-def _slices(dtype: torch.dtype) -> int:
-    """Rows that a packed matrix takes at once, measured as the app does."""
-    return best_rows(dtype) if can_pack(dtype) else DEFAULT_ROWS
+def _form(precision: str, dtype: torch.dtype) -> Form:
+    """How matrices are held, with the size of their slices measured as the app does."""
+    integers = INTEGERS.get(precision)
+    rows = best_rows(dtype, integers) if can_pack(dtype) else DEFAULT_ROWS
+    return backend(fastest(torch.device("cpu")), dtype, rows, integers).forms.usual
 
 
 def _rows(count: int) -> str:

@@ -63,7 +63,9 @@ def _bytes(part: object, seen: set[int]) -> int:
         return sum(_bytes(each, seen) for each in part.values())
     if isinstance(part, list | tuple):
         return sum(_bytes(each, seen) for each in part)
-    own = getattr(part, "__dict__", {})
+    own = getattr(part, "__dict__", None)
+    if own is None:
+        return 0
     num_bytes = getattr(part, "num_bytes", None) if callable(part) else None
     if not isinstance(num_bytes, int):
         return _bytes(own, seen)
