@@ -46,7 +46,7 @@ test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and ho
 test-long: $(STAMPS)/test ## play 2,000 moves in random conversation trees, and ten times the random worlds
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)
 
-bench: $(STAMPS)/test ## print how fast ops and model are, beside the machine's limits and transformers (10 minutes)
+bench: $(STAMPS)/test ## print how fast ops and model are, beside the machine's limits and transformers (minutes)
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 bench-cache: $(STAMPS)/test ## print what reuse is worth and what the cache costs, as ratios (20 minutes)
