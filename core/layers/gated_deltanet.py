@@ -7,7 +7,6 @@ a gated norm. Its memory is the last columns before the convolution, and the mat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +18,7 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
-from kernels.causal_conv.reference import causal_conv
+from kernels.causal_conv.reference import convolve, last_columns
 from kernels.gated_delta.reference import chunked_gated_delta, recurrent_gated_delta
 
 # Rows that go through convolution, rule and norm at a time: a dozen float32 temporaries of 64 rows
@@ -79,20 +78,26 @@ class GatedDeltaNet:
         rule = recurrent_gated_delta if hidden.shape[0] == 1 else chunked_gated_delta
         outputs = []
         for block in torch.split(hidden, ROWS_PER_BLOCK):
+            mixed, gate, beta, step = self.projections(block)
+            decay, beta = self._gates(beta, step)
             parts = []
-            for mixed, gate, beta, step in self._in_parts(self.projections(block)):
-                columns, tail = causal_conv(mixed, tail, self.conv)
-                read, state = rule(*self._heads(columns), *self._gates(beta, step), state=state)
-                parts.append(self.norm(read, gate.reshape(read.shape)).flatten(1))
+            for start in range(0, block.shape[0], ROWS_PER_PART):
+                part = slice(start, start + ROWS_PER_PART)
+                rows = self._with_columns_before(mixed, part, tail)
+                heads = self._heads(convolve(rows, self.conv))
+                read, state = rule(*heads, decay[part], beta[part], state=state)
+                parts.append(self.norm(read, gate[part].view(read.shape)).flatten(1))
+            tail = last_columns(rows, self.conv)
             outputs.append(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
         memory.store_state(layer, (tail, state))
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     @staticmethod
-    def _in_parts(projected: tuple[Tensor, ...]) -> Iterable[tuple[Tensor, ...]]:
-        if projected[0].shape[0] <= ROWS_PER_PART:
-            return [projected]  # a generated token pays for no views
-        return zip(*(torch.split(each, ROWS_PER_PART) for each in projected), strict=True)
+    def _with_columns_before(mixed: Tensor, part: slice, tail: Tensor) -> Tensor:
+        """The rows of a part after the K - 1 before them, which the first part has in `tail`."""
+        if part.start == 0:
+            return torch.cat((tail.T, mixed[part]))
+        return mixed[part.start - tail.shape[1] : part.stop]
 
     def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Split the convolved columns into queries, keys and values by head."""

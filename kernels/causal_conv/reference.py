@@ -18,13 +18,23 @@ def causal_conv(inputs: Tensor, tail: Tensor, weight: Tensor) -> tuple[Tensor, T
     this run, oldest first; `weight` [K, channels] float32. Returns the outputs [n, channels] in
     float32 and the tail after this run, a new tensor that shares no memory with the others.
     """
-    num_tokens = inputs.shape[0]
-    padded = torch.cat((tail.T, inputs))
+    rows = torch.cat((tail.T, inputs))
+    return convolve(rows, weight), last_columns(rows, weight)
+
+
+def convolve(rows: Tensor, weight: Tensor) -> Tensor:
+    """The outputs [n, channels] float32 of the last n of `rows` [n + K - 1, channels]."""
+    taps = weight.shape[0]
+    num_tokens = rows.shape[0] - taps + 1
     # K multiply-adds over whole rows: a depthwise conv1d spends most of its time on layout.
-    wide = padded.float()
+    wide = rows.float()
     total = wide[:num_tokens] * weight[0]
-    for tap in range(1, weight.shape[0]):
+    for tap in range(1, taps):
         total.addcmul_(wide[tap : tap + num_tokens], weight[tap])
-    return F.silu(total, inplace=True), padded[num_tokens:].T.clone(
-        memory_format=torch.contiguous_format
-    )
+    return F.silu(total, inplace=True)
+
+
+def last_columns(rows: Tensor, weight: Tensor) -> Tensor:
+    """The tail [channels, K - 1] after `rows`, of which there are at least K - 1; a new tensor."""
+    last = rows[rows.shape[0] - weight.shape[0] + 1 :]
+    return last.T.clone(memory_format=torch.contiguous_format)

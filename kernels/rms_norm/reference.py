@@ -34,10 +34,19 @@ def gated_rms_norm(
     inputs: Tensor, scale: Tensor, gate: Tensor, epsilon: float, dtype: torch.dtype
 ) -> Tensor:
     """RMS norm of `inputs` [..., width], times silu(gate), in float32; the result has `dtype`."""
-    return (_normalised(inputs, scale, epsilon) * F.silu(gate.float())).to(dtype)
+    gated = F.silu(gate.float())
+    return gated.mul_(inputs).mul_(_factors(inputs, epsilon)).mul_(scale).to(dtype)
 
 
 def _normalised(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
     wide = inputs.float()
-    mean_square = wide.square().mean(-1, keepdim=True)
-    return wide * torch.rsqrt(mean_square + epsilon) * scale
+    return (wide * _factors(wide, epsilon)).mul_(scale)
+
+
+def _factors(rows: Tensor, epsilon: float) -> Tensor:
+    """One over the root mean square of each row [.., width]: [.., 1] float32.
+
+    The length of a row is found in one pass, where squares would be written out first.
+    """
+    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True, dtype=torch.float32)
+    return length.square_().div_(rows.shape[-1]).add_(epsilon).rsqrt_()
