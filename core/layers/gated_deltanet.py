@@ -19,7 +19,7 @@ from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
 from kernels.causal_conv.reference import convolve, last_columns
-from kernels.gated_delta.reference import chunked_gated_delta, recurrent_gated_delta
+from kernels.gated_delta.reference import chunked_gated_delta_, recurrent_gated_delta
 
 # Rows that go through convolution, rule and norm at a time: a dozen float32 temporaries of 64 rows
 # stay in a processor's cache, those of a whole run go out to memory and back.
@@ -75,22 +75,39 @@ class GatedDeltaNet:
     def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
         tail, state = memory.state(layer)
-        rule = recurrent_gated_delta if hidden.shape[0] == 1 else chunked_gated_delta
+        if hidden.shape[0] == 1:
+            output, tail, state = self._step(hidden, tail, state)
+            memory.store_state(layer, (tail, state))
+            return output
+        state = state.clone()
         outputs = []
         for block in torch.split(hidden, ROWS_PER_BLOCK):
-            mixed, gate, beta, step = self.projections(block)
-            decay, beta = self._gates(beta, step)
-            parts = []
-            for start in range(0, block.shape[0], ROWS_PER_PART):
-                part = slice(start, start + ROWS_PER_PART)
-                rows = self._with_columns_before(mixed, part, tail)
-                heads = self._heads(convolve(rows, self.conv))
-                read, state = rule(*heads, decay[part], beta[part], state=state)
-                parts.append(self.norm(read, gate[part].view(read.shape)).flatten(1))
-            tail = last_columns(rows, self.conv)
-            outputs.append(self.output(parts[0] if len(parts) == 1 else torch.cat(parts)))
+            output, tail = self._run(block, tail, state)
+            outputs.append(output)
         memory.store_state(layer, (tail, state))
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+    def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One generated token: its output [1, hidden_size] and what is remembered after it."""
+        mixed, gate, beta, step = self.projections(hidden)
+        rows = torch.cat((tail.T, mixed))
+        heads = self._heads(convolve(rows, self.conv))
+        read, state = recurrent_gated_delta(*heads, *self._gates(beta, step), state=state)
+        gated = self.norm(read, gate.view(read.shape)).flatten(1)
+        return self.output(gated), last_columns(rows, self.conv), state
+
+    def _run(self, hidden: Tensor, tail: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """A block's output [n, hidden_size] and the tail after it; moves `state` on in place."""
+        mixed, gate, beta, step = self.projections(hidden)
+        decay, beta = self._gates(beta, step)
+        gated = torch.empty_like(gate)
+        for start in range(0, hidden.shape[0], ROWS_PER_PART):
+            part = slice(start, start + ROWS_PER_PART)
+            rows = self._with_columns_before(mixed, part, tail)
+            heads = self._heads(convolve(rows, self.conv))
+            read = chunked_gated_delta_(*heads, decay[part], beta[part], state=state)
+            gated[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
+        return self.output(gated), last_columns(rows, self.conv)
 
     @staticmethod
     def _with_columns_before(mixed: Tensor, part: slice, tail: Tensor) -> Tensor:
@@ -104,10 +121,11 @@ class GatedDeltaNet:
         sizes = self.sizes
         widths = [sizes.key_width, sizes.key_width, sizes.value_width]
         queries, keys, values = torch.split(columns, widths, dim=1)
+        key_heads = (-1, sizes.key_heads, sizes.key_dim)
         return (
-            queries.reshape(-1, sizes.key_heads, sizes.key_dim),
-            keys.reshape(-1, sizes.key_heads, sizes.key_dim),
-            values.reshape(-1, sizes.value_heads, sizes.value_dim),
+            queries.view(key_heads),
+            keys.view(key_heads),
+            values.view(-1, sizes.value_heads, sizes.value_dim),
         )
 
     def _gates(self, beta: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:

@@ -48,19 +48,28 @@ def recurrent_gated_delta(
 def chunked_gated_delta(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """In chunks of 64, the last of what is left: outputs [n, hv, dv] float32 and the new state."""
-    outputs = []
+    """In chunks of 64: outputs [n, hv, dv] float32 and the state after them, a new tensor."""
+    state = state.clone()
+    return chunked_gated_delta_(queries, keys, values, decay, beta, state=state), state
+
+
+def chunked_gated_delta_(
+    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
+) -> Tensor:
+    """As `chunked_gated_delta`, but `state` is moved on in place; returns the outputs.
+
+    The last chunk is as long as what is left.
+    """
     inputs = (queries, keys, values, decay, beta)
-    for chunk in zip(*(torch.split(each, CHUNK) for each in inputs), strict=True):
-        answers, state = _chunk(*chunk, state)
-        outputs.append(answers)
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs), state
+    chunks = zip(*(torch.split(each, CHUNK) for each in inputs), strict=True)
+    outputs = [_chunk(*chunk, state) for chunk in chunks]
+    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def _chunk(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, state: Tensor
-) -> tuple[Tensor, Tensor]:
-    """One chunk of C tokens; inside, heads come first."""
+) -> Tensor:
+    """The outputs of one chunk of C tokens; inside, heads come first."""
     copies = state.shape[0] // keys.shape[1]
     queries, keys = _unit_queries(queries), _unit(keys)
     values, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)
@@ -69,13 +78,23 @@ def _chunk(
     attention = _each(torch.bmm(queries, keys.mT), copies).mul_(weights)
     lower = _each(torch.bmm(keys, keys.mT), copies).mul_(weights).mul_(beta)
     queries, keys = _each(queries, copies), _each(keys, copies)
-    since_start = total.clamp(min=_FORGOTTEN).exp_()
+    since_start, until_end = total.clamp(min=_FORGOTTEN).exp_(), weights[:, -1].unsqueeze(-1)
     errors = torch.addcmul(values, torch.bmm(keys, state), since_start, value=-1).mul_(beta)
-    delta = torch.linalg.solve_triangular(lower, errors, upper=False, unitriangular=True)
+    delta = _solve(lower, errors)
     answers = torch.bmm(queries, state).mul_(since_start).baddbmm_(attention, delta)
-    until_end = weights[:, -1].unsqueeze(-1)
-    state = (state * since_start[:, -1:]).baddbmm_((keys * until_end).mT, delta)
-    return answers.transpose(0, 1), state
+    state.mul_(since_start[:, -1:]).baddbmm_((keys * until_end).mT, delta)
+    return answers.transpose(0, 1)
+
+
+def _solve(lower: Tensor, errors: Tensor) -> Tensor:
+    """D in (I + strictly lower part) D = errors; what is on and above the diagonal is not read.
+
+    Solved as D^T (I + ..)^T = errors^T: the columns that the solver works on are rows here, and
+    nothing has to be copied into its order and back.
+    """
+    return torch.linalg.solve_triangular(
+        lower.mT, errors.mT, upper=True, left=False, unitriangular=True
+    ).mT
 
 
 def _unit_queries(queries: Tensor) -> Tensor:
