@@ -33,16 +33,16 @@ def recurrent_gated_delta(
     """Token by token: outputs [n, hv, dv] float32 and the state after them, a new tensor."""
     copies = state.shape[0] // keys.shape[1]
     queries, keys = _each(_unit_queries(queries), copies), _each(_unit(keys), copies)
-    values, beta, kept = values.float(), beta.float(), decay.float().exp()
-    outputs = torch.empty_like(values)
+    values, beta = values.float().unsqueeze(2), beta.float()[:, :, None, None]
+    kept = decay.float().exp()[:, :, None, None]
+    outputs = []
     for token in range(values.shape[0]):
-        key = keys[:, token].unsqueeze(1)
-        state = state * kept[token, :, None, None]
-        predicted = torch.bmm(key, state)
-        delta = (values[token].unsqueeze(1) - predicted) * beta[token, :, None, None]
-        state.baddbmm_(key.transpose(1, 2), delta)
-        outputs[token] = torch.bmm(queries[:, token].unsqueeze(1), state).squeeze(1)
-    return outputs, state
+        query, key = queries[:, token, None], keys[:, token, None]
+        state = state * kept[token]
+        delta = (values[token] - torch.bmm(key, state)).mul_(beta[token])
+        state.baddbmm_(key.mT, delta)
+        outputs.append(torch.bmm(query, state))
+    return torch.cat(outputs, 1).transpose(0, 1), state
 
 
 def chunked_gated_delta(

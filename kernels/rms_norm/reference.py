@@ -16,7 +16,9 @@ def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
 
     Everything is float32 until the result is cast back to the type of `inputs`.
     """
-    return _normalised(inputs, scale, epsilon).to(inputs.dtype)
+    # The one copy that is made of the rows is changed in place: a long run's rows leave the cache.
+    wide = inputs.to(torch.float32, copy=True)
+    return wide.mul_(_factors(wide, epsilon)).mul_(scale).to(inputs.dtype)
 
 
 def add_rms_norm(
@@ -36,11 +38,6 @@ def gated_rms_norm(
     """RMS norm of `inputs` [..., width], times silu(gate), in float32; the result has `dtype`."""
     gated = F.silu(gate.float())
     return gated.mul_(inputs).mul_(_factors(inputs, epsilon)).mul_(scale).to(dtype)
-
-
-def _normalised(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
-    wide = inputs.float()
-    return (wide * _factors(wide, epsilon)).mul_(scale)
 
 
 def _factors(rows: Tensor, epsilon: float) -> Tensor:
