@@ -9,6 +9,7 @@ from torch import Tensor
 from core.cache.specs import RecurrentSpec
 from core.layers import gated_deltanet
 from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
+from tests.kernels.poison import poisoned_memory
 from tests.layers.sources import random_weights
 from tests.models.memory import ConcatenatingMemory
 
@@ -45,6 +46,16 @@ def test_a_run_in_two_is_the_run_in_one(cut: int) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     for ours, theirs in zip(memory.state(0), after.state(0), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 64, 65, 130])
+def test_nothing_depends_on_memory_that_was_not_written(count: int) -> None:
+    layer = make_layer()
+    expected, after = run(layer, rows(count))
+    with poisoned_memory():
+        found, memory = run(layer, rows(count))
+    assert torch.equal(found, expected)
+    assert all(torch.equal(*pair) for pair in zip(memory.state(0), after.state(0), strict=True))
 
 
 @pytest.mark.parametrize(("block", "part"), [(64, 64), (300, 128), (128, 64)])

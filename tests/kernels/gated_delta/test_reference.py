@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernels.gated_delta.reference import chunked_gated_delta, recurrent_gated_delta
 from tests.kernels.poison import poisoned_memory
@@ -114,6 +115,29 @@ def test_strong_decay_stays_finite() -> None:
     decay[::3] = -90.0  # e^-90 is zero in float32, and the sum over a chunk passes -1,900
     case = (queries, keys, values, decay, beta, state)
     assert_near(chunked(case), equation(case))
+
+
+class _Denormals(TorchDispatchMode):
+    """Counts the ops whose result holds a number too small for a processor's fast path."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        written = isinstance(result, Tensor) and "empty" not in func.__name__
+        if written and result.is_floating_point():
+            smallest = torch.finfo(result.dtype).smallest_normal
+            self.count += bool(((result != 0) & (result.abs() < smallest)).any())
+        return result
+
+
+@pytest.mark.parametrize("strongest", [3.0, 30.0])
+def test_no_decay_ends_in_denormal_numbers(strongest: float) -> None:
+    """With them a chunk of the released 0.8B's heads takes several times as long."""
+    case = make_case(200, strongest=strongest)
+    with _Denormals() as found:  # type: ignore[no-untyped-call]
+        chunked(case)
+    assert found.count == 0
 
 
 def test_zero_keys_leave_a_decayed_state() -> None:
