@@ -96,7 +96,7 @@ class GatedDeltaNet:
         """A block's output [n, hidden_size] and the tail after it; moves `state` on in place."""
         mixed, gate, beta, step = self.projections(hidden)
         decay, beta = self._gates(beta, step)
-        gated = torch.empty_like(gate)
+        gated, rows = torch.empty_like(gate), tail.T
         for start in range(0, hidden.shape[0], ROWS_PER_PART):
             part = slice(start, start + ROWS_PER_PART)
             rows = self._with_columns_before(mixed, part, tail)

@@ -62,12 +62,12 @@ def chunked_gated_delta_(
     """
     inputs = (queries, keys, values, decay, beta)
     chunks = zip(*(torch.split(each, CHUNK) for each in inputs), strict=True)
-    outputs = [_chunk(*chunk, state) for chunk in chunks]
+    outputs = [_chunk(state, *chunk) for chunk in chunks]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
 def _chunk(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, state: Tensor
+    state: Tensor, queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor
 ) -> Tensor:
     """The outputs of one chunk of C tokens; inside, heads come first."""
     copies = state.shape[0] // keys.shape[1]
@@ -92,9 +92,10 @@ def _solve(lower: Tensor, errors: Tensor) -> Tensor:
     Solved as D^T (I + ..)^T = errors^T: the columns that the solver works on are rows here, and
     nothing has to be copied into its order and back.
     """
-    return torch.linalg.solve_triangular(
+    solution: Tensor = torch.linalg.solve_triangular(
         lower.mT, errors.mT, upper=True, left=False, unitriangular=True
-    ).mT
+    )
+    return solution.mT
 
 
 def _unit_queries(queries: Tensor) -> Tensor:

@@ -45,5 +45,5 @@ def _factors(rows: Tensor, epsilon: float) -> Tensor:
 
     The length of a row is found in one pass, where squares would be written out first.
     """
-    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True, dtype=torch.float32)
+    length: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True, dtype=torch.float32)
     return length.square_().div_(rows.shape[-1]).add_(epsilon).rsqrt_()
