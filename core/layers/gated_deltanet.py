@@ -16,10 +16,14 @@ from torch.nn import functional as F
 from core.cache.specs import LayerMemory, RecurrentSpec, StateTensor
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import GatedRMSNorm
-from core.layers.rows import ROWS_PER_BLOCK, ROWS_PER_PART
+from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
 from kernels.causal_conv.reference import convolve, last_columns
 from kernels.gated_delta.reference import chunked_gated_delta_, recurrent_gated_delta
+
+# Rows that go through convolution, rule and norm at a time: a dozen float32 temporaries of 64 rows
+# stay in a processor's cache, those of a whole run go out to memory and back.
+ROWS_PER_PART = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,6 @@ from torch import Tensor
 # 1.1 GB for each temporary in bfloat16. The size is fixed: equal runs give equal calls.
 ROWS_PER_BLOCK = 1024
 
-# Rows that go through several steps in one go: their temporaries stay in a processor's cache, those
-# of a whole run go out to memory and back.
-ROWS_PER_PART = 64
-
 
 def in_row_blocks(layer: Callable[[Tensor], Tensor], inputs: Tensor) -> Tensor:
     """`layer` over `inputs` [n, width], whose rows must not depend on each other."""
