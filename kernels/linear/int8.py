@@ -58,15 +58,20 @@ class IntegerMatrix:
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`; slices have `rows` rows, the last what is left."""
         if inputs.shape[0] <= self._rows:
-            return self._multiply(inputs)
-        return torch.cat([self._multiply(block) for block in torch.split(inputs, self._rows)])
+            return self._multiply(inputs).to(inputs.dtype)
+        outputs = inputs.new_empty(inputs.shape[0], self._scales.shape[0])
+        for start in range(0, inputs.shape[0], self._rows):
+            block = slice(start, start + self._rows)
+            outputs[block] = self._multiply(inputs[block])  # rounded while it is in the cache
+        return outputs
 
     def _multiply(self, inputs: Tensor) -> Tensor:
+        """Float32 results [n, outputs]."""
         integers, largest = quantise_inputs(inputs)
         sums = _integer_product(integers, self._packed, self._scales, self._zeros).mul_(largest)
         if self._bias is not None:
             sums += self._bias
-        return sums.to(inputs.dtype)
+        return sums
 
 
 class DequantisedMatrix:
