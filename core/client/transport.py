@@ -31,12 +31,23 @@ def default_command() -> list[str]:
     return [sys.executable, "-m", "core.worker"]
 
 
+# A thread that waits for the others' part of a product spins first. With libgomp's own 300,000
+# rounds a step takes five times as long when another program wants one of two cores, with these
+# three times; when none does, they cost 7 %.
+_SPINNING = {"GOMP_SPINCOUNT": "20000"}
+_SPINNING_CHOSEN = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+
+
 def worker_environment() -> dict[str, str]:
-    """This process's environment, with the source tree importable from any working directory."""
+    """This process's environment, with the source tree importable from any working directory.
+
+    How threads wait for each other is set unless the user has chosen it.
+    """
     root = str(Path(__file__).resolve().parents[2])
     inherited = os.environ.get("PYTHONPATH")
     path = root if not inherited else os.pathsep.join((root, inherited))
-    return {**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"}
+    waiting = {} if any(name in os.environ for name in _SPINNING_CHOSEN) else _SPINNING
+    return {**os.environ, **waiting, "PYTHONPATH": path, "PYTHONUTF8": "1"}
 
 
 class WorkerTransport:

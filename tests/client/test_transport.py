@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.client.client import EngineClient
-from core.client.transport import WorkerTransport
+from core.client.transport import WorkerTransport, worker_environment
 
 LIMIT_S = 60
 ENDS_WITH_INPUT = """
@@ -99,3 +99,15 @@ def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path, log: str) ->
         assert "xxx" in transport.describe_end()
 
     asyncio.run(asyncio.wait_for(scene(), LIMIT_S))
+
+
+def test_threads_of_the_engine_spin_briefly_unless_the_user_has_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    assert 0 < int(worker_environment()["GOMP_SPINCOUNT"]) < 300_000
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert "GOMP_SPINCOUNT" not in worker_environment()
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    assert worker_environment()["GOMP_SPINCOUNT"] == "7"
