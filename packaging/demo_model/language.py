@@ -24,7 +24,8 @@ Rotation = tuple[torch.Tensor, torch.Tensor]
 def inverse_of_one_plus(lower: torch.Tensor) -> torch.Tensor:
     """(1 + L)^-1 for strictly lower L [..., CHUNK, CHUNK]: the product of 1 + (-L)^(2^k).
 
-    Where many keys of a chunk are equal the powers grow and digits are lost: training only.
+    Where many keys of a chunk are equal the powers grow and digits are lost. One step of Newton's
+    iteration at the end brings them back.
     """
     power = -lower
     inverse = torch.eye(CHUNK, dtype=lower.dtype) + power
@@ -33,7 +34,7 @@ def inverse_of_one_plus(lower: torch.Tensor) -> torch.Tensor:
         power = power @ power
         inverse = inverse + inverse @ power
         reached *= 2
-    return inverse
+    return inverse + inverse @ (torch.eye(CHUNK, dtype=lower.dtype) - inverse - lower @ inverse)
 
 
 def in_chunks(values: torch.Tensor) -> torch.Tensor:

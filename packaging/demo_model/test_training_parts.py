@@ -85,8 +85,7 @@ def test_language_is_the_reference(model: torch.nn.Module) -> None:
     found = run_language(language, embedded, batch.positions)
     used = batch.ids != encoder.pad
     reference = expected.last_hidden_state[used]
-    # Repeated keys cost the doubled inverse digits: 0.007 was the most seen, with equal answers.
-    torch.testing.assert_close(found[used], reference, atol=2e-2, rtol=1e-2)
+    torch.testing.assert_close(found[used], reference, atol=1e-4, rtol=1e-4)
 
 
 def test_splits_share_no_scene() -> None:
