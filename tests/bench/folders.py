@@ -137,7 +137,8 @@ def _write_weights(file: BinaryIO, plan: dict[str, TensorSpec], seed: int) -> No
 
 
 def _pieces(name: str, spec: TensorSpec, generator: torch.Generator) -> Iterator[Tensor]:
-    """The numbers of a tensor in pieces: matrices keep the size of what passes through them."""
+    """The numbers of a tensor in pieces: matrices keep the size of what passes through them, and
+    decay is what such layers begin their training with (Dao and Gu 2024, arXiv:2405.21060)."""
     left = spec.num_elements
     while left > 0:
         noise = torch.randn(min(PIECE, left), generator=generator)
@@ -145,7 +146,12 @@ def _pieces(name: str, spec: TensorSpec, generator: torch.Generator) -> Iterator
         if len(spec.shape) > 1:
             yield noise / math.sqrt(math.prod(spec.shape[1:]))
         elif name.endswith("A_log"):
-            yield noise.clamp(-2, 2)
+            yield torch.rand(noise.shape, generator=generator).mul(15).add(1).log()
+        elif name.endswith("dt_bias"):
+            # What softplus turns into 0.001 to 0.1. With rates near one, heads would forget within
+            # a few tokens, and an engine that lets factors become denormal numbers would crawl.
+            step = torch.rand(noise.shape, generator=generator).mul(math.log(100)).exp() / 1000
+            yield step + (-torch.expm1(-step)).log()
         else:
             plain = name.endswith("linear_attn.norm.weight") or (
                 "visual" in name and "norm" in name
