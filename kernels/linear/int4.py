@@ -61,7 +61,10 @@ class NibbleMatrix:
         self._outputs = values.shape[0]
         missing = -self._outputs % _LANES[0]
         values, scales = _with_rows(values, missing), _with_rows(scales, missing)
-        self._packed = torch.cat([_pack(each) for each in torch.split(values, _PACKED_AT_ONCE)])
+        self._packed = torch.empty_like(values)
+        for start in range(0, values.shape[0], _PACKED_AT_ONCE):
+            block = slice(start, start + _PACKED_AT_ONCE)
+            self._packed[block] = _pack(values[block])
         self._scales = scales.transpose(0, 1).contiguous()  # [groups, outputs, 2]
         self._bias = bias
         self.num_bytes = sum(

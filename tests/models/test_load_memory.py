@@ -101,10 +101,10 @@ def write_big_model(path: Path, vocabulary: int, layers: int, dtype: str) -> Wei
         (110_000, 16, "BF16", 10**9, "reference", "bfloat16"),
         (110_000, 16, "BF16", 10**9, "cpu", "bfloat16"),
         (110_000, 16, "BF16", 10**9, "cpu", "int8"),
+        (110_000, 16, "BF16", 10**9, "cpu", "int4"),
         (10_000, 4, "F32", 10**8, "reference", "bfloat16"),
         (10_000, 4, "F32", 10**8, "cpu", "bfloat16"),
         (10_000, 4, "F32", 10**8, "cpu", "int8"),
-        (10_000, 4, "F32", 10**8, "cpu", "int4"),
     ],
 )
 def test_loading_takes_little_more_than_the_parameters(
