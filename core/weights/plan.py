@@ -43,7 +43,7 @@ class TensorSpec:
     dtype: torch.dtype
     use: Use = Use.TENSOR
     exact: bool = False
-    """A matrix that stays plain whatever form the others take."""
+    """A matrix that is never quantised."""
 
     @property
     def num_elements(self) -> int:
@@ -90,7 +90,7 @@ class Weights:
         self._exact = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
-        """The tensors whose names go on after `name` and a dot; matrices stay plain if `exact`."""
+        """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._forms)
         inner.asked, inner._prefix = self.asked, f"{self._prefix}{name}."
         inner._exact = self._exact or exact

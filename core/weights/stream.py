@@ -1,9 +1,10 @@
 """Reading weights: each file once, front to back, straight into its tensors, digested on the way.
 
 Plain reads and not a memory map: mapped pages of a file that another program cuts short end the
-process, and the digest wants every byte anyway. Beyond the tensors themselves only one piece of
-`PIECE_BYTES` is ever held, converted as it is copied, and of layers in published formats one at a
-time (core.weights.outline).
+process, and the digest wants every byte anyway. Beyond the tensors themselves, matrices in the form
+they are held in, there is only ever one piece of `PIECE_BYTES`, converted as it is copied, one
+matrix or slice on its way into its form, and one layer of a published format
+(core.weights.outline).
 """
 
 from __future__ import annotations

@@ -77,10 +77,12 @@ def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: 
         peers.append(Noted(engine))
         return peers[-1]
 
-    def counted(queries: Tensor, keys: Tensor, *more: float) -> Tensor:
+    def counted(
+        queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None
+    ) -> Tensor:
         if queries.shape[0] == 1:
             seen.append(keys.shape[0])
-        return causal_attention(queries, keys, *more)  # type: ignore[arg-type]
+        return causal_attention(queries, keys, values, scale, window)
 
     options = command.parsed(["model", "--quick", "--precision", "float32"])
     with mock.patch(KEY_COUNTS, counted):
@@ -152,9 +154,10 @@ def test_every_weight_is_counted_once(folder: Path, kernels: BackendName) -> Non
 def test_an_engine_in_its_own_process_draws_the_same(folder: Path, tmp_path: Path) -> None:
     engine = Engine("waymark", "float32", folder, 200, tmp_path)
     here, there = open_here(engine), Process(engine, 1)
+    steps: list[tuple[Task, int]] = [("load", 0), ("prompt", 100), ("generate", 3), ("image", 64)]
     try:
-        for task, size in [("load", 0), ("prompt", 100), ("generate", 3), ("image", 64)]:
-            own, other = here.run(task, size), there.run(task, size)  # type: ignore[arg-type]
+        for task, size in steps:
+            own, other = here.run(task, size), there.run(task, size)
             assert (own.tokens, own.context, own.ids) == (other.tokens, other.context, other.ids)
             assert (own.least_bytes, own.operations) == (other.least_bytes, other.operations)
             assert other.peak_bytes > 0

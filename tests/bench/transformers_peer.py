@@ -35,9 +35,10 @@ class Transformers:
     """A `Peer` (tests.bench.peer). Its cache grows, so each generation works on a copy."""
 
     def __init__(self, engine: Engine) -> None:
-        # Speaks of faster kernels to install and draws a progress bar.
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        # Speaks of faster kernels to install and draws a progress bar. Its functions have no types.
+        speech: Any = logging
+        speech.set_verbosity_error()
+        speech.disable_progress_bar()
         self._engine = engine
         self._model: Any = None
         self._place: Place | None = None

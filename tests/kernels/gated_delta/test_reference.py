@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -120,9 +122,13 @@ def test_strong_decay_stays_finite() -> None:
 class _Denormals(TorchDispatchMode):
     """Counts the ops whose result holds a number too small for a processor's fast path."""
 
-    count = 0
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
+        self.count = 0
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         result = func(*args, **(kwargs or {}))
         written = isinstance(result, Tensor) and "empty" not in func.__name__
         if written and result.is_floating_point():
@@ -135,7 +141,7 @@ class _Denormals(TorchDispatchMode):
 def test_no_decay_ends_in_denormal_numbers(strongest: float) -> None:
     """With them a chunk of the released 0.8B's heads takes several times as long."""
     case = make_case(200, strongest=strongest)
-    with _Denormals() as found:  # type: ignore[no-untyped-call]
+    with _Denormals() as found:
         chunked(case)
     assert found.count == 0
 
