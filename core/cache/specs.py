@@ -63,11 +63,7 @@ class LayerMemory(Protocol):
         ...
 
     def state(self, layer: int) -> LayerState:
-        """The recurrent state before this forward; never to be changed in place."""
-        ...
-
-    def store_state(self, layer: int, state: LayerState) -> None:
-        """The recurrent state after this forward, as new tensors."""
+        """The recurrent state before this forward, which the layer moves on in place."""
         ...
 
     def check_cancelled(self) -> None:

@@ -1,7 +1,8 @@
 """The recurrent states of all layers at one place, and a checkpoint: those states kept in the tree.
 
-States are values: a forward makes new tensors and never writes into old ones, so keeping a state
-costs no copy and undoing a cancelled chunk means dropping the new one.
+States are values: a run moves a copy on and never writes into what was before, so keeping a state
+costs no copy and undoing a cancelled chunk means dropping the new one. One-token steps, whose
+states nobody keeps, move one copy on in place.
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ class RecurrentState:
                 )
                 for layer, spec in enumerate(specs)
                 if isinstance(spec, RecurrentSpec)
+            }
+        )
+
+    def copy(self) -> RecurrentState:
+        """The same in memory of its own, to be moved on in place."""
+        return RecurrentState(
+            {
+                layer: tuple(tensor.clone() for tensor in state)
+                for layer, state in self.layers.items()
             }
         )
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from core.api.prompt import Cut
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.run_memory import RunMemory
+from core.engine.run_memory import StepMemory
 from core.models.model import Model
 
 
@@ -26,19 +26,16 @@ class Decode:
         check: Callable[[], None],
     ) -> None:
         self._model = model
-        self._slab = slab
-        self._state = state
+        self._memory = StepMemory(slab, state, start.token, check)
         self._next = start
-        self._check = check
 
     def step(self, token_id: int) -> Tensor:
         """Feed one id; returns the float32 logits [vocab] for the next."""
-        memory = RunMemory(self._slab, self._state, self._next.token, self._check)
         device = self._model.device
         embedding = self._model.embed(torch.tensor([token_id], device=device))
         position = self._next.position.value
         positions = torch.tensor([[position]] * 3, device=device)
-        hidden = self._model.forward(embedding, positions, memory)
-        self._state = memory.new_state()
+        hidden = self._model.forward(embedding, positions, self._memory)
         self._next = Cut(self._next.token + 1, self._next.position + 1)
+        self._memory.token = self._next.token
         return self._model.logits(hidden)[0]

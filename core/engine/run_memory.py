@@ -9,12 +9,12 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.specs import LayerState
-from core.cache.state import RecurrentState, own
+from core.cache.state import RecurrentState
 
 
 class RunMemory:
-    """Memory of the tokens from `start` on. Rows go into the slab at once and count for nothing
-    until the run is added to the tree; new states are collected and replace none before."""
+    """A `LayerMemory` of the tokens from `start` on. Rows go into the slab at once and count for
+    nothing until the run is added to the tree; states are moved on beside those of before."""
 
     def __init__(
         self,
@@ -33,15 +33,36 @@ class RunMemory:
         return self._slab.write(layer, self._start.value, keys, values)
 
     def state(self, layer: int) -> LayerState:
-        return self._before.layers[layer]
-
-    def store_state(self, layer: int, state: LayerState) -> None:
-        self._after[layer] = tuple(own(tensor) for tensor in state)
+        """A copy: what was before may be a checkpoint's, and serves again if this run fails."""
+        self._after[layer] = tuple(tensor.clone() for tensor in self._before.layers[layer])
+        return self._after[layer]
 
     def check_cancelled(self) -> None:
         self._check()
 
     def new_state(self) -> RecurrentState:
-        """The states after the forward; every recurrent layer must have stored one."""
+        """The states after the forward; every recurrent layer must have asked for its own."""
         assert self._after.keys() == self._before.layers.keys()
         return RecurrentState(self._after)
+
+
+class StepMemory:
+    """A `LayerMemory` of one-token steps, `token` being the next: nobody else has its states."""
+
+    def __init__(
+        self, slab: KVSlab, state: RecurrentState, token: TokenIndex, check: Callable[[], None]
+    ) -> None:
+        """`state` is copied once."""
+        self.token = token
+        self._slab = slab
+        self._state = state.copy()
+        self._check = check
+
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        return self._slab.write(layer, self.token.value, keys, values)
+
+    def state(self, layer: int) -> LayerState:
+        return self._state.layers[layer]
+
+    def check_cancelled(self) -> None:
+        self._check()

@@ -2,7 +2,7 @@
 
 Gated Delta Networks (Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464), in the form of Qwen3.5:
 one projection to queries, keys and values, a causal convolution over it, the gated delta rule, and
-a gated norm. Its memory is the last columns before the convolution, and the matrices in float32.
+a gated norm. Its memory is the last rows before the convolution, and the matrices in float32.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
-from kernels.causal_conv.reference import convolve, last_columns
-from kernels.gated_delta.reference import chunked_gated_delta_, recurrent_gated_delta
+from kernels.causal_conv.reference import causal_conv_step, convolve
+from kernels.gated_delta.reference import chunked_gated_delta_, recurrent_gated_delta_step
 
 # Rows that go through convolution, rule and norm at a time: a dozen float32 temporaries of 64 rows
 # stay in a processor's cache, those of a whole run go out to memory and back.
@@ -76,45 +76,38 @@ class GatedDeltaNet:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
         tail, state = memory.state(layer)
         if hidden.shape[0] == 1:
-            output, tail, state = self._step(hidden, tail, state)
-            memory.store_state(layer, (tail, state))
-            return output
-        state = state.clone()
-        outputs = []
-        for block in torch.split(hidden, ROWS_PER_BLOCK):
-            output, tail = self._run(block, tail, state)
-            outputs.append(output)
-        memory.store_state(layer, (tail, state))
+            return self._step(hidden, tail, state)
+        blocks = torch.split(hidden, ROWS_PER_BLOCK)
+        outputs = [self._run(block, tail, state) for block in blocks]
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
-    def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One generated token: its output [1, hidden_size] and what is remembered after it."""
+    def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
+        """The output [1, hidden_size] of one token; moves `tail` and `state` on in place."""
         mixed, gate, beta, step = self.projections(hidden)
-        rows = torch.cat((tail.T, mixed))
-        heads = self._heads(convolve(rows, self.conv))
-        read, state = recurrent_gated_delta(*heads, *self._gates(beta, step), state=state)
-        gated = self.norm(read, gate.view(read.shape)).flatten(1)
-        return self.output(gated), last_columns(rows, self.conv), state
+        heads = self._heads(causal_conv_step(mixed, tail, self.conv))
+        read = recurrent_gated_delta_step(*heads, *self._gates(beta, step), state=state)
+        return self.output(self.norm(read, gate.view(read.shape)).flatten(1))
 
-    def _run(self, hidden: Tensor, tail: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """A block's output [n, hidden_size] and the tail after it; moves `state` on in place."""
+    def _run(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
+        """The output [n, hidden_size] of a block; moves `tail` and `state` on in place."""
         mixed, gate, beta, step = self.projections(hidden)
         decay, beta = self._gates(beta, step)
-        gated, rows = torch.empty_like(gate), tail.T
+        gated, rows = torch.empty_like(gate), tail
         for start in range(0, hidden.shape[0], ROWS_PER_PART):
             part = slice(start, start + ROWS_PER_PART)
-            rows = self._with_columns_before(mixed, part, tail)
+            rows = self._with_rows_before(mixed, part, tail)
             heads = self._heads(convolve(rows, self.conv))
             read = chunked_gated_delta_(*heads, decay[part], beta[part], state=state)
             gated[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
-        return self.output(gated), last_columns(rows, self.conv)
+        tail.copy_(rows[rows.shape[0] - tail.shape[0] :])
+        return self.output(gated)
 
     @staticmethod
-    def _with_columns_before(mixed: Tensor, part: slice, tail: Tensor) -> Tensor:
+    def _with_rows_before(mixed: Tensor, part: slice, tail: Tensor) -> Tensor:
         """The rows of a part after the K - 1 before them, which the first part has in `tail`."""
         if part.start == 0:
-            return torch.cat((tail.T, mixed[part]))
-        return mixed[part.start - tail.shape[1] : part.stop]
+            return torch.cat((tail, mixed[part]))
+        return mixed[part.start - tail.shape[0] : part.stop]
 
     def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Split the convolved columns into queries, keys and values by head."""
@@ -135,6 +128,6 @@ class GatedDeltaNet:
 
 
 def _spec(sizes: GatedDeltaNetSizes, dtype: torch.dtype) -> RecurrentSpec:
-    tail = StateTensor((sizes.conv_width, sizes.kernel - 1), dtype)
+    tail = StateTensor((sizes.kernel - 1, sizes.conv_width), dtype)
     state = (sizes.value_heads, sizes.key_dim, sizes.value_dim)
     return RecurrentSpec((tail, StateTensor(state, torch.float32)))

@@ -67,10 +67,10 @@ def _causal_conv(
     num_tokens: int,
     channels: int,
     row_stride: int,
+    tail_row_stride: int,
     tail_stride: int,
-    tail_column_stride: int,
+    after_row_stride: int,
     after_stride: int,
-    after_column_stride: int,
     TAPS: tl.constexpr,
     TAIL: tl.constexpr,
     TOKENS: tl.constexpr,
@@ -84,15 +84,15 @@ def _causal_conv(
     for tap in tl.static_range(TAPS):
         place = token + (tap - (TAPS - 1))
         value = _columns(
-            inputs, tail, place, channel, valid, row_stride, tail_stride, tail_column_stride, TAPS
+            inputs, tail, place, channel, valid, row_stride, tail_row_stride, tail_stride, TAPS
         ).to(tl.float32)
         total += value * tl.load(weight + tap * channels + channel, channel < channels, 0.0)
     tl.store(outputs + token.to(tl.int64) * channels + channel, total * tl.sigmoid(total), valid)
 
     if tl.program_id(0) == 0:
         _move_tail(
-            inputs, tail, after, num_tokens, channels, row_stride, tail_stride, tail_column_stride,
-            after_stride, after_column_stride, TAPS, TAIL, CHANNELS,
+            inputs, tail, after, num_tokens, channels, row_stride, tail_row_stride, tail_stride,
+            after_row_stride, after_stride, TAPS, TAIL, CHANNELS,
         )  # fmt: skip
 
 
@@ -104,14 +104,14 @@ def _columns(
     channel: tl.tensor,
     valid: tl.tensor,
     row_stride: int,
+    tail_row_stride: int,
     tail_stride: int,
-    tail_column_stride: int,
     TAPS: tl.constexpr,
 ) -> tl.tensor:
     """What stands at `place` of the run, before its start in the tail; `channel` broadcasts."""
     given = tl.load(inputs + place.to(tl.int64) * row_stride + channel, valid & (place >= 0), 0.0)
     carried = tl.load(
-        tail + channel * tail_stride + (place + (TAPS - 1)) * tail_column_stride,
+        tail + (place + (TAPS - 1)) * tail_row_stride + channel * tail_stride,
         valid & (place < 0),
         0.0,
     )
@@ -126,10 +126,10 @@ def _move_tail(
     num_tokens: int,
     channels: int,
     row_stride: int,
+    tail_row_stride: int,
     tail_stride: int,
-    tail_column_stride: int,
+    after_row_stride: int,
     after_stride: int,
-    after_column_stride: int,
     TAPS: tl.constexpr,
     TAIL: tl.constexpr,
     CHANNELS: tl.constexpr,
@@ -140,9 +140,9 @@ def _move_tail(
     place = num_tokens + column - (TAPS - 1)
     valid = (channel < channels) & (column < TAPS - 1)
     moved = _columns(
-        inputs, tail, place, channel, valid, row_stride, tail_stride, tail_column_stride, TAPS
+        inputs, tail, place, channel, valid, row_stride, tail_row_stride, tail_stride, TAPS
     )
     # In a step the tail is written where it was read: not before every thread has read.
     tl.debug_barrier()
-    there = after + channel * after_stride + column * after_column_stride
+    there = after + column * after_row_stride + channel * after_stride
     tl.store(there, moved, valid)

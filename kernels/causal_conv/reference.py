@@ -1,7 +1,8 @@
 """Depthwise causal convolution with silu, in plain torch.
 
 c_t = silu(sum_j w_j * u_(t - K + 1 + j)), one weight per channel and tap, zeros before token 0.
-Knows nothing of which columns are queries, keys or values.
+Knows nothing of which columns are queries, keys or values. A tail is the last K - 1 inputs before a
+run, [K - 1, channels] in the model's type, the oldest first.
 """
 
 from __future__ import annotations
@@ -12,14 +13,25 @@ from torch.nn import functional as F
 
 
 def causal_conv(inputs: Tensor, tail: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Convolve one run that follows the columns in `tail`.
+    """Convolve one run that follows `tail`.
 
-    `inputs` [n, channels] in the model's type; `tail` [channels, K - 1], the last inputs before
-    this run, oldest first; `weight` [K, channels] float32. Returns the outputs [n, channels] in
-    float32 and the tail after this run, a new tensor that shares no memory with the others.
+    `inputs` [n, channels] in the model's type; `weight` [K, channels] float32. Returns the outputs
+    [n, channels] in float32 and the tail after this run, a new tensor that shares no memory with
+    the others.
     """
-    rows = torch.cat((tail.T, inputs))
-    return convolve(rows, weight), last_columns(rows, weight)
+    rows = torch.cat((tail, inputs))
+    return convolve(rows, weight), last_rows(rows, weight)
+
+
+def causal_conv_step(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
+    """One token [1, channels] of a run, in few calls; `tail` is moved on in place.
+
+    Returns the outputs [1, channels] in float32.
+    """
+    rows = torch.cat((tail, inputs))
+    total = rows.to(torch.float32, copy=True).mul_(weight).sum(0, keepdim=True)
+    tail.copy_(rows[1:])
+    return F.silu(total, inplace=True)
 
 
 def convolve(rows: Tensor, weight: Tensor) -> Tensor:
@@ -34,7 +46,6 @@ def convolve(rows: Tensor, weight: Tensor) -> Tensor:
     return F.silu(total, inplace=True)
 
 
-def last_columns(rows: Tensor, weight: Tensor) -> Tensor:
-    """The tail [channels, K - 1] after `rows`, of which there are at least K - 1; a new tensor."""
-    last = rows[rows.shape[0] - weight.shape[0] + 1 :]
-    return last.T.clone(memory_format=torch.contiguous_format)
+def last_rows(rows: Tensor, weight: Tensor) -> Tensor:
+    """The tail after `rows`, of which there are at least K - 1; a new tensor."""
+    return rows[rows.shape[0] - weight.shape[0] + 1 :].clone()

@@ -17,6 +17,8 @@ Shapes: queries, keys [n, hk, dk]; values [n, hv, dv]; decay g and beta [n, hv];
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -31,18 +33,25 @@ def recurrent_gated_delta(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Token by token: outputs [n, hv, dv] float32 and the state after them, a new tensor."""
+    state = state.clone()
+    inputs = (queries, keys, values, decay, beta)
+    tokens = zip(*(torch.split(each, 1) for each in inputs), strict=True)
+    return torch.cat([recurrent_gated_delta_step(*token, state=state) for token in tokens]), state
+
+
+def recurrent_gated_delta_step(
+    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
+) -> Tensor:
+    """One token: outputs [1, hv, dv] float32; `state` is moved on in place."""
     copies = state.shape[0] // keys.shape[1]
-    queries, keys = _each(_unit_queries(queries), copies), _each(_unit(keys), copies)
-    values, beta = values.float().unsqueeze(2), beta.float()[:, :, None, None]
-    kept = decay.float().exp()[:, :, None, None]
-    outputs = []
-    for token in range(values.shape[0]):
-        query, key = queries[:, token, None], keys[:, token, None]
-        state = state * kept[token]
-        delta = (values[token] - torch.bmm(key, state)).mul_(beta[token])
-        state.baddbmm_(key.mT, delta)
-        outputs.append(torch.bmm(query, state))
-    return torch.cat(outputs, 1).transpose(0, 1), state
+    query, key = _each(_unit_rows(queries), copies), _each(_unit_rows(keys), copies)
+    value, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)
+    state.mul_(decay.float().T.unsqueeze(-1).clamp(min=_FORGOTTEN).exp_())
+    delta = torch.baddbmm(value, key, state, alpha=-1).mul_(beta)
+    state.baddbmm_(key.mT, delta)
+    # With beta=0 the first argument lends its shape alone, and the query's length costs no call.
+    scale = queries.shape[-1] ** -0.5
+    return torch.baddbmm(delta, query, state, beta=0, alpha=scale).transpose(0, 1)
 
 
 def chunked_gated_delta(
@@ -109,6 +118,18 @@ def _unit(vectors: Tensor, length: float = 1.0) -> Tensor:
     factors = squared.add_(_EPSILON).rsqrt_().mul_(length)
     # An empty result makes the heads the outer axis in memory too, as products read them best.
     return torch.mul(vectors, factors, out=vectors.new_empty(vectors.shape))
+
+
+def _unit_rows(vectors: Tensor) -> Tensor:
+    """Vectors [1, heads, d] of length 1 as [heads, 1, d] in float32."""
+    vectors = vectors.float().transpose(0, 1)
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / torch.hypot(length, _constant(_EPSILON**0.5, vectors.device))
+
+
+@cache
+def _constant(value: float, device: torch.device) -> Tensor:
+    return torch.tensor(value, device=device)
 
 
 def _each(heads: Tensor, copies: int) -> Tensor:

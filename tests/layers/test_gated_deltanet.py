@@ -35,7 +35,7 @@ def test_the_spec_is_the_state_it_stores() -> None:
     _, memory = run(layer, rows(5).bfloat16())
     stored = [(tuple(tensor.shape), tensor.dtype) for tensor in memory.state(0)]
     assert stored == [(spec.shape, spec.dtype) for spec in layer.spec.tensors]
-    assert stored == [((44, 3), torch.bfloat16), ((4, 6, 5), torch.float32)]
+    assert stored == [((3, 44), torch.bfloat16), ((4, 6, 5), torch.float32)]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 64, 69])
@@ -85,19 +85,21 @@ def test_the_path_depends_on_the_length_of_the_run_alone(monkeypatch: pytest.Mon
 
         monkeypatch.setattr(gated_deltanet, name, counted)
 
-    spy("recurrent_gated_delta")
+    spy("recurrent_gated_delta_step")
     spy("chunked_gated_delta_")
     monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", 64)
     run(layer, rows(1), rows(2), rows(65))
     # A block of one row at the end of a long run is still part of a prefill.
-    assert taken == ["recurrent_gated_delta"] + ["chunked_gated_delta_"] * 3
+    assert taken == ["recurrent_gated_delta_step"] + ["chunked_gated_delta_"] * 3
 
 
-def test_the_state_before_is_left_alone() -> None:
+@pytest.mark.parametrize("count", [1, 2, 70])
+def test_the_state_is_moved_on_in_place(count: int) -> None:
     layer = make_layer()
     _, memory = run(layer, rows(9))
     before = memory.state(0)
     copies = [tensor.clone() for tensor in before]
-    for count in (1, 70):
-        layer(rows(count), memory, 0)
-    assert all(torch.equal(*pair) for pair in zip(before, copies, strict=True))
+    layer(rows(count), memory, 0)
+    for tensor, copy, after in zip(before, copies, memory.state(0), strict=True):
+        assert tensor is after
+        assert not torch.equal(tensor, copy)

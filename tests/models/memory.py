@@ -33,8 +33,5 @@ class ConcatenatingMemory:
     def state(self, layer: int) -> LayerState:
         return self.states[layer]
 
-    def store_state(self, layer: int, state: LayerState) -> None:
-        self.states[layer] = state
-
     def check_cancelled(self) -> None:
         self.num_checks += 1

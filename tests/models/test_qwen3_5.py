@@ -40,7 +40,7 @@ def run(model: Model, count: int, memory: ConcatenatingMemory | None = None) -> 
 
 def test_specs_are_in_layer_order(folder: Path) -> None:
     state = RecurrentSpec(
-        (StateTensor((192, 3), torch.bfloat16), StateTensor((4, 16, 32), torch.float32))
+        (StateTensor((3, 192), torch.bfloat16), StateTensor((4, 16, 32), torch.float32))
     )
     rows = FullAttentionSpec(num_kv_heads=2, head_dim=32, dtype=torch.bfloat16)
     assert load(folder, torch.bfloat16).layer_specs == (state, state, state, rows)
@@ -80,16 +80,6 @@ def test_cancel_is_asked_for_before_every_layer(model: Model) -> None:
     memory = ConcatenatingMemory(model.layer_specs)
     run(model, 3, memory)
     assert memory.num_checks == len(model.layer_specs)
-
-
-def test_a_forward_leaves_the_states_of_before_as_they_were(model: Model) -> None:
-    memory = ConcatenatingMemory(model.layer_specs)
-    run(model, 70, memory)
-    before = [tensor for state in memory.states.values() for tensor in state]
-    copies = [tensor.clone() for tensor in before]
-    for count in (1, 66):
-        run(model, count, memory)
-    assert all(torch.equal(*pair) for pair in zip(before, copies, strict=True))
 
 
 def test_cancel_is_asked_for_before_every_block_of_the_tower(model: Model) -> None:

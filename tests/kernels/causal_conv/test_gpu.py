@@ -23,14 +23,14 @@ def make_case(
     """Inputs, tail and weight."""
     generator = torch.Generator().manual_seed(count)
     inputs = torch.randn(count, channels, generator=generator).to(dtype)
-    tail = torch.randn(channels, taps - 1, generator=generator).to(dtype)
+    tail = torch.randn(taps - 1, channels, generator=generator).to(dtype)
     weight = torch.randn(taps, channels, generator=generator)
     return inputs.to(device), tail.to(device), weight.to(device)
 
 
 def magnitude(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
     """The sum of the magnitudes of what a column adds up; silu's slope stays below 1.1."""
-    padded = torch.cat((tail.T, inputs)).float().abs()
+    padded = torch.cat((tail, inputs)).float().abs()
     added = torch.zeros_like(inputs, dtype=torch.float32)
     for tap in range(len(weight)):
         added += padded[tap : tap + len(inputs)] * weight[tap].abs()

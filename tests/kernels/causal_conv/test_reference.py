@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.causal_conv.reference import causal_conv
+from kernels.causal_conv.reference import causal_conv, causal_conv_step
 from tests.kernels.poison import poisoned_memory
 
 CHANNELS = 5
@@ -30,27 +30,27 @@ def expected(inputs: Tensor, weight: Tensor) -> Tensor:
 def test_a_first_run_starts_from_zeros(count: int, taps: int) -> None:
     inputs, weight = make_case(count, taps)
     with poisoned_memory():
-        outputs, tail = causal_conv(inputs, torch.zeros(CHANNELS, taps - 1), weight)
+        outputs, tail = causal_conv(inputs, torch.zeros(taps - 1, CHANNELS), weight)
     torch.testing.assert_close(outputs, expected(inputs, weight))
     whole = torch.cat((torch.zeros(taps - 1, CHANNELS), inputs))
-    assert torch.equal(tail, whole[count:].T)
+    assert torch.equal(tail, whole[count:])
 
 
 @pytest.mark.parametrize("cuts", [[1], [2], [3], [1, 2], [1, 2, 3], [4, 5, 9], range(1, 12)])
 def test_the_carried_tail_continues_the_run(cuts: list[int]) -> None:
     inputs, weight = make_case(12)
-    tail, outputs = torch.zeros(CHANNELS, 3), []
+    tail, outputs = torch.zeros(3, CHANNELS), []
     for piece in torch.tensor_split(inputs, list(cuts)):
         rows, tail = causal_conv(piece, tail, weight)
         outputs.append(rows)
-    whole, end = causal_conv(inputs, torch.zeros(CHANNELS, 3), weight)
+    whole, end = causal_conv(inputs, torch.zeros(3, CHANNELS), weight)
     torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-6, atol=1e-6)
     assert torch.equal(tail, end)
 
 
 def test_the_tail_is_a_small_tensor_of_its_own() -> None:
     inputs, weight = make_case(200)
-    before = torch.zeros(CHANNELS, 3)
+    before = torch.zeros(3, CHANNELS)
     _, tail = causal_conv(inputs, before, weight)
     assert tail.is_contiguous()
     assert tail.untyped_storage().nbytes() == CHANNELS * 3 * 4
@@ -61,7 +61,20 @@ def test_the_tail_is_a_small_tensor_of_its_own() -> None:
 
 def test_bfloat16_keeps_its_tail_and_computes_in_float32() -> None:
     inputs, weight = make_case(9)
-    tail = torch.zeros(CHANNELS, 3, dtype=torch.bfloat16)
+    tail = torch.zeros(3, CHANNELS, dtype=torch.bfloat16)
     outputs, after = causal_conv(inputs.bfloat16(), tail, weight)
     assert (outputs.dtype, after.dtype) == (torch.float32, torch.bfloat16)
     torch.testing.assert_close(outputs, expected(inputs.bfloat16().float(), weight))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("taps", [2, 4, 7])
+def test_a_step_moves_its_tail_on_in_place(taps: int, dtype: torch.dtype) -> None:
+    inputs, weight = make_case(9, taps)
+    inputs = inputs.to(dtype)
+    whole, end = causal_conv(inputs, torch.zeros(taps - 1, CHANNELS, dtype=dtype), weight)
+    tail = torch.zeros(taps - 1, CHANNELS, dtype=dtype)
+    with poisoned_memory():
+        outputs = [causal_conv_step(row, tail, weight) for row in torch.split(inputs, 1)]
+    torch.testing.assert_close(torch.cat(outputs), whole, rtol=1e-6, atol=1e-6)
+    assert torch.equal(tail, end)

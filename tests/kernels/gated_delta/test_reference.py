@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernels.gated_delta.reference import chunked_gated_delta, recurrent_gated_delta
+from kernels.gated_delta.reference import (
+    chunked_gated_delta,
+    recurrent_gated_delta,
+    recurrent_gated_delta_step,
+)
 from tests.kernels.poison import poisoned_memory
 
 Case = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
@@ -83,6 +87,17 @@ def test_both_follow_the_equation(count: int) -> None:
     with poisoned_memory():
         assert_near(chunked(case), expected)
         assert_near(recurrent(case), expected)
+
+
+def test_a_step_moves_its_state_on_in_place() -> None:
+    case = make_case(5)
+    outputs, end = recurrent(case)
+    *inputs, state = case
+    tokens = zip(*(torch.split(each, 1) for each in inputs), strict=True)
+    with poisoned_memory():
+        steps = [recurrent_gated_delta_step(*token, state=state) for token in tokens]
+    assert torch.equal(torch.cat(steps), outputs)
+    assert torch.equal(state, end)
 
 
 @settings(max_examples=25)

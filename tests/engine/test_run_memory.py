@@ -1,0 +1,52 @@
+"""What a run and a step do with the states they begin from."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from core.api.positions import TokenIndex
+from core.cache.slab import KVSlab
+from core.cache.specs import RecurrentSpec, StateTensor
+from core.cache.state import RecurrentState
+from core.engine.run_memory import RunMemory, StepMemory
+
+SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
+CPU = torch.device("cpu")
+
+
+def slab() -> KVSlab:
+    return KVSlab(SPECS, CPU, 16)
+
+
+def ignore() -> None:
+    """Nobody cancels."""
+
+
+def test_a_run_moves_copies_on_and_leaves_what_was_before() -> None:
+    before = RecurrentState.zeros(SPECS, CPU)
+    memory = RunMemory(slab(), before, TokenIndex(0), ignore)
+    for tensor in memory.state(0):
+        tensor.add_(1)
+    assert all(not tensor.any() for tensor in before.layers[0])
+    after = memory.new_state()
+    assert all(tensor.eq(1).all() for tensor in after.layers[0])
+    assert after.matches(SPECS)
+    storages = [tensor.untyped_storage().nbytes() for tensor in after.layers[0]]
+    assert storages == [tensor.nbytes for tensor in after.layers[0]]
+
+
+def test_a_run_that_a_layer_took_no_part_in_has_no_state() -> None:
+    memory = RunMemory(slab(), RecurrentState.zeros(SPECS, CPU), TokenIndex(0), ignore)
+    with pytest.raises(AssertionError):
+        memory.new_state()
+
+
+def test_steps_move_one_copy_on() -> None:
+    before = RecurrentState.zeros(SPECS, CPU)
+    memory = StepMemory(slab(), before, TokenIndex(0), ignore)
+    for _ in range(3):
+        for tensor in memory.state(0):
+            tensor.add_(1)
+    assert all(tensor.eq(3).all() for tensor in memory.state(0))
+    assert all(not tensor.any() for tensor in before.layers[0])
