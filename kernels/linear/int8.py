@@ -19,7 +19,7 @@ from kernels.linear.reference import Kept, Matrix
 
 _LARGEST = 127
 _BLOCK = 2**18  # numbers quantised at a time: their floats stay in a processor's cache
-_SMALLEST = 1e-30  # instead of zero as the largest number of a row
+_SMALLEST = 1e-30  # instead of zero as the scale of a row
 
 
 def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,17 +29,16 @@ def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
     rows = max(1, _BLOCK // max(1, weight.shape[1]))
     for start in range(0, weight.shape[0], rows):
         block = slice(start, start + rows)
-        quantised, largest = quantise_inputs(weight[block])
-        values[block] = quantised
-        scales[block] = largest / _LARGEST
+        values[block], scales[block] = quantise_inputs(weight[block])
     return values, scales
 
 
 def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Floats [n, inputs] -> int8 of the same shape, and the largest size of each row [n, 1]."""
+    """Floats [n, inputs] -> int8 of the same shape and the scale of each row [n, 1] float32."""
     floats = inputs.to(torch.float32, copy=True)
-    largest = floats.abs().amax(1, keepdim=True).clamp_min_(_SMALLEST)
-    return floats.mul_(_LARGEST / largest).round_().to(torch.int8), largest
+    largest = torch.linalg.vector_norm(floats, float("inf"), 1, keepdim=True)
+    scales = largest.div_(_LARGEST).clamp_min_(_SMALLEST)
+    return floats.div_(scales).round_().to(torch.int8), scales
 
 
 class IntegerMatrix:
@@ -48,8 +47,7 @@ class IntegerMatrix:
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None, rows: int) -> None:
         """int8 `values` [outputs, inputs], `scales` [outputs, 1]; `rows` are taken at once."""
         self._packed = torch.ops.onednn.qlinear_prepack(values, [1, values.shape[1]])
-        # Inputs come divided by the largest of their row over 127, of which 127 is put in here.
-        self._scales = scales.flatten() / _LARGEST
+        self._scales = scales.flatten()
         self._zeros = torch.zeros(values.shape[0], dtype=torch.int32)
         self._bias = bias
         self._rows = rows
@@ -67,8 +65,8 @@ class IntegerMatrix:
 
     def _multiply(self, inputs: Tensor) -> Tensor:
         """Float32 results [n, outputs]."""
-        integers, largest = quantise_inputs(inputs)
-        sums = _integer_product(integers, self._packed, self._scales, self._zeros).mul_(largest)
+        integers, scales = quantise_inputs(inputs)
+        sums = _integer_product(integers, self._packed, self._scales, self._zeros).mul_(scales)
         if self._bias is not None:
             sums += self._bias
         return sums

@@ -6,6 +6,8 @@ what multiplies.
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -18,7 +20,7 @@ def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
     """
     # The one copy that is made of the rows is changed in place: a long run's rows leave the cache.
     wide = inputs.to(torch.float32, copy=True)
-    return wide.mul_(_factors(wide, epsilon)).mul_(scale).to(inputs.dtype)
+    return wide.div_(_lengths(wide, epsilon)).mul_(scale).to(inputs.dtype)
 
 
 def add_rms_norm(
@@ -37,13 +39,21 @@ def gated_rms_norm(
 ) -> Tensor:
     """RMS norm of `inputs` [..., width], times silu(gate), in float32; the result has `dtype`."""
     gated = F.silu(gate.float())
-    return gated.mul_(inputs).mul_(_factors(inputs, epsilon)).mul_(scale).to(dtype)
+    return gated.mul_(inputs).div_(_lengths(inputs, epsilon)).mul_(scale).to(dtype)
 
 
-def _factors(rows: Tensor, epsilon: float) -> Tensor:
-    """One over the root mean square of each row [.., width]: [.., 1] float32.
+def _lengths(rows: Tensor, epsilon: float) -> Tensor:
+    """The root mean square of each row [.., width], epsilon included: [.., 1] float32.
 
-    The length of a row is found in one pass, where squares would be written out first.
+    One pass finds a row's length, where squares would be written out first; and the root of two
+    squares, width * epsilon the second, is one call. A generated token waits for the number of
+    calls.
     """
-    length: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True, dtype=torch.float32)
-    return length.square_().div_(rows.shape[-1]).add_(epsilon).rsqrt_()
+    width = rows.shape[-1]
+    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True, dtype=torch.float32)
+    return torch.hypot(length, _root(width * epsilon, rows.device)).mul_(width**-0.5)
+
+
+@cache
+def _root(value: float, device: torch.device) -> Tensor:
+    return torch.tensor(value**0.5, device=device)

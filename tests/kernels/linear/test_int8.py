@@ -35,9 +35,9 @@ KINDS = [AS_INTEGERS, pytest.param(DequantisedMatrix, id="floats")]
 
 def quantised_result(inputs: Tensor, values: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
     """The formula with integer sums, in double."""
-    integers, largest = quantise_inputs(inputs)
+    integers, steps = quantise_inputs(inputs)
     sums = (integers.long() @ values.long().T).double()
-    result = sums * (largest.double() / 127) * scales.double().flatten()
+    result = sums * steps.double() * scales.double().flatten()
     return result if bias is None else result + bias.double()
 
 
