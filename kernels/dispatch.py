@@ -54,10 +54,11 @@ def backend(
     packs = name == "cpu" and can_pack(dtype)
     if not packs and integers is None:
         return REFERENCE
-    exact = PackedForm(rows) if packs else PlainForm()
+    plain = PackedForm(rows) if packs else PlainForm()
+    towers = PackedForm(None) if packs else PlainForm()
     title = f"onednn, {rows} rows" if packs else "reference"
     if integers is None:
-        return Backend(title, Forms(exact, exact, rows_from_file=packs))
+        return Backend(title, Forms(plain, towers, rows_from_file=packs))
     if integers == "int8":
         native = packs and multiplies_integers()
         form: Form = Int8Form(rows if native else None)
@@ -65,4 +66,4 @@ def backend(
         native = packs and dtype == torch.bfloat16 and multiplies_nibbles()
         form = Int4Form(native)
     title = f"{title}, {integers}" + ("" if native else " in floats")
-    return Backend(title, Forms(form, exact, rows_from_file=packs))
+    return Backend(title, Forms(form, towers, rows_from_file=packs))

@@ -76,9 +76,10 @@ class VisionBlock:
         self.projection = Linear(weights, "attn.proj", width, width, bias=True)
         self.mlp = GeluMLP(weights.scope("mlp"), width, config.intermediate_size, width, "tanh")
 
-    def __call__(self, hidden: Tensor, rotation: Rotation) -> Tensor:
-        hidden = hidden + self._attend(self.first_norm(hidden), rotation)
-        return hidden + self.mlp(self.second_norm(hidden))
+    def __call__(self, hidden: Tensor, rotation: Rotation) -> None:
+        """Moves `hidden` [patches, hidden_size] on in place."""
+        hidden += self._attend(self.first_norm(hidden), rotation)
+        hidden += self.mlp(self.second_norm(hidden))
 
     def _attend(self, hidden: Tensor, rotation: Rotation) -> Tensor:
         queries, keys, values = (
@@ -129,7 +130,7 @@ class VisionTower:
         rotation = self._rotation(rows, columns)
         for block in self.blocks:
             check()
-            hidden = block(hidden, rotation)
+            block(hidden, rotation)
         side = self.config.spatial_merge_size
         return self.merger(self.merger_norm(hidden).view(-1, side * side * hidden.shape[1]))
 

@@ -118,6 +118,7 @@ class StackedMatrix:
 class Forms:
     """How a model's matrices are held: those that may be quantised, and those that stay exact.
 
+    `exact` are those of vision towers, which see many rows at a time and never one.
     `rows_from_file`: tables of which rows are looked up are not held at all. A packed output head
     can't serve for that, and would otherwise be there twice.
     """

@@ -17,8 +17,13 @@ def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     half = cosine.shape[-1]
     cosine, sine = cosine.unsqueeze(1), sine.unsqueeze(1)
     first, second = heads[..., :half], heads[..., half : 2 * half]
-    rotated = (first * cosine - second * sine, second * cosine + first * sine)
-    return torch.cat((*rotated, heads[..., 2 * half :]), dim=-1)
+    # Written where they belong: the products by themselves, and then put together, would go through
+    # memory twice more.
+    rotated = torch.empty(heads.shape, dtype=heads.dtype, device=heads.device)
+    torch.mul(first, cosine, out=rotated[..., :half]).addcmul_(second, sine, value=-1)
+    torch.mul(second, cosine, out=rotated[..., half : 2 * half]).addcmul_(first, sine)
+    rotated[..., 2 * half :] = heads[..., 2 * half :]
+    return rotated
 
 
 def rotation(

@@ -23,6 +23,7 @@ def here(form: Form, title: str, there: bool) -> object:
 FORMS = [
     here(PlainForm(), "plain", True),
     here(PackedForm(ROWS), "packed", can_pack(torch.bfloat16)),
+    here(PackedForm(None), "packed for many rows", can_pack(torch.bfloat16)),
     here(Int8Form(ROWS), "int8", multiplies_integers()),
     here(Int8Form(None), "int8 in floats", True),
     here(Int4Form(True), "int4", multiplies_nibbles()),
