@@ -44,7 +44,7 @@ def choose_backend(
     rows = DEFAULT_ROWS
     if name == "cpu" and settings.measure_kernels and can_pack(dtype):
         key = f"{dtype}, {integers}" if integers else f"{dtype}"
-        rows = _remembered(settings, key, CHOICES, lambda: measure(dtype, integers))
+        rows = remembered(settings, key, CHOICES, lambda: measure(dtype, integers))
     return backend(name, dtype, rows, integers)
 
 
@@ -55,7 +55,7 @@ def faster_type(
     if not settings.measure_kernels:
         return torch.bfloat16
     types = {str(dtype): dtype for dtype in (torch.bfloat16, torch.float32)}
-    return types[_remembered(settings, "faster type", tuple(types), lambda: str(measure()))]
+    return types[remembered(settings, "faster type", tuple(types), lambda: str(measure()))]
 
 
 def _wished() -> BackendName | None:
@@ -68,7 +68,7 @@ def _wished() -> BackendName | None:
     return known.get(wish)
 
 
-def _remembered(
+def remembered(
     settings: ModelSettings, key: str, choices: Collection[T], measure: Callable[[], T]
 ) -> T:
     """What was measured before under the same conditions; else measured now, and remembered."""
@@ -76,11 +76,11 @@ def _remembered(
         return measure()
     path = Path(settings.cache_folder) / _FILE
     key = f"{_conditions()}, {key}"
-    remembered = _read(path)
-    found = next((choice for choice in choices if choice == remembered.get(key)), None)
+    known = _read(path)
+    found = next((choice for choice in choices if choice == known.get(key)), None)
     if found is None:
         found = measure()
-        _write(path, remembered | {key: found})
+        _write(path, known | {key: found})
     return found
 
 

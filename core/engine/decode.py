@@ -11,6 +11,7 @@ from core.api.prompt import Cut
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.run_memory import StepMemory
+from core.engine.step_threads import StepThreads
 from core.models.model import Model
 
 
@@ -24,13 +25,21 @@ class Decode:
         state: RecurrentState,
         start: Cut,
         check: Callable[[], None],
+        threads: StepThreads,
     ) -> None:
         self._model = model
         self._memory = StepMemory(slab, state, start.token, check)
         self._next = start
+        self._check = check
+        self._threads = threads
+        threads.restart()
 
     def step(self, token_id: int) -> Tensor:
         """Feed one id; returns the float32 logits [vocab] for the next."""
+        with self._threads.step(self._next.token.value + 1, self._check):
+            return self._compute(token_id)
+
+    def _compute(self, token_id: int) -> Tensor:
         device = self._model.device
         embedding = self._model.embed(torch.tensor([token_id], device=device))
         position = self._next.position.value

@@ -25,6 +25,7 @@ from core.cache.tier import DiskTier
 from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
 from core.engine.precision import Precision, choose_precision
+from core.engine.step_threads import StepThreads, open_step_threads
 from core.models.model import Model
 from core.models.registry import load_model
 from core.text.chat_text import ChatText
@@ -55,6 +56,7 @@ class LoadedModel:
     catalog: ImageCatalog
     processor: PictureProcessor | None
     cache: ContextCache
+    threads: StepThreads
     weight_bytes: int
     info: ModelInfo
 
@@ -92,6 +94,9 @@ def load(
         catalog=ImageCatalog(processor),
         processor=processor,
         cache=cache,
+        threads=open_step_threads(
+            settings, model, context, (loaded.config, precision.name, kernels.name)
+        ),
         weight_bytes=needed,
         info=describe(settings, folder, model, precision, text, processor, cache, root),
     )

@@ -176,6 +176,7 @@ class Session:
             prefill.state,
             self._prompt.end,
             self._flag.check,
+            self._loaded.threads,
         )
         stream = ReplyStream(self._command.request, self._emit)
         room = self._context.context_length - self._prompt.num_tokens

@@ -119,7 +119,9 @@ class Waymark:
         place = self._place
         assert place is not None, "generating needs a context"
         began = time.perf_counter()
-        decode = Decode(opened.model, opened.slab, place.state, place.cut, go_on)
+        decode = Decode(
+            opened.model, opened.slab, place.state, place.cut, go_on, opened.loaded.threads
+        )
         ids = [place.first]
         for _ in range(size):
             ids.append(int(decode.step(ids[-1]).argmax()))
