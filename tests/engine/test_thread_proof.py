@@ -61,7 +61,10 @@ class Nudging:
             store(layer, tuple(map(self._perhaps, names, state)))
 
         def extend_nudged(layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-            return extend(layer, self._perhaps("keys", keys), self._perhaps("values", values))
+            rows: tuple[Tensor, Tensor] = extend(
+                layer, self._perhaps("keys", keys), self._perhaps("values", values)
+            )
+            return rows
 
         memory.store_state, memory.extend_kv = store_nudged, extend_nudged
         return self._perhaps("hidden", self._model.forward(embeddings, positions, memory))
