@@ -95,7 +95,7 @@ def load(
         processor=processor,
         cache=cache,
         threads=open_step_threads(
-            settings, model, context, (loaded.config, precision.name, kernels.name)
+            settings, model, kernels, context, (loaded.config, precision.name)
         ),
         weight_bytes=needed,
         info=describe(settings, folder, model, precision, text, processor, cache, root),

@@ -22,6 +22,7 @@ from core.engine.thread_choice import ThreadChoice, counts_to_choose_from
 from core.engine.thread_proof import PROOF_VERSION, longest_context, same_bits
 from core.engine.threads import computing_with
 from core.models.model import Model
+from kernels.dispatch import Backend
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,18 +94,28 @@ class StepThreads:
         return False
 
 
+def fixed_threads() -> StepThreads:
+    """Steps with the number of threads that is set when they run."""
+    return StepThreads(ThreadChoice((1,)), 0, lambda count, check: False)
+
+
 def open_step_threads(
-    settings: ModelSettings, model: Model, context_length: int, conditions: tuple[str, ...]
+    settings: ModelSettings,
+    model: Model,
+    kernels: Backend,
+    context_length: int,
+    conditions: tuple[str, ...],
 ) -> StepThreads:
-    """For a model just loaded. `conditions` are what its steps compute, and how.
+    """For a model just loaded on `kernels`. `conditions` are what its steps compute, and how.
 
     Without `measure_kernels`, and on a GPU, steps keep the present number of threads.
     """
     full = torch.get_num_threads()
-    adapts = settings.measure_kernels and model.device.type == "cpu"
-    counts = counts_to_choose_from(full) if adapts else (full,)
+    counts = counts_to_choose_from(full)
+    if not settings.measure_kernels or model.device.type != "cpu" or len(counts) == 1:
+        return fixed_threads()
     longest = longest_context(model.layer_specs, context_length)
-    versions = (str(NUMERICS_VERSION), str(PROOF_VERSION), str(longest))
+    versions = (kernels.name, str(NUMERICS_VERSION), str(PROOF_VERSION), str(longest))
     digest = hashlib.blake2b("\0".join((*conditions, *versions)).encode(), digest_size=16)
 
     def prove(count: int, check: Callable[[], None]) -> bool:
@@ -114,7 +125,11 @@ def open_step_threads(
                 settings,
                 key,
                 ("equal", "different"),
-                lambda: "equal" if same_bits(model, count, longest, check) else "different",
+                lambda: (
+                    "equal"
+                    if same_bits(model, kernels.forms, count, longest, check)
+                    else "different"
+                ),
             )
             == "equal"
         )

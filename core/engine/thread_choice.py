@@ -23,6 +23,7 @@ _CONVINCING = 2
 _SHARE_FULL = 0.01
 _SHARE_FEWER = 0.03
 _FEWEST_BETWEEN = 16  # steps between two trials, however little they cost
+_LONGEST_REST_S = 60.0  # a step during which the machine slept cost less than it seems
 # As many steps in a row that take so many times what was usual are worth a look before its time.
 _SLOW = 1.3
 _USUAL = 16
@@ -98,7 +99,7 @@ class ThreadChoice:
             self._rest(_FEWEST_BETWEEN * seconds, now)
 
     def _rest(self, seconds: float, now: float) -> None:
-        self._looked_at, self._wait = now, seconds
+        self._looked_at, self._wait = now, min(seconds, _LONGEST_REST_S)
         # What was usual is measured anew, so that slow steps make one look early, and not each.
         while len(self._steps) > _COMPARED:
             self._steps.popleft()

@@ -21,14 +21,15 @@ from torch.overrides import TorchFunctionMode
 from core.cache.specs import FullAttentionSpec, LayerSpec, LayerState, RecurrentSpec
 from core.engine.threads import computing_with
 from core.models.model import Model
+from kernels.linear.reference import Form, Forms
 
 # Raised whenever a proof of before would no longer be believed.
 PROOF_VERSION = 1
 _CONTEXTS = (600, 97)  # of the whole steps
-# Added up in another order, most float32 sums differ; rounded to bfloat16, one in 11,000 to 15,000
-# does (3,584 and 1,024 summands). Among so many numbers the chance to miss it is 2e-6.
-_NUMBERS = 200_000
-_MOST_ROUNDS, _FEWEST_ROUNDS = 1_000, 4
+_ROUNDS = 4
+# Random sums that are added up in another order and rounded to bfloat16 differ once in 11,000 to
+# 15,000 times. Sums of numbers of such sizes that cancel out differ nearly every time.
+_LARGEST_EXPONENT = 24
 _SUMMANDS = 16  # numbers taken for each given, from which on an operation counts as adding up many
 # Of made-up keys and values for one kind of layer. Contexts beyond them are not proven.
 _ROW_BYTES = 32 * 2**20
@@ -38,11 +39,12 @@ Check = Callable[[], None]
 
 
 @torch.inference_mode()
-def same_bits(model: Model, count: int, longest: int, check: Check) -> bool:
+def same_bits(model: Model, forms: Forms, count: int, longest: int, check: Check) -> bool:
     """Whether steps on `count` threads equal those on the present number, to the bit.
 
-    Holds for contexts of up to `longest` tokens (`longest_context`). `check` is called meanwhile
-    and may raise. Takes the made-up rows and two states.
+    `forms` are those of the model's matrices. Holds for contexts of up to `longest` tokens
+    (`longest_context`). `check` is called meanwhile and may raise. Takes the made-up rows, two
+    states, and at a time one matrix of the model's sizes in a form.
     """
     draw = torch.Generator().manual_seed(0)
     rows = _Rows(model.layer_specs, longest, draw)
@@ -60,7 +62,14 @@ def same_bits(model: Model, count: int, longest: int, check: Check) -> bool:
         return False  # something else attends, of which no other lengths are known
     attentions = (_attends_equally(rows, each, count, check) for each in sums.attentions.values())
     others = (each.equal(count, draw, check) for each in sums.others.values())
-    return all(attentions) and all(others)
+    sizes = {each.matrix_size for each in sums.others.values() if each.matrix_size is not None}
+    kinds = {id(form): form for form in (forms.usual, forms.exact)}.values()
+    products = (
+        _multiplies_equally(form, size, model.dtype, count, draw, check)
+        for form in kinds
+        for size in sorted(sizes)
+    )
+    return all(attentions) and all(others) and all(products)
 
 
 def longest_context(specs: Sequence[LayerSpec], context_length: int) -> int:
@@ -151,9 +160,10 @@ def _step(model: Model, token_id: Tensor, memory: _Memory) -> list[Tensor]:
 class _Sum:
     """An operation that adds up many numbers, as it was called once."""
 
-    def __init__(self, operation: Any, inputs: tuple[Any, ...], options: Any, size: int) -> None:
+    def __init__(self, operation: Any, inputs: tuple[Any, ...], options: Any) -> None:
         self.first, self._others = inputs[0], inputs[1:]
-        self._operation, self._options, self._size = operation, options, size
+        self._operation, self._options = operation, options
+        self.matrix_size: tuple[int, int] | None = None
 
     def __call__(self, first: Tensor, *others: Tensor) -> Tensor:
         """With other inputs; those left out are as they were."""
@@ -166,8 +176,7 @@ class _Sum:
         first = self.first
         if not first.is_floating_point():
             return True  # sums of integers are exact
-        rounds = _FEWEST_ROUNDS if first.dtype == torch.float32 else -(-_NUMBERS // self._size)
-        for _ in range(min(rounds, _MOST_ROUNDS)):
+        for _ in range(_ROUNDS):
             check()
             numbers = torch.randn(first.shape, generator=draw).to(first.dtype)
             if not _equal_on(count, partial(self, numbers)):
@@ -191,10 +200,11 @@ class _Sums(TorchFunctionMode):
         taken = [each for each in args if isinstance(each, Tensor)]
         if func is F.scaled_dot_product_attention:
             kind: object = (args[0].shape, args[0].dtype, str(kwargs))
-            self.attentions.setdefault(kind, _Sum(func, args, kwargs, given.numel()))
+            self.attentions.setdefault(kind, _Sum(func, args, kwargs))
         elif isinstance(given, Tensor) and _adds_up(taken, given):
             kind = (func, str(kwargs), tuple((each.shape, each.dtype) for each in taken))
-            self.others.setdefault(kind, _Sum(func, args, kwargs, given.numel()))
+            noted = self.others.setdefault(kind, _Sum(func, args, kwargs))
+            noted.matrix_size = _matrix_size(taken, given)
         return given
 
 
@@ -202,6 +212,39 @@ def _adds_up(taken: list[Tensor], given: Tensor) -> bool:
     """Whether far more numbers are taken than given, and what is given is no view."""
     few = sum(each.numel() for each in taken) > _SUMMANDS * given.numel() > 0
     return few and given.untyped_storage().data_ptr() != taken[0].untyped_storage().data_ptr()
+
+
+def _matrix_size(taken: list[Tensor], given: Tensor) -> tuple[int, int] | None:
+    """Outputs and inputs, where one row goes through a matrix."""
+    rows = [each.shape[0] for each in (taken[0], given) if each.ndim == 2]
+    return (given.shape[1], taken[0].shape[1]) if rows == [1, 1] and len(taken) > 1 else None
+
+
+def _multiplies_equally(
+    form: Form,
+    size: tuple[int, int],
+    dtype: torch.dtype,
+    count: int,
+    draw: torch.Generator,
+    check: Check,
+) -> bool:
+    """Whether a matrix of ones gives equal sums of numbers that cancel out."""
+    matrix = form.pack(form.keep(torch.ones(size, dtype=dtype)), None)
+    for _ in range(_ROUNDS):
+        check()
+        numbers = _cancelling(size[1], draw).to(dtype)
+        if not _equal_on(count, partial(matrix, numbers)):
+            return False
+    return True
+
+
+def _cancelling(num: int, draw: torch.Generator) -> Tensor:
+    """[1, num] of numbers of all sizes; three quarters are there with both signs."""
+    pairs = num * 3 // 8
+    sizes = torch.exp2(torch.rand(pairs, generator=draw) * _LARGEST_EXPONENT)
+    rest = torch.randn(num - 2 * pairs, generator=draw)
+    together = torch.cat((sizes, -sizes, rest))
+    return together[torch.randperm(num, generator=draw)][None]
 
 
 def _attends_equally(rows: _Rows, attend: _Sum, count: int, check: Check) -> bool:

@@ -17,6 +17,7 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.decode import Decode
 from core.engine.loaded import LoadedModel, load
+from core.engine.step_threads import fixed_threads
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from tests.bench.beside import go_on, read_beside, start_of
@@ -119,9 +120,7 @@ class Waymark:
         place = self._place
         assert place is not None, "generating needs a context"
         began = time.perf_counter()
-        decode = Decode(
-            opened.model, opened.slab, place.state, place.cut, go_on, opened.loaded.threads
-        )
+        decode = Decode(opened.model, opened.slab, place.state, place.cut, go_on, fixed_threads())
         ids = [place.first]
         for _ in range(size):
             ids.append(int(decode.step(ids[-1]).argmax()))

@@ -20,6 +20,8 @@ from core.engine.step_threads import StepThreads, open_step_threads
 from core.engine.thread_choice import ThreadChoice
 from core.engine.thread_proof import same_bits
 from core.engine.threads import computing_with
+from kernels.dispatch import REFERENCE
+from kernels.linear.reference import PLAIN
 from tests.promises.machine import CountdownFlag, Machine, same, user, words
 
 LONG = SamplingParams(temperature=0, max_tokens=60, frequency_penalty=0.3)
@@ -72,7 +74,7 @@ class Watched(Machine):
 
 def of(model: LoadedModel, choice: ThreadChoice) -> StepThreads:
     return StepThreads(
-        choice, 2_048, lambda count, check: same_bits(model.model, count, 2_048, check)
+        choice, 2_048, lambda count, check: same_bits(model.model, PLAIN, count, 2_048, check)
     )
 
 
@@ -92,7 +94,7 @@ def test_threads_that_change_at_every_step_change_no_bit(
     found = machine.ask(chat, sampling=LONG)
     same(found, expected)
     steps = [threads for rows, threads in seen if rows == 1]
-    if same_bits(base.model, 1, 2_048, lambda: None):
+    if same_bits(base.model, PLAIN, 1, 2_048, lambda: None):
         assert steps == [1, 2] * 29 + [1] and not caplog.records
     else:
         assert set(steps) == {2} and len(caplog.records) == 1
@@ -196,7 +198,9 @@ def test_a_proof_is_remembered_with_what_it_was_for(
 ) -> None:
     proofs: list[int] = []
 
-    def counted(model: object, count: int, longest: int, check: Callable[[], None]) -> bool:
+    def counted(
+        model: object, forms: object, count: int, longest: int, check: Callable[[], None]
+    ) -> bool:
         proofs.append(count)
         return count == 1
 
@@ -207,7 +211,7 @@ def test_a_proof_is_remembered_with_what_it_was_for(
     )
 
     def prove(*conditions: str, context: int = 2_048) -> bool:
-        threads = open_step_threads(settings, base.model, context, conditions)
+        threads = open_step_threads(settings, base.model, REFERENCE, context, conditions)
         return threads._prove(1, lambda: None)
 
     assert prove("a", "int8") and prove("a", "int8")
@@ -227,6 +231,6 @@ def test_nothing_adapts_unless_the_settings_let_it(loaded_of: Callable[..., Load
     base = loaded_of("hybrid")
     assert not base.settings.measure_kernels and base.threads._choice.settled
     settings = base.settings.model_copy(update={"measure_kernels": True})
-    assert not open_step_threads(settings, base.model, 2_048, ())._choice.settled
+    assert not open_step_threads(settings, base.model, REFERENCE, 2_048, ())._choice.settled
     with computing_with(1):
-        assert open_step_threads(settings, base.model, 2_048, ())._choice.settled
+        assert open_step_threads(settings, base.model, REFERENCE, 2_048, ())._choice.settled

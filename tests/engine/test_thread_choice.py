@@ -184,6 +184,18 @@ def test_more_cores_settle_on_all_but_the_one_that_is_taken() -> None:
     assert last.count(8) > 0.9 * len(last)
 
 
+def test_a_machine_that_slept_amid_a_step_is_looked_at_again_within_two_minutes() -> None:
+    world = World(steady(IDLE))
+    while world.step() == 2:
+        pass
+    world.seconds = lambda count, now: 3_600.0 if count == 1 else IDLE[2]
+    while world.step() == 2:
+        pass
+    world.seconds = steady(BUSY)
+    world.run_for(120.0)
+    assert world.run_for(2.0).count(1) > 15
+
+
 def test_another_context_is_not_compared_with_the_last() -> None:
     """A reply behind a long context took longer with all threads than a short one with one."""
     world = World(steady({2: 0.3, 1: 0.5}))

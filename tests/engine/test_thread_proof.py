@@ -19,7 +19,7 @@ from core.engine.precision import PRECISIONS
 from core.engine.thread_proof import context_lengths, longest_context, same_bits
 from core.engine.threads import computing_with
 from core.models.model import Model
-from kernels.linear.cpu import can_pack
+from kernels.linear.reference import PLAIN, Forms, Matrix, PlainForm
 
 LONGEST = 700
 EXACT = "int8"  # sums of integers are the same on every machine, whatever the order
@@ -32,8 +32,8 @@ def two_threads() -> Iterator[None]:
         yield
 
 
-def proven(model: Model, longest: int = LONGEST) -> bool:
-    return same_bits(model, 1, longest, lambda: None)
+def proven(model: Model, forms: Forms = PLAIN) -> bool:
+    return same_bits(model, forms, 1, LONGEST, lambda: None)
 
 
 class Nudging:
@@ -83,7 +83,7 @@ def test_one_number_of_threads_equals_itself(
     loaded_of: Callable[..., LoadedModel], precision: str
 ) -> None:
     model = loaded_of("hybrid", precision).model
-    assert same_bits(model, 2, LONGEST, lambda: None)
+    assert same_bits(model, PLAIN, 2, LONGEST, lambda: None)
 
 
 @pytest.mark.parametrize("nudged", ["logits", "hidden", "tail", "state", "keys", "values"])
@@ -116,34 +116,42 @@ def test_attention_that_differs_at_one_number_of_keys_is_seen(
     assert not proven(model)
 
 
-def test_a_product_that_seldom_differs_is_seen(
-    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+class Halving(PlainForm):
+    """Matrices that add up halves of a row where there is one thread: seldom another bfloat16."""
+
+    def pack(self, kept: tuple[Tensor, ...], bias: Tensor | None) -> Matrix:
+        return HalvingMatrix(kept[0].double())
+
+
+class HalvingMatrix:
+    num_bytes = 0
+
+    def __init__(self, weight: Tensor) -> None:
+        self._weight = weight
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        products = inputs.double() * self._weight
+        num = products.shape[1] if torch.get_num_threads() == 2 else products.shape[1] // 2
+        parts = [part.cumsum(1)[:, -1].float() for part in torch.split(products, num, 1)]
+        total = torch.zeros(products.shape[0])
+        for part in parts:
+            total += part
+        return total[None].to(inputs.dtype)
+
+
+def test_sums_in_another_order_are_seen_in_any_form_where_random_ones_hide_them(
+    loaded_of: Callable[..., LoadedModel],
 ) -> None:
-    """Whole steps miss what shows in one number of thousands; products by themselves do not."""
-    if not can_pack(torch.bfloat16):
-        pytest.skip("this processor has no such product")
-    model = loaded_of("hybrid", "bfloat16").model
-    product = torch.ops.mkldnn._linear_pointwise
-    calls = 0
-
-    def seldom(*args: Any) -> Tensor:
-        nonlocal calls
-        outputs: Tensor = product(*args)
-        if torch.get_num_threads() == 1:
-            calls += outputs.numel()
-            if calls > 30_000:
-                outputs[0, 0] += 1
-        return outputs
-
-    note = thread_proof._Sums.__torch_function__
-
-    def noted(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return note(self, seldom if func is product else func, types, args, kwargs)
-
-    assert proven(model)
-    monkeypatch.setattr(thread_proof._Sums, "__torch_function__", noted)
-    assert not proven(model)
-    assert calls > 30_000
+    model = loaded_of("hybrid", EXACT).model
+    exact, halving = PlainForm(), Halving()
+    draw = torch.Generator().manual_seed(0)
+    row, weight = (torch.randn(n, 64, generator=draw).bfloat16() for n in (1, 64))
+    matrix = halving.pack((weight,), None)
+    expected = matrix(row)
+    with computing_with(1):
+        assert torch.equal(matrix(row), expected)
+    assert not proven(model, Forms(halving, exact))
+    assert not proven(model, Forms(exact, halving))
 
 
 def test_a_model_whose_attention_is_not_known_is_not_proven(
@@ -168,7 +176,7 @@ def test_it_can_be_cancelled_and_puts_the_threads_back(
         flag.check()
 
     with pytest.raises(RequestCancelled):
-        same_bits(loaded_of("hybrid").model, 1, LONGEST, check)
+        same_bits(loaded_of("hybrid").model, PLAIN, 1, LONGEST, check)
     assert torch.get_num_threads() == 2
 
 
