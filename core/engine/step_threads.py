@@ -114,7 +114,7 @@ def open_step_threads(
     counts = counts_to_choose_from(full)
     if not settings.measure_kernels or model.device.type != "cpu" or len(counts) == 1:
         return fixed_threads()
-    longest = longest_context(model.layer_specs, context_length)
+    form, longest = kernels.forms.usual, longest_context(model.layer_specs, context_length)
     versions = (kernels.name, str(NUMERICS_VERSION), str(PROOF_VERSION), str(longest))
     digest = hashlib.blake2b("\0".join((*conditions, *versions)).encode(), digest_size=16)
 
@@ -125,11 +125,7 @@ def open_step_threads(
                 settings,
                 key,
                 ("equal", "different"),
-                lambda: (
-                    "equal"
-                    if same_bits(model, kernels.forms, count, longest, check)
-                    else "different"
-                ),
+                lambda: "equal" if same_bits(model, form, count, longest, check) else "different",
             )
             == "equal"
         )

@@ -19,7 +19,7 @@ from core.cache.specs import FullAttentionSpec, LayerSpec, LayerState, Recurrent
 from core.engine.sums import ROUNDS, NotedSums, Sum, equal, equal_on
 from core.engine.threads import computing_with
 from core.models.model import Model
-from kernels.linear.reference import Form, Forms
+from kernels.linear.reference import Form
 
 # Raised whenever a proof of before would no longer be believed.
 PROOF_VERSION = 1
@@ -27,7 +27,7 @@ _CONTEXTS = (600, 97)  # of the whole steps
 # Random sums that are added up in another order and rounded to bfloat16 differ once in 11,000 to
 # 15,000 times. Sums of numbers of such sizes that cancel out differ nearly every time.
 _LARGEST_EXPONENT = 24
-# Of made-up keys and values for one kind of layer. Contexts beyond them are not proven.
+# Of made-up keys and values, each, for one kind of layer. Contexts beyond them are not proven.
 _ROW_BYTES = 32 * 2**20
 _TILE = 1021  # rows of random numbers, repeated: drawing all of them would take longest
 
@@ -35,10 +35,10 @@ Check = Callable[[], None]
 
 
 @torch.inference_mode()
-def same_bits(model: Model, forms: Forms, count: int, longest: int, check: Check) -> bool:
+def same_bits(model: Model, form: Form, count: int, longest: int, check: Check) -> bool:
     """Whether steps on `count` threads equal those on the present number, to the bit.
 
-    `forms` are those of the model's matrices. Holds for contexts of up to `longest` tokens
+    `form` is that of the text stack's matrices. Holds for contexts of up to `longest` tokens
     (`longest_context`). `check` is called meanwhile and may raise. Takes the made-up rows, two
     states, and at a time one matrix of the model's sizes in a form.
     """
@@ -59,11 +59,8 @@ def same_bits(model: Model, forms: Forms, count: int, longest: int, check: Check
     attentions = (_attends_equally(rows, each, count, check) for each in sums.attentions.values())
     others = (each.equal(count, draw, check) for each in sums.others.values())
     sizes = {each.matrix_size for each in sums.others.values() if each.matrix_size is not None}
-    kinds = {id(form): form for form in (forms.usual, forms.exact)}.values()
     products = (
-        _multiplies_equally(form, size, model.dtype, count, draw, check)
-        for form in kinds
-        for size in sorted(sizes)
+        _multiplies_equally(form, size, model.dtype, count, draw, check) for size in sorted(sizes)
     )
     return all(attentions) and all(others) and all(products)
 
@@ -120,12 +117,15 @@ def _random_states(specs: Sequence[LayerSpec], draw: torch.Generator) -> dict[in
 
 
 class _Memory:
-    """A `LayerMemory` (core.cache.specs) of made-up numbers that keeps what it is given."""
+    """A `LayerMemory` (core.cache.specs) of made-up numbers, with states of its own."""
 
     def __init__(
         self, rows: _Rows, states: dict[int, LayerState], context: int, check: Check
     ) -> None:
-        self._rows, self._states, self._check = rows, states, check
+        self._rows, self._check = rows, check
+        self._states = {
+            layer: tuple(tensor.clone() for tensor in state) for layer, state in states.items()
+        }
         self.context = context
         self.given: list[Tensor] = []
 
@@ -139,18 +139,19 @@ class _Memory:
     def state(self, layer: int) -> LayerState:
         return self._states[layer]
 
-    def store_state(self, layer: int, state: LayerState) -> None:
-        self.given += state
-
     def check_cancelled(self) -> None:
         self._check()
+
+    def left(self) -> list[Tensor]:
+        """The rows that it was given, and the states as they are now."""
+        return self.given + [tensor for state in self._states.values() for tensor in state]
 
 
 def _step(model: Model, token_id: Tensor, memory: _Memory) -> list[Tensor]:
     """Everything that a step leaves behind."""
     positions = torch.full((3, 1), memory.context - 1)
     hidden = model.forward(model.embed(token_id), positions, memory)
-    return [model.logits(hidden), hidden, *memory.given]
+    return [model.logits(hidden), hidden, *memory.left()]
 
 
 def _attends_equally(rows: _Rows, attend: Sum, count: int, check: Check) -> bool:

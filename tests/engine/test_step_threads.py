@@ -74,7 +74,7 @@ class Watched(Machine):
 
 def of(model: LoadedModel, choice: ThreadChoice) -> StepThreads:
     return StepThreads(
-        choice, 2_048, lambda count, check: same_bits(model.model, PLAIN, count, 2_048, check)
+        choice, 2_048, lambda count, check: same_bits(model.model, PLAIN.usual, count, 2_048, check)
     )
 
 
@@ -94,8 +94,9 @@ def test_threads_that_change_at_every_step_change_no_bit(
     found = machine.ask(chat, sampling=LONG)
     same(found, expected)
     steps = [threads for rows, threads in seen if rows == 1]
-    if same_bits(base.model, PLAIN, 1, 2_048, lambda: None):
-        assert steps == [1, 2] * 29 + [1] and not caplog.records
+    if same_bits(base.model, PLAIN.usual, 1, 2_048, lambda: None):
+        assert len(steps) > 20 and not caplog.records  # some models end a reply sooner
+        assert steps == ([1, 2] * len(steps))[: len(steps)]
     else:
         assert set(steps) == {2} and len(caplog.records) == 1
     prefilled = {threads for rows, threads in seen if rows > 1}
@@ -199,7 +200,7 @@ def test_a_proof_is_remembered_with_what_it_was_for(
     proofs: list[int] = []
 
     def counted(
-        model: object, forms: object, count: int, longest: int, check: Callable[[], None]
+        model: object, form: object, count: int, longest: int, check: Callable[[], None]
     ) -> bool:
         proofs.append(count)
         return count == 1
