@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from core.api.commands import (
     ClearCache,
+    DeleteMatrices,
     Flush,
     Forget,
     Generate,
@@ -25,7 +26,17 @@ from core.api.errors import RequestCancelled
 from core.api.events import Event, Failed, Finished, Queued
 from core.engine.cancel import CancelFlag
 
-Work = LoadModel | UnloadModel | Generate | Settle | ReadAhead | ClearCache | Forget | Flush
+Work = (
+    LoadModel
+    | UnloadModel
+    | Generate
+    | Settle
+    | ReadAhead
+    | ClearCache
+    | Forget
+    | DeleteMatrices
+    | Flush
+)
 
 
 @dataclass(eq=False)

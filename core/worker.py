@@ -26,6 +26,7 @@ from core.api.commands import (
     Cancel,
     ClearCache,
     Command,
+    DeleteMatrices,
     DescribeImage,
     Flush,
     Forget,
@@ -135,6 +136,8 @@ class Worker:
                 self._engine.clear_cache()
             case Forget():
                 self._engine.forget(work)
+            case DeleteMatrices():
+                self._engine.delete_matrices(work)
             case Flush():
                 return self._engine.flush(work, entry.flag)
         return Done(request=work.request)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from core.api.chat import Conversation, ImagePart
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 # Names a chat to the cache, so that deleting the chat forgets what only it used.
 ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
@@ -117,6 +117,15 @@ class Forget(_Command):
     cache_folder: str | None = None
 
 
+class DeleteMatrices(_Command):
+    """Delete all quantised matrices that loads kept in `cache_folder`: the next load of each model
+    quantises again. Works without a model, and leaves a loaded one as it is. Answered by Done.
+    """
+
+    type: Literal["delete_matrices"] = "delete_matrices"
+    cache_folder: str
+
+
 class Flush(_Command):
     """Write to disk what is computed and worth keeping, for `seconds` at most. Answered by Done."""
 
@@ -134,6 +143,7 @@ Command = Annotated[
     | DescribeImage
     | ClearCache
     | Forget
+    | DeleteMatrices
     | Flush,
     Field(discriminator="type"),
 ]

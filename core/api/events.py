@@ -110,6 +110,21 @@ class RequestStats(_Frozen):
     seed: int | None = None
 
 
+class LoadFacts(_Frozen):
+    """How a model was loaded, in `seconds`, of which `packing_s` brought matrices into the layouts
+    that the kernels read.
+
+    `from_disk` says that quantised matrices were read as an earlier load had kept them. On disk all
+    models' take `kept_bytes` now, and `kept_budget` at most.
+    """
+
+    seconds: float = 0.0
+    packing_s: float = 0.0
+    from_disk: bool = False
+    kept_bytes: int = 0
+    kept_budget: int = 0
+
+
 class ModelInfo(_Frozen):
     """What the window needs to know of the loaded model. Sizes in bytes, detail in tokens.
 
@@ -142,6 +157,7 @@ class ModelInfo(_Frozen):
     fingerprint: str
     spliced_replies: bool = True
     history_note: str = ""
+    load: LoadFacts = LoadFacts()
 
 
 class Hello(_Frozen):
@@ -157,7 +173,10 @@ class _Answer(_Frozen):
 
 
 class Loading(_Answer):
-    """How far loading is: `done` of `total` bytes of weights."""
+    """How far loading is: `done` of `total` bytes, of weights read and of matrices packed.
+
+    `done` starts anew where what was kept of an earlier load turns out to be damaged.
+    """
 
     type: Literal["loading"] = "loading"
     done: int

@@ -67,9 +67,10 @@ class ModelSettings(Settings):
     `context_length` None means the model's own limit or what memory allows. `max_image_tokens` None
     means 1,024 on a CPU and 4,096 on a GPU; 0 means only the processor's own limit applies.
     `grid` is the fixed spacing of canonical cuts. `cache_folder` is where contexts and picture
-    embeddings survive a restart; None keeps nothing on disk. `measure_kernels` lets the engine try
-    out what is fastest on this processor and remember it in `cache_folder`; without it the choice
-    is the same everywhere.
+    embeddings survive a restart; None keeps nothing on disk. Quantised matrices are kept there too,
+    of all models `weights_bytes` at most: None is a default, 0 keeps none. `measure_kernels` lets
+    the engine try out what is fastest on this processor and remember it in `cache_folder`; without
+    it the choice is the same everywhere.
     """
 
     path: str
@@ -79,4 +80,5 @@ class ModelSettings(Settings):
     max_image_tokens: Annotated[int, Field(ge=0)] | None = None
     grid: Annotated[int, Field(ge=64)] = 512
     cache_folder: str | None = None
+    weights_bytes: Bytes | None = None
     measure_kernels: bool = False

@@ -122,6 +122,12 @@ class Files:
         if sync and is_new:
             self.sync_folder(path.parent)
 
+    def put_in_place(self, unfinished: Path, path: Path) -> None:
+        """Give a file that was appended to its name; it counts as used now."""
+        self._replace(unfinished, path)
+        with contextlib.suppress(OSError):  # the order is a wish, the file is not
+            self.mark_used(path)
+
     def delete(self, path: Path) -> None:
         """Remove a file; one that is not there is as good."""
         path.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from core.api.commands import (
     Cancel,
     ClearCache,
     Command,
+    DeleteMatrices,
     DescribeImage,
     Flush,
     Forget,
@@ -114,7 +115,6 @@ class EngineClient:
         on_progress: Callable[[int, int], None] | None = None,
     ) -> ModelInfo:
         """Load a model in place of the present one. Raises EngineError with the engine's reason."""
-
         return await self._loaded(self._start_load(settings), settings, on_progress)
 
     def cancel_load(self) -> None:
@@ -211,6 +211,10 @@ class EngineClient:
         await self._ask(
             lambda number: Forget(request=number, chat=chat, cache_folder=cache_folder)
         ).last()
+
+    async def delete_matrices(self, folder: str) -> None:
+        """Delete the quantised matrices that loads kept in this cache folder."""
+        await self._ask(lambda number: DeleteMatrices(request=number, cache_folder=folder)).last()
 
     async def flush(self, seconds: float = 5.0) -> CacheBytes | None:
         """Have what is computed written to disk, for so long at most; the totals afterwards."""

@@ -13,7 +13,16 @@ from pathlib import Path
 
 import torch
 
-from core.api.commands import DescribeImage, Flush, Forget, Generate, LoadModel, ReadAhead, Settle
+from core.api.commands import (
+    DeleteMatrices,
+    DescribeImage,
+    Flush,
+    Forget,
+    Generate,
+    LoadModel,
+    ReadAhead,
+    Settle,
+)
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import Done, Event, Finished, ImageDescribed, Loaded, Loading, Prepared
 from core.api.params import ModelSettings
@@ -21,6 +30,7 @@ from core.cache.disk_forgetting import forget_everywhere
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
 from core.engine.images import checked_bytes, naming
+from core.engine.kept_weights import delete_kept
 from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
@@ -113,6 +123,10 @@ class Engine:
             if command.cache_folder is not None:
                 store = cache.disk.store if cache is not None else None
                 forget_everywhere(Path(command.cache_folder), command.chat, store)
+
+    def delete_matrices(self, command: DeleteMatrices) -> None:
+        """Delete what loads kept quantised; no loaded model needs it. Raises NotDeletedError."""
+        delete_kept(Path(command.cache_folder))
 
     def flush(self, command: Flush, flag: CancelFlag) -> Done:
         """Write what is computed to disk until it is done, cancelled or out of time."""

@@ -25,21 +25,31 @@ def fingerprint(
     backend: str,
 ) -> bytes:
     """32 bytes that differ wherever two engines could compute different bits."""
-    capability: object = processor_facts()
-    if device.type == "cuda":
-        capability = (torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device))
-    facts = {
+    facts = _conditions(device) | {
         "weights": weights_digest,
         "config": config,
         "precision": precision,
         "backend": backend,
-        "numerics": NUMERICS_VERSION,
-        "torch": torch.__version__,
-        "device": device.type,
-        "machine": platform.machine(),
-        "capability": str(capability),
         "threads": threads,
         "grid": grid,
         "processor": processor,
     }
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=32).digest()
+
+
+def quantising_conditions() -> str:
+    """What quantised numbers depend on beside the weights and their meaning, written out."""
+    return json.dumps(_conditions(torch.device("cpu")), sort_keys=True)
+
+
+def _conditions(device: torch.device) -> dict[str, object]:
+    capability: object = processor_facts()
+    if device.type == "cuda":
+        capability = (torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device))
+    return {
+        "numerics": NUMERICS_VERSION,
+        "torch": torch.__version__,
+        "device": device.type,
+        "machine": platform.machine(),
+        "capability": str(capability),
+    }

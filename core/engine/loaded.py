@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ import psutil
 import torch
 
 from core.api.errors import UnsupportedDeviceError
-from core.api.events import ModelInfo
+from core.api.events import LoadFacts, ModelInfo
 from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk import SegmentStore
@@ -24,6 +25,7 @@ from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.tier import DiskTier
 from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
+from core.engine.kept_weights import kept_bytes, open_keeping, weights_budget
 from core.engine.precision import Precision, choose_precision
 from core.engine.step_threads import StepThreads, open_step_threads
 from core.models.model import Model
@@ -65,6 +67,7 @@ def load(
     settings: ModelSettings, progress: Callable[[int, int], None], check: Callable[[], None]
 ) -> LoadedModel:
     """Open a model folder. Raises a WaymarkError naming what is missing or doesn't fit."""
+    began = time.monotonic()
     path = Path(settings.path)
     device = resolve_device(settings)
     folder = ModelFolder.open(path)
@@ -72,7 +75,8 @@ def load(
     text = ChatText.open(path)
     precision, kernels, needed = choose_precision(settings, folder, device, available_bytes(device))
     dtype = precision.dtype
-    loaded = load_model(folder, device, dtype, progress, check, kernels=kernels)
+    keeping = open_keeping(settings, precision)
+    loaded = load_model(folder, device, dtype, progress, check, kernels=kernels, keeping=keeping)
     model = loaded.model
     processor = open_processor(path, folder, settings, device, model.has_vision)
     context = context_length(settings, model, available_bytes(device))
@@ -87,6 +91,14 @@ def load(
         kernels.name,
     )
     cache = open_cache(settings, model, context, root)
+    info = describe(settings, folder, model, precision, text, processor, cache, root)
+    facts = LoadFacts(
+        seconds=time.monotonic() - began,
+        packing_s=loaded.packing_s,
+        from_disk=loaded.from_disk,
+        kept_bytes=kept_bytes(settings),
+        kept_budget=weights_budget(settings),
+    )
     return LoadedModel(
         settings=settings,
         model=model,
@@ -98,7 +110,7 @@ def load(
             settings, model, kernels, context, (loaded.config, precision.name)
         ),
         weight_bytes=needed,
-        info=describe(settings, folder, model, precision, text, processor, cache, root),
+        info=info.model_copy(update={"load": facts}),
     )
 
 

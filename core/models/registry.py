@@ -11,28 +11,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from core.api.errors import UnknownArchitectureError, UnsupportedDeviceError
 from core.models import gemma3, llama, qwen3_5
+from core.models.loading import Load, LoadedModel
 from core.models.model import Model
 from core.weights.folder import ModelFolder
-from core.weights.memory import available_bytes, check_memory, hand_back
-from core.weights.plan import (
-    Source,
-    TensorSpec,
-    WeightPlan,
-    Weights,
-    plan_weights,
-    planned_bytes,
-)
+from core.weights.keeping import Keeping
+from core.weights.memory import available_bytes, check_memory
+from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
 from core.weights.published.packed import PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
-from core.weights.stream import check_plan, floats_on_the_way, stream_weights
-from core.weights.table import Table
+from core.weights.stream import check_plan, floats_on_the_way
 from kernels.dispatch import REFERENCE, Backend
-from kernels.linear.reference import Kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +53,6 @@ PRECISIONS = (torch.float32, torch.bfloat16)
 _NUMBERS_PER_BYTE = 8
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
-    """A model ready to run, and the SHA-256 (hex) of the weights files it was read from.
-
-    `config` is what was read from config.json, by the family and about packed weights, written out:
-    with the weights it fixes what the model computes.
-    """
-
-    model: Model
-    weights_digest: str
-    config: str
-
-
 def estimate_bytes(folder: ModelFolder, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
     """Bytes that loading as `dtype` takes; raises what `load_model` raises before it reads.
 
@@ -92,41 +71,22 @@ def load_model(
     *,
     kernels: Backend = REFERENCE,
     available: Callable[[torch.device], int] = available_bytes,
+    keeping: Keeping | None = None,
 ) -> LoadedModel:
     """Read the weights and build the model on `device`, its matrices as `kernels` read them.
 
-    Calls `progress(done, total)`, in bytes read, and `check`, which may raise RequestCancelled, at
-    least every 4 MiB. Raises UnknownArchitectureError, UnsupportedDeviceError, BrokenConfigError,
+    With `keeping` quantised matrices are kept for the next load, which reads them instead of the
+    weights. Calls `progress(done, total)`, in bytes read and then packed, and `check`, which may
+    raise RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
+    UnknownArchitectureError, UnsupportedDeviceError, BrokenConfigError,
     UnsupportedQuantisationError, MissingTensorError, WrongShapeError, NotEnoughMemoryError,
     BrokenWeightsError, MissingFileError.
     """
     recipe = _Recipe(folder, dtype, kernels)
     check_memory(recipe.num_bytes, available(device), device)
-    read, digest = stream_weights(
-        recipe.plan, folder.files, device, progress, check, recipe.packed, recipe.forms
-    )
-    hand_back()
-    source = _Renamed(read, recipe.published)
-    model = recipe.build(Weights(source, dtype, recipe.forms), device)
-    hand_back()
-    return LoadedModel(model, digest, recipe.config)
-
-
-@dataclass(frozen=True, slots=True)
-class _Renamed:
-    """A `Source` by the names that the family uses."""
-
-    source: Source
-    published: Callable[[str], str]
-
-    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
-        return self.source.tensor(self.published(name), spec)
-
-    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
-        return self.source.matrix(self.published(name), spec)
-
-    def table(self, name: str, spec: TensorSpec) -> Table:
-        return self.source.table(self.published(name), spec)
+    load = Load(recipe, folder.files, device, progress, check)
+    loaded = load.from_disk(keeping) if keeping is not None else None
+    return loaded if loaded is not None else load.from_weights(keeping)
 
 
 class _Recipe:
@@ -134,6 +94,8 @@ class _Recipe:
 
     def __init__(self, folder: ModelFolder, dtype: torch.dtype, kernels: Backend) -> None:
         self.forms = kernels.forms
+        self.dtype = dtype
+        self.backend = kernels.name
         self._family = _family_of(folder)
         _check_precision(dtype)
         self._config = self._family.parse(folder.config)

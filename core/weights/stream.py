@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from io import FileIO
 
 import torch
 from torch import Tensor
 
 from core.api.errors import MissingTensorError, UnsupportedDeviceError, WrongShapeError
-from core.weights.memory import hand_back
+from core.weights.held import ReadWeights
 from core.weights.outline import Outline
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
@@ -30,8 +29,8 @@ from core.weights.safetensors_file import (
     StoredTensor,
     read_raw_header,
 )
-from core.weights.table import FileTable, HeldTable, Table
-from kernels.linear.reference import PLAIN, Form, Forms, Kept
+from core.weights.table import FileTable
+from kernels.linear.reference import PLAIN, Forms, Kept
 
 # Between two looks at progress and cancel; 4 MiB stays in a processor's cache on its way.
 PIECE_BYTES = 4 * 2**20
@@ -39,38 +38,6 @@ PIECE_BYTES = 4 * 2**20
 # otherwise lie in memory twice, and an output head is a third of a small model.
 SLICE_BYTES = 64 * 2**20
 _SLICE_ROWS = 1024  # slices have multiples of it
-
-
-@dataclass(frozen=True, slots=True)
-class ReadWeights:
-    """The tensors of a model by published name, matrices as they are held: a `Source`."""
-
-    tensors: dict[str, Tensor] = field(default_factory=dict)
-    matrices: dict[str, list[Kept]] = field(default_factory=dict)
-    tables: dict[str, Table] = field(default_factory=dict)
-
-    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
-        """See Source (core.weights.plan)."""
-        return self.tensors.pop(name)
-
-    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
-        """See Source."""
-        return self.matrices.pop(name)
-
-    def table(self, name: str, spec: TensorSpec) -> Table:
-        """See Source."""
-        return self.tables.pop(name)
-
-    def add(self, name: str, spec: TensorSpec, tensor: Tensor, form: Form) -> None:
-        """Hold a whole tensor for what it is used for, but for a table that is there already."""
-        if Use.TENSOR in spec.use:
-            self.tensors[name] = tensor
-        if Use.TABLE in spec.use:
-            self.tables.setdefault(name, HeldTable(tensor))
-        if Use.MATRIX in spec.use:
-            self.matrices.setdefault(name, []).append(form.keep(tensor))
-            if not form.keeps_weight:
-                hand_back()  # the floats on the way
 
 
 def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
@@ -98,7 +65,7 @@ def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
 def floats_on_the_way(plan: WeightPlan, forms: Forms) -> int:
     """Bytes that plain tensors take, at most, before they are in their forms."""
     sizes = (
-        max(_slices(spec, forms)) * (spec.num_bytes // spec.shape[0])
+        max(slice_rows(spec, forms)) * (spec.num_bytes // spec.shape[0])
         for spec in plan.values()
         if Use.MATRIX in spec.use and not forms.of(spec.exact).keeps_weight
     )
@@ -113,15 +80,17 @@ def stream_weights(
     check: Callable[[], None],
     packed: PackedPlan | None = None,
     forms: Forms = PLAIN,
+    quantised: Callable[[str, Kept], None] = lambda name, kept: None,
 ) -> tuple[ReadWeights, str]:
     """Load every planned tensor onto `device`; `check_plan` has passed for all but the `packed`.
 
     Calls `progress(done, total)` in bytes of the files and `check`, which may raise, for every
     piece. Returns the tensors, matrices held in their `forms`, and the SHA-256, in hex, of the
     files' SHA-256 in the order of `files`. Raises BrokenWeightsError when a file is not what its
-    header said any more, or holds packed numbers that can't be.
+    header said any more, or holds packed numbers that can't be. `quantised` is told what is held of
+    each matrix that may be quantised.
     """
-    weights = ReadWeights()
+    weights = ReadWeights(quantised)
     total = sum(file.num_bytes for file in files)
     done = 0
 
@@ -134,14 +103,14 @@ def stream_weights(
     combined = hashlib.sha256()
     outline = Outline(plan, files, packed or {}, device)
     for file in files:
-        reader = _Reader(file, outline, forms, weights, advance)
+        reader = Reader(file, outline, forms, weights, advance)
         reader.load()
         combined.update(reader.digest())
     return weights, combined.hexdigest()
 
 
-class _Reader:
-    """One pass over one file."""
+class Reader:
+    """One pass over one file, from front to back, digesting all of it."""
 
     def __init__(
         self,
@@ -200,7 +169,7 @@ class _Reader:
         if spec.use == Use.TABLE and self._forms.rows_from_file:
             self._skip(file, entry.end - entry.start)
             return
-        for rows in _slices(spec, self._forms):
+        for rows in slice_rows(spec, self._forms):
             part = TensorSpec((rows, *spec.shape[1:]) if spec.shape else (), spec.dtype)
             tensor = self._tensor(file, stored, part)
             self._weights.add(name, spec, tensor, form)
@@ -213,7 +182,7 @@ class _Reader:
             size = weights.group_size
             kept = form.keep_integers(weights.values, weights.scales, weights.zeros, size)
             if kept is not None:
-                self._weights.matrices[layer.name] = [kept]
+                self._weights.hold(layer.name, spec, kept)
                 return
         floats = allocate(spec, self._outline.device)
         weights.write_to(floats)
@@ -224,8 +193,8 @@ class _Reader:
         raw = read_raw_header(file, self._source.path, self._source.num_bytes)
         if hashlib.sha256(raw).digest() != self._source.header_digest:
             raise changed(self._source.path)
-        self._hash.update(len(raw).to_bytes(LENGTH_BYTES, "little"))
-        self._hash.update(raw)
+        self._digest(len(raw).to_bytes(LENGTH_BYTES, "little"))
+        self._digest(raw)
         self._advance(LENGTH_BYTES + len(raw))
         return LENGTH_BYTES + len(raw)
 
@@ -253,7 +222,11 @@ class _Reader:
             digest.update(memoryview(self._piece)[:size])
         return digest.digest()
 
+    def _digest(self, octets: bytes | memoryview) -> None:
+        self._hash.update(octets)
+
     def _skip(self, file: FileIO, num_bytes: int) -> None:
+        """Pass over what nobody asked for."""
         for _ in self._pieces(file, num_bytes):
             pass
 
@@ -263,13 +236,13 @@ class _Reader:
             size = min(num_bytes, PIECE_BYTES)
             view = memoryview(self._piece)[:size]
             fill(file, view, self._source.path)
-            self._hash.update(view)
+            self._digest(view)
             yield size
             self._advance(size)
             num_bytes -= size
 
 
-def _slices(spec: TensorSpec, forms: Forms) -> list[int]:
+def slice_rows(spec: TensorSpec, forms: Forms) -> list[int]:
     """Numbers of rows in which a tensor is taken, one after the other."""
     held = Use.TABLE in spec.use and not forms.rows_from_file
     whole = held or Use.MATRIX not in spec.use or forms.of(spec.exact).keeps_weight

@@ -111,7 +111,10 @@ def test_loading_says_how_far_it_is(copy: Path) -> None:
     steps = [event for event in load(Engine(), copy) if isinstance(event, Loading)]
     done = [step.done for step in steps]
     assert done == sorted(done) and done[-1] == steps[-1].total
-    assert steps[-1].total == (copy / "model.safetensors").stat().st_size
+    size = (copy / "model.safetensors").stat().st_size
+    read = [step.done for step in steps].index(size)
+    # Packing moves the bar too, a matrix at a time.
+    assert steps[-1].total > size and len(steps) - read > 10
 
 
 def test_only_memory_makes_the_model_before_go(

@@ -1,0 +1,207 @@
+"""The two ways to load a model: from its weights files, or with matrices that were kept quantised.
+
+Both give the same model and the same digest. Knows the order of the steps, the bar over all of them
+and when to fall back on the long way; what a model is made of is its recipe's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from core.api.errors import BrokenWeightsError, MissingFileError
+from core.models.model import Model
+from core.weights.keeping import Keeping, KeptSource
+from core.weights.kept_file import KeptDamagedError
+from core.weights.kept_layout import KeptLayout
+from core.weights.memory import hand_back
+from core.weights.plan import Source, TensorSpec, Use, WeightPlan, Weights
+from core.weights.published.packed import PackedPlan
+from core.weights.rest import Rest
+from core.weights.safetensors_file import SafetensorsFile
+from core.weights.stream import stream_weights
+from core.weights.table import Table
+from kernels.linear.reference import Forms, Kept
+
+
+class Recipe(Protocol):
+    """How to build one model: what it asks for, in which forms, and what it is called there.
+
+    `config` is what was read from config.json, written out; `backend` names the kernels.
+    """
+
+    plan: WeightPlan
+    packed: PackedPlan
+    forms: Forms
+    dtype: torch.dtype
+    backend: str
+    published: Callable[[str], str]
+
+    @property
+    def config(self) -> str: ...
+    def build(self, weights: Weights, device: torch.device) -> Model: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model ready to run, and the SHA-256 (hex) of the weights files it was read from.
+
+    `config` is what was read from config.json, by the family and about packed weights, written out:
+    with the weights it fixes what the model computes. `packing_s` are the seconds it took to bring
+    matrices into the kernels' layouts; `from_disk` says that they were read quantised.
+    """
+
+    model: Model
+    weights_digest: str
+    config: str
+    packing_s: float = 0.0
+    from_disk: bool = False
+
+
+class Load:
+    """One load of what a recipe says: from weights files, or with the matrices that were kept."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        files: tuple[SafetensorsFile, ...],
+        device: torch.device,
+        progress: Callable[[int, int], None],
+        check: Callable[[], None],
+    ) -> None:
+        self._recipe, self._files, self._device = recipe, files, device
+        self._progress, self._check = progress, check
+
+    def from_weights(self, keeping: Keeping | None) -> LoadedModel:
+        """Read, quantise and digest all files; what was quantised is kept for the next time."""
+        recipe, kept = self._recipe, None
+        bar = self._bar(sum(file.num_bytes for file in self._files))
+        if keeping is not None:
+            kept = keeping.begin(self._files, self._meaning, self._layout())
+        try:
+            read, digest = stream_weights(
+                recipe.plan,
+                self._files,
+                self._device,
+                lambda done, _: bar.move_to(done),
+                self._check,
+                recipe.packed,
+                recipe.forms,
+                kept.keep if kept is not None else _keep_nothing,
+            )
+        except BaseException:
+            if kept is not None:
+                kept.drop()
+            raise
+        if kept is not None:
+            kept.finish(digest)
+        began = time.monotonic()
+        model = self._build(read, bar)
+        return LoadedModel(model, digest, recipe.config, time.monotonic() - began)
+
+    def from_disk(self, keeping: Keeping) -> LoadedModel | None:
+        """Build from the matrices that an earlier load kept; None where that can't be done."""
+        recipe, layout = self._recipe, self._layout()
+        found = keeping.find(self._files, self._meaning, layout)
+        if found is None:
+            return None
+        names = frozenset(layout.matrices)
+        rest = Rest(recipe.plan, self._files, self._device, recipe.packed, recipe.forms, names)
+        bar = self._bar(rest.num_bytes + layout.num_bytes - layout.data_start)
+        found.file.advance = bar.advance
+        try:
+            read = rest.read(bar.advance)
+            began = time.monotonic()
+            model = self._build(KeptSource(read, found.file, names), bar)
+            packing = time.monotonic() - began - found.file.reading_s
+            if not found.unchanged():
+                raise KeptDamagedError("the weights files changed")
+            return LoadedModel(model, found.digest, recipe.config, packing, from_disk=True)
+        except (KeptDamagedError, BrokenWeightsError, MissingFileError) as error:
+            found.give_up(f"{error}")
+            return None
+        finally:
+            found.file.close()
+
+    def _bar(self, to_read: int) -> _Bar:
+        recipe = self._recipe
+        to_pack = sum(_packing_bytes(spec, recipe.forms) for spec in recipe.plan.values())
+        return _Bar(to_read + to_pack, self._progress, self._check)
+
+    @property
+    def _meaning(self) -> str:
+        """What the numbers that are kept depend on beside the weights."""
+        return f"{self._recipe.config} {self._recipe.backend} {self._recipe.dtype}"
+
+    def _layout(self) -> KeptLayout:
+        return KeptLayout(self._recipe.plan, self._recipe.forms, self._recipe.packed)
+
+    def _build(self, source: Source, bar: _Bar) -> Model:
+        hand_back()
+        recipe = self._recipe
+        renamed = _Renamed(source, recipe.published, recipe.forms, bar)
+        model = recipe.build(Weights(renamed, recipe.dtype, recipe.forms), self._device)
+        bar.finish()
+        hand_back()
+        return model
+
+
+class _Bar:
+    """One bar over all that is read and then packed, in bytes; looks for a cancel as it moves."""
+
+    def __init__(
+        self, total: int, progress: Callable[[int, int], None], check: Callable[[], None]
+    ) -> None:
+        self._done, self._total = 0, total
+        self._progress, self._check = progress, check
+
+    def move_to(self, done: int) -> None:
+        """So much is done, of which others look for a cancel."""
+        self._done = done
+        self._progress(done, self._total)
+
+    def advance(self, num_bytes: int) -> None:
+        """So much more is done."""
+        self.move_to(self._done + num_bytes)
+        self._check()
+
+    def finish(self) -> None:
+        """All is done."""
+        self.advance(self._total - self._done)
+
+
+def _packing_bytes(spec: TensorSpec, forms: Forms) -> int:
+    """Bytes that are packed of a tensor once it is read."""
+    form = forms.of(spec.exact)
+    is_packed = Use.MATRIX in spec.use and not form.keeps_weight
+    return form.num_bytes(spec.shape, spec.dtype) if is_packed else 0
+
+
+def _keep_nothing(name: str, kept: Kept) -> None:
+    """Nothing is kept for the next load."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """A `Source` by the names that the family uses; each matrix asked for moves the bar."""
+
+    source: Source
+    published: Callable[[str], str]
+    forms: Forms
+    bar: _Bar
+
+    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
+        return self.source.tensor(self.published(name), spec)
+
+    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+        kept = self.source.matrix(self.published(name), spec)
+        self.bar.advance(_packing_bytes(spec, self.forms))
+        return kept
+
+    def table(self, name: str, spec: TensorSpec) -> Table:
+        return self.source.table(self.published(name), spec)

@@ -1,0 +1,150 @@
+"""What one load leaves for the next: quantised matrices, and the digests of the files they are of.
+
+Knows when both may be used: only for the very files that were digested, and for the same model,
+form, numerics and format (the key). Where anything is off, the load goes the long way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from core.weights.held import ReadWeights
+from core.weights.kept_file import KeptFile, KeptWriter
+from core.weights.kept_layout import FORMAT, KeptLayout
+from core.weights.kept_store import KeptStore
+from core.weights.known_files import Facts, KnownFiles, facts_of
+from core.weights.plan import TensorSpec
+from core.weights.safetensors_file import SafetensorsFile
+from core.weights.table import Table
+from kernels.linear.reference import Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Where loads keep what they quantised.
+
+    `conditions` are those of the machine and the code that what is kept depends on. `clock` gives
+    nanoseconds since the epoch.
+    """
+
+    store: KeptStore
+    known: KnownFiles
+    conditions: str
+    clock: Callable[[], int] = time.time_ns
+
+    def find(
+        self, files: tuple[SafetensorsFile, ...], meaning: str, layout: KeptLayout
+    ) -> KeptLoad | None:
+        """What is kept of these files; None where they are not known, or nothing is kept.
+
+        `meaning` is what the model makes of them, and in which form.
+        """
+        try:
+            facts = facts_of(files)
+        except OSError:
+            return None
+        digest = self.known.digest(facts)
+        if digest is None:
+            return None
+        found = self.store.find(self._key(digest, meaning), layout)
+        return KeptLoad(self, files, facts, digest, found) if found is not None else None
+
+    def begin(
+        self, files: tuple[SafetensorsFile, ...], meaning: str, layout: KeptLayout
+    ) -> NewLoad:
+        """Start keeping what is quantised of these files; `meaning` as in `find`."""
+        try:
+            facts = facts_of(files)
+        except OSError:  # reading them will say so
+            facts = []
+        return NewLoad(self, files, facts, meaning, self.store.begin(layout), self.clock())
+
+    def _key(self, digest: str, meaning: str) -> str:
+        facts = json.dumps([FORMAT, digest, meaning, self.conditions])
+        return hashlib.blake2b(facts.encode(), digest_size=32).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class NewLoad:
+    """A load the long way, of which something is kept."""
+
+    _keeping: Keeping
+    _files: tuple[SafetensorsFile, ...]
+    _facts: Facts
+    _meaning: str
+    _writer: KeptWriter | None
+    _began: int
+
+    def keep(self, name: str, kept: Kept) -> None:
+        """Keep the next slice of a matrix."""
+        if self._writer is not None:
+            self._writer.keep(name, kept)
+
+    def finish(self, digest: str) -> None:
+        """All is read: `digest` is the files'."""
+        try:
+            unchanged = bool(self._facts) and facts_of(self._files) == self._facts
+        except OSError:
+            unchanged = False
+        if self._writer is None:
+            return
+        if not unchanged:
+            self._writer.drop()
+            return
+        self._keeping.store.finish(self._writer, self._keeping._key(digest, self._meaning))
+        self._keeping.known.remember(self._facts, digest, self._began)
+
+    def drop(self) -> None:
+        """The load failed: leave nothing behind."""
+        if self._writer is not None:
+            self._writer.drop()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptLoad:
+    """A load from what was kept."""
+
+    _keeping: Keeping
+    _files: tuple[SafetensorsFile, ...]
+    _facts: Facts
+    digest: str
+    file: KeptFile
+
+    def unchanged(self) -> bool:
+        """Whether the weights files are still those that were digested."""
+        try:
+            return facts_of(self._files) == self._facts
+        except OSError:
+            return False
+
+    def give_up(self, reason: str) -> None:
+        """Close and delete the file: it is of no use."""
+        self.file.close()
+        self._keeping.store.give_up(self.file.path, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSource:
+    """A `Source` (core.weights.plan): matrices from the file `kept`, where they are, else `read`.
+
+    `matrix` raises KeptDamagedError.
+    """
+
+    read: ReadWeights
+    kept: KeptFile
+    names: frozenset[str]
+
+    def tensor(self, name: str, spec: TensorSpec) -> Tensor:
+        return self.read.tensor(name, spec)
+
+    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+        return self.kept.matrix(name) if name in self.names else self.read.matrix(name, spec)
+
+    def table(self, name: str, spec: TensorSpec) -> Table:
+        return self.read.table(name, spec)

@@ -1,0 +1,194 @@
+"""One file of quantised matrices: written while the weights stream by, read matrix by matrix.
+
+What is written lies under a temporary name until its header is in place, and the header, with the
+digests, is the last that is written. Nothing is synced: after a power cut a digest is wrong, and
+the weights are quantised once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from core.api.errors import BrokenWeightsError
+from core.weights.kept_layout import KeptLayout, KeptPart
+from core.weights.plan import TensorSpec
+from core.weights.raw import allocate, fill
+from kernels.linear.reference import Kept
+
+_PIECE_BYTES = 4 * 2**20  # between two looks at progress and cancel
+
+
+class KeptDamagedError(Exception):
+    """A file of quantised matrices is not what it should be; the words say in which way."""
+
+
+class Entry(Protocol):
+    """A plain file in a folder; `used` is its modification time in nanoseconds."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def num_bytes(self) -> int: ...
+    @property
+    def used(self) -> int: ...
+
+
+class Disk(Protocol):
+    """The file system, as core.cache.disk_files has it. Everything may raise OSError."""
+
+    def make_folder(self, folder: Path) -> None: ...
+    def list(self, folder: Path) -> Sequence[Entry]: ...
+    def append(self, path: Path, at: int, data: bytes | memoryview, sync: bool) -> None: ...
+    def put_in_place(self, unfinished: Path, path: Path) -> None: ...
+    def delete(self, path: Path) -> None: ...
+    def mark_used(self, path: Path) -> None: ...
+
+
+class KeptWriter:
+    """Writes what is held of each matrix as it comes by.
+
+    A disk that refuses, or a matrix of another shape, ends the writing and nothing else: `trouble`
+    says why in words.
+    """
+
+    def __init__(
+        self, path: Path, layout: KeptLayout, excess: Callable[[int], int], disk: Disk
+    ) -> None:
+        """`excess` says by how many bytes writing so many would be too much for the disk."""
+        self.trouble = ""
+        self._path, self._layout, self._excess, self._disk = path, layout, excess, disk
+        self._next = dict.fromkeys(layout.matrices, 0)
+        self._digests = [b""] * layout.num_parts
+
+    def keep(self, name: str, kept: Kept) -> None:
+        """Write the next slice of a matrix."""
+        if self.trouble:
+            return
+        try:
+            self._keep(name, kept)
+        except OSError as error:
+            self._give_up(f"{error.strerror}")
+
+    def finish(self, key: str, path: Path) -> bool:
+        """Give the file its header and its name, if all was written; whether it is there."""
+        if not self.trouble and all(self._digests):
+            try:
+                header = self._layout.header(key, self._digests)
+                self._disk.append(self._path, 0, header, sync=False)
+                self._disk.put_in_place(self._path, path)
+                return True
+            except OSError as error:
+                self._give_up(f"{error.strerror}")
+        self.drop()
+        return False
+
+    def drop(self) -> None:
+        """Leave nothing behind."""
+        try:
+            self._disk.delete(self._path)
+        except OSError:
+            return  # the next start deletes it
+
+    def _keep(self, name: str, kept: Kept) -> None:
+        slices, place = self._layout.matrices[name], self._next[name]
+        self._next[name] += 1
+        parts = slices[place] if place < len(slices) else ()
+        expected = [(part.dtype, part.shape) for part in parts]
+        if [(tensor.dtype, tuple(tensor.shape)) for tensor in kept] != expected:
+            self._give_up(f"{name} is held in another shape than was planned")
+            return
+        if self._excess(sum(part.num_bytes for part in parts)) > 0:
+            self._give_up("the disk is too full")
+            return
+        for part, tensor in zip(parts, kept, strict=True):
+            octets = _octets(tensor.contiguous())
+            self._digests[part.index] = hashlib.sha256(octets).digest()
+            start = self._layout.data_start + part.start
+            self._disk.append(self._path, start, octets, sync=False)
+
+    def _give_up(self, trouble: str) -> None:
+        self.trouble = trouble
+        self.drop()
+
+
+class KeptFile:
+    """Reads the matrices of one file, each once, verified before it is handed out.
+
+    `reading_s` are the seconds spent on it.
+    """
+
+    def __init__(
+        self, path: Path, layout: KeptLayout, key: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Open the file and check its size and header. Raises KeptDamagedError, OSError."""
+        self.path, self._layout, self._clock = path, layout, clock
+        self.reading_s = 0.0
+        self.advance: Callable[[int], None] = lambda num_bytes: None
+        self._file: FileIO = path.open("rb", buffering=0)
+        try:
+            self._digests = self._read_digests(key)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file, so that it can be deleted everywhere."""
+        self._file.close()
+
+    def matrix(self, name: str) -> list[Kept]:
+        """What is held of a matrix, slice by slice. Raises KeptDamagedError, and what `advance`
+        does."""
+        began = self._clock()
+        try:
+            return [
+                tuple(self._tensor(part) for part in parts) for parts in self._layout.matrices[name]
+            ]
+        except (OSError, BrokenWeightsError) as error:
+            raise KeptDamagedError(f"it can't be read: {error}") from error
+        finally:
+            self.reading_s += self._clock() - began
+
+    def _read_digests(self, key: str) -> list[bytes]:
+        num_bytes = self._file.seek(0, 2)
+        if num_bytes != self._layout.num_bytes:
+            raise KeptDamagedError(f"it has {num_bytes:,} bytes, not {self._layout.num_bytes:,}")
+        self._file.seek(0)
+        header = bytearray(self._layout.data_start)
+        try:
+            fill(self._file, memoryview(header), self.path)
+        except BrokenWeightsError as error:
+            raise KeptDamagedError("it ends inside its header") from error
+        digests = self._layout.digests(bytes(header), key)
+        if digests is None:
+            raise KeptDamagedError("its header is not one that Waymark writes")
+        return digests
+
+    def _tensor(self, part: KeptPart) -> Tensor:
+        tensor = allocate(TensorSpec(part.shape, part.dtype), torch.device("cpu"))
+        digest = hashlib.sha256()
+        self._file.seek(self._layout.data_start + part.start)
+        for piece in _pieces(_octets(tensor)):
+            fill(self._file, piece, self.path)
+            digest.update(piece)
+            self.advance(len(piece))
+        if digest.digest() != self._digests[part.index]:
+            raise KeptDamagedError(f"{part.name} has another checksum")
+        return tensor
+
+
+def _octets(tensor: Tensor) -> memoryview:
+    """The bytes of a contiguous tensor on the CPU."""
+    return memoryview(tensor.view(-1).view(torch.uint8).numpy().data)
+
+
+def _pieces(octets: memoryview) -> Iterator[memoryview]:
+    for start in range(0, len(octets), _PIECE_BYTES):
+        yield octets[start : start + _PIECE_BYTES]

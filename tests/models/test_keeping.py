@@ -1,0 +1,338 @@
+"""A second load reads what the first one quantised, and the model is the same to the bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from core.api.errors import BrokenWeightsError, RequestCancelled
+from core.models.loading import LoadedModel
+from core.models.registry import load_model
+from core.weights import kept_file, stream
+from core.weights.folder import ModelFolder
+from core.weights.keeping import Keeping
+from kernels.dispatch import BackendName, Integers, backend
+from tests.cache.disk_worlds import DiedError, FailingFiles
+from tests.models.quantised_folders import FORMATS, write_twins
+from tests.oracle.checkpoints import Tiny, write_folder
+from tests.oracle.runs import our_logits, text
+from tests.weights.keeping import counted_reads, keeping_in, settle
+
+CPU = torch.device("cpu")
+PLAIN = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1, max_shard_size="150KB")
+WHOLE_GROUPS = Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False)
+KINDS = ["plain", "gptq", "awq", "fp8", "compressed"]
+BACKENDS: list[BackendName] = ["cpu", "reference"]
+INTEGERS: list[Integers] = ["int8", "int4"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    top = tmp_path_factory.mktemp("models")
+    made = {kind: write_twins(top / kind, FORMATS[kind], WHOLE_GROUPS)[0] for kind in KINDS[1:]}
+    write_folder(top / "plain", PLAIN)
+    settle(top)
+    return made | {"plain": top / "plain"}
+
+
+@pytest.fixture
+def path(folders: dict[str, Path], tmp_path: Path) -> Path:
+    """A folder that a test may spoil."""
+    return Path(shutil.copytree(folders["plain"], tmp_path / "copy"))
+
+
+@pytest.fixture
+def keeping(tmp_path: Path) -> Keeping:
+    return keeping_in(tmp_path / "weights")
+
+
+def load(
+    path: Path,
+    keeping: Keeping | None,
+    integers: Integers = "int8",
+    name: BackendName = "cpu",
+    **options: Any,
+) -> LoadedModel:
+    kernels = backend(name, torch.bfloat16, integers=integers)
+    given: dict[str, Any] = {"progress": lambda done, total: None, "check": lambda: None} | options
+    folder = ModelFolder.open(path)
+    return load_model(folder, CPU, torch.bfloat16, **given, kernels=kernels, keeping=keeping)
+
+
+def logits(loaded: LoadedModel) -> torch.Tensor:
+    with torch.inference_mode():
+        return our_logits(loaded.model, [text(9)])
+
+
+def same(one: LoadedModel, other: LoadedModel) -> bool:
+    """Equal digests, configs and bits."""
+    facts = [(each.weights_digest, each.config) for each in (one, other)]
+    return facts[0] == facts[1] and torch.equal(logits(one), logits(other))
+
+
+def kept_in(keeping: Keeping) -> list[Path]:
+    return sorted(keeping.store.folder.glob("*.safetensors"))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize("integers", INTEGERS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_second_load_is_the_first_to_the_bit(
+    folders: dict[str, Path],
+    keeping: Keeping,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    integers: Integers,
+    name: BackendName,
+) -> None:
+    monkeypatch.setattr(stream, "SLICE_BYTES", 4096)  # so that a head has slices
+    alone = load(folders[kind], None, integers, name)
+    first = load(folders[kind], keeping, integers, name)
+    second = load(folders[kind], keeping, integers, name)
+    assert (first.from_disk, second.from_disk) == (False, True)
+    assert same(alone, first) and same(first, second)
+    assert len(kept_in(keeping)) == 1
+
+
+def test_the_second_load_reads_nothing_of_what_was_quantised(
+    folders: dict[str, Path], keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with counted_reads(monkeypatch) as first:
+        load(folders["plain"], keeping)
+    with counted_reads(monkeypatch) as second:
+        loaded = load(folders["plain"], keeping)
+    assert loaded.from_disk
+    plan_bytes = sum(file.num_bytes for file in ModelFolder.open(folders["plain"]).files)
+    assert plan_bytes > sum(first) > 0.9 * plan_bytes
+    tensors = {
+        name: entry.end - entry.start
+        for file in ModelFolder.open(folders["plain"]).files
+        for name, entry in file.tensors.items()
+    }
+    # Norms, gates and the tower; of the table single rows, when they are asked for.
+    matrices = [
+        name for name in tensors if "language_model" in name and name.endswith("proj.weight")
+    ]
+    others = sum(tensors[name] for name in tensors.keys() - set(matrices))
+    table = tensors["model.language_model.embed_tokens.weight"]
+    assert len(matrices) > 8
+    assert sum(second) <= others - table
+
+
+def test_another_precision_or_numerics_has_a_file_of_its_own(
+    folders: dict[str, Path], keeping: Keeping
+) -> None:
+    other = dataclasses.replace(keeping, conditions="newer numerics")
+    for one in (keeping, other):
+        for integers in INTEGERS:
+            assert not load(folders["plain"], one, integers).from_disk
+    assert len(kept_in(keeping)) == 4
+    assert all(load(folders["plain"], one).from_disk for one in (keeping, other))
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 16
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-1]),
+        lambda path: path.write_bytes(b""),
+        lambda path: flip(path, -1),  # of the matrix that is packed last
+        lambda path: flip(path, 100),
+        lambda path: flip(path, path.stat().st_size // 2),
+        lambda path: path.unlink(),
+    ],
+    ids=["cut", "empty", "last byte", "header", "middle", "gone"],
+)
+def test_what_is_damaged_is_quantised_again(
+    folders: dict[str, Path], keeping: Keeping, spoil: Callable[[Path], object]
+) -> None:
+    first = load(folders["plain"], keeping)
+    (file,) = kept_in(keeping)
+    spoil(file)
+    again = load(folders["plain"], keeping)
+    assert not again.from_disk and same(first, again)
+    third = load(folders["plain"], keeping)
+    assert third.from_disk and same(first, third)
+
+
+def change_weights(path: Path) -> None:
+    """Other numbers under the same name, of the same size."""
+    file = sorted(path.glob("*.safetensors"))[0]
+    with file.open("r+b") as opened:
+        opened.seek(-40, os.SEEK_END)
+        opened.write(b"\x3e\x3e" * 20)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_changed_weights_are_read_anew(path: Path, keeping: Keeping, settled: bool) -> None:
+    settle(path)
+    first = load(path, keeping)
+    assert load(path, keeping).from_disk
+    change_weights(path)
+    if settled:
+        settle(path, 10**18 + 5)
+    again = load(path, keeping)
+    assert not again.from_disk and again.weights_digest != first.weights_digest
+    assert same(again, load(path, None))
+
+
+def test_weights_that_change_in_the_middle_of_a_second_load_are_not_trusted(
+    path: Path, keeping: Keeping
+) -> None:
+    settle(path)
+    load(path, keeping)
+    seen: list[int] = []
+
+    def once(done: int, total: int) -> None:
+        if not seen:
+            change_weights(path)
+        seen.append(done)
+
+    changed = load(path, keeping, progress=once)
+    assert not changed.from_disk
+    assert same(changed, load(path, None))
+
+
+def test_weights_that_change_in_the_middle_of_a_first_load_are_not_kept(
+    path: Path, keeping: Keeping
+) -> None:
+    settle(path)
+    seen: list[int] = []
+
+    def once(done: int, total: int) -> None:
+        if len(seen) == 3:
+            os.utime(sorted(path.glob("*.safetensors"))[0], ns=(10**18 + 9, 10**18 + 9))
+        seen.append(done)
+
+    load(path, keeping, progress=once)
+    assert not kept_in(keeping)
+
+
+def test_weights_written_a_moment_ago_are_not_remembered(path: Path, keeping: Keeping) -> None:
+    newest = keeping.clock()
+    settle(path, newest)
+    assert not any(load(path, keeping).from_disk for _ in range(2))
+
+
+def test_a_broken_file_is_told_as_without_anything_kept(path: Path, keeping: Keeping) -> None:
+    settle(path)
+    load(path, keeping)
+    folder = ModelFolder.open(path)
+    for file in folder.files:
+        file.path.write_bytes(file.path.read_bytes()[:-3])
+    with pytest.raises(BrokenWeightsError):
+        load(path, keeping)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["first", "second"])
+def test_a_load_is_stopped_while_it_reads_and_while_it_packs(
+    folders: dict[str, Path], keeping: Keeping, kept: bool
+) -> None:
+    if kept:
+        load(folders["plain"], keeping)
+    calls: list[int] = []
+    load(folders["plain"], keeping if kept else None, check=lambda: calls.append(1))
+    for last in (1, len(calls) // 2, len(calls) - 1):
+        looks: list[int] = []
+
+        def stop(last: int = last, looks: list[int] = looks) -> None:
+            looks.append(1)
+            if len(looks) == last:
+                raise RequestCancelled("Stopped.")
+
+        with pytest.raises(RequestCancelled):
+            load(folders["plain"], keeping, check=stop)
+        if kept:
+            assert load(folders["plain"], keeping).from_disk
+        else:
+            for path in kept_in(keeping):
+                assert not path.name.startswith(".new-")
+                path.unlink()
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["first", "second"])
+def test_reading_and_packing_both_move_the_bar(
+    folders: dict[str, Path], keeping: Keeping, kept: bool
+) -> None:
+    if kept:
+        load(folders["plain"], keeping)
+    reports: list[tuple[int, int]] = []
+    loaded = load(
+        folders["plain"], keeping, progress=lambda done, total: reports.append((done, total))
+    )
+    done = [each for each, _ in reports]
+    (total,) = {each for _, each in reports}
+    assert loaded.from_disk == kept
+    assert done == sorted(done) and done[-1] == total
+    size = sum(file.num_bytes for file in ModelFolder.open(folders["plain"]).files)
+    assert kept or (total > size and sum(each > size for each in done) > 10)
+    assert loaded.packing_s > 0
+
+
+def test_a_load_killed_while_it_writes_leaves_nothing_that_counts(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    expected = load(folders["plain"], None)
+    for step in (1, 2, 3, 30, 60):
+        files = FailingFiles()
+        files.die_at = step
+        with pytest.raises(DiedError):
+            load(folders["plain"], keeping_in(tmp_path, files=files))
+    after = keeping_in(tmp_path)
+    assert same(load(folders["plain"], after), expected)
+    assert same(load(folders["plain"], after), expected)
+    assert [file.name[:4] for file in kept_in(after)] != [".new"]
+
+
+def test_a_disk_that_fails_costs_the_speed_up_alone(
+    folders: dict[str, Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = load(folders["plain"], None)
+    for step in (1, 2, 9):
+        files = FailingFiles()
+        files.fail_at, files.stays_broken = step, True
+        loaded = load(folders["plain"], keeping_in(tmp_path / str(step), files=files))
+        assert not loaded.from_disk and same(loaded, expected)
+    assert "not kept: Input/output error" in caplog.text
+
+
+def test_a_cap_that_is_too_small_keeps_nothing(folders: dict[str, Path], tmp_path: Path) -> None:
+    keeping = keeping_in(tmp_path / "weights", cap=1000)
+    assert not any(load(folders["plain"], keeping).from_disk for _ in range(2))
+    assert not kept_in(keeping)
+
+
+def test_deleting_what_is_kept_leaves_a_loaded_model_as_it_is(
+    folders: dict[str, Path], keeping: Keeping
+) -> None:
+    load(folders["plain"], keeping)
+    loaded = load(folders["plain"], keeping)
+    before = logits(loaded)
+    keeping.store.delete_all()
+    assert torch.equal(logits(loaded), before)
+    assert not load(folders["plain"], keeping).from_disk
+
+
+def test_two_models_are_loaded_from_what_both_kept(
+    folders: dict[str, Path], keeping: Keeping
+) -> None:
+    firsts = [load(folders[kind], keeping, "int4") for kind in ("plain", "gptq")]
+    seconds = [load(folders[kind], keeping, "int4") for kind in ("plain", "gptq")]
+    assert all(each.from_disk for each in seconds)
+    assert all(same(one, other) for one, other in zip(firsts, seconds, strict=True))
+
+
+def test_pieces_are_small_enough_to_stop_soon() -> None:
+    assert kept_file._PIECE_BYTES <= 16 * 2**20

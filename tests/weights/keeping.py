@@ -1,0 +1,56 @@
+"""Weights files that have settled, stores on a roomy disk, and a count of what is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+
+import pytest
+
+from core.cache.disk_files import Files
+from core.weights import outline, raw, stream
+from core.weights.keeping import Keeping
+from core.weights.kept_store import KeptStore
+from core.weights.known_files import KnownFiles
+from tests.cache.disk_worlds import PLENTY, RoomyFiles
+
+# Long before any load, so that what is read is remembered.
+WRITTEN_NS = 10**18
+
+
+def settle(folder: Path, when: int = WRITTEN_NS) -> None:
+    """Have all weights files below `folder` written long ago."""
+    for path in folder.rglob("*.safetensors"):
+        os.utime(path, ns=(when, when))
+
+
+def store_in(folder: Path, cap: int = PLENTY, files: Files | None = None) -> KeptStore:
+    """A store on a disk that is never full."""
+    return KeptStore(folder, cap, lambda num_bytes: 0, files or RoomyFiles())
+
+
+def keeping_in(
+    folder: Path, conditions: str = "", cap: int = PLENTY, files: Files | None = None
+) -> Keeping:
+    """What loads keep in `folder`."""
+    disk = files or RoomyFiles()
+    return Keeping(store_in(folder, cap, disk), KnownFiles(folder / "files.json", disk), conditions)
+
+
+@contextmanager
+def counted_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Bytes of each read of a weights file's tensors."""
+    counts: list[int] = []
+    real = raw.fill
+
+    def fill(file: FileIO, view: memoryview, path: Path) -> None:
+        counts.append(len(view))
+        real(file, view, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stream, "fill", fill)
+        patched.setattr(outline, "fill", fill)
+        yield counts

@@ -1,0 +1,118 @@
+"""The digests of weights files are remembered for the very files that were read."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from core.weights.known_files import SETTLED_NS, Facts, KnownFiles, facts_of
+from core.weights.safetensors_file import read_header
+from tests.cache.disk_worlds import FailingFiles, RoomyFiles
+from tests.weights.keeping import WRITTEN_NS, settle
+
+DIGEST = "5a" * 32
+LATER = WRITTEN_NS + SETTLED_NS
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    save_file({"t": torch.zeros(8)}, folder / "a.safetensors")
+    save_file({"u": torch.zeros(8)}, folder / "b.safetensors")
+    settle(folder)
+    return folder
+
+
+def facts(folder: Path) -> Facts:
+    return facts_of(tuple(read_header(path) for path in sorted(folder.iterdir())))
+
+
+def known(tmp_path: Path) -> KnownFiles:
+    return KnownFiles(tmp_path / "known" / "files.json", RoomyFiles())
+
+
+def test_files_are_known_again(tmp_path: Path, weights: Path) -> None:
+    assert known(tmp_path).digest(facts(weights)) is None
+    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+    assert known(tmp_path).digest(facts(weights)) == DIGEST
+    assert known(tmp_path).digest(facts(weights)[:1]) is None
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_file_written_to_is_another(tmp_path: Path, weights: Path, restored: bool) -> None:
+    """Also where its time of writing was set back: its time of change can't be."""
+    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+    time.sleep(0.02)  # a step of the file system's clock
+    with (weights / "b.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\1")
+    if restored:
+        settle(weights)
+    if restored and os.name == "nt":
+        pytest.skip("Windows has no time of change")
+    assert known(tmp_path).digest(facts(weights)) is None
+
+
+def test_a_file_of_another_size_or_header_is_another(tmp_path: Path, weights: Path) -> None:
+    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+    save_file({"v": torch.zeros(8)}, weights / "b.safetensors")
+    settle(weights)
+    assert known(tmp_path).digest(facts(weights)) is None
+
+
+def test_a_file_written_a_moment_before_is_not_trusted(tmp_path: Path, weights: Path) -> None:
+    known(tmp_path).remember(facts(weights), DIGEST, LATER - 1)
+    assert known(tmp_path).digest(facts(weights)) is None
+
+
+def test_the_same_paths_have_one_digest(tmp_path: Path, weights: Path) -> None:
+    before = facts(weights)
+    known(tmp_path).remember(before, DIGEST, LATER)
+    settle(weights, WRITTEN_NS - 10**10)
+    known(tmp_path).remember(facts(weights), "6b" * 32, LATER)
+    assert known(tmp_path).digest(facts(weights)) == "6b" * 32
+    assert known(tmp_path).digest(before) is None
+
+
+def test_only_so_many_are_remembered(tmp_path: Path, weights: Path) -> None:
+    every = [[["/m", number, 1, 1, "00"]] for number in range(3)]
+    for number, each in enumerate(every):
+        each[0][0] = f"/m{number}"
+    for number in range(70):
+        known(tmp_path).remember([[f"/m{number}", 1, 1, 1, "00"]], DIGEST, LATER)
+    found = json.loads((tmp_path / "known" / "files.json").read_text())
+    assert len(found) == 64 and found[0][0][0][0] == "/m69"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[[]]", "[[[], 1]]", '[[[["p", 1, 1, true, "h"]], "00"]]', "[" * 9999, "\udcff"],
+)
+def test_what_makes_no_sense_is_nothing(tmp_path: Path, weights: Path, text: str) -> None:
+    path = tmp_path / "known" / "files.json"
+    path.parent.mkdir()
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    assert known(tmp_path).digest(facts(weights)) is None
+    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+    assert known(tmp_path).digest(facts(weights)) == DIGEST
+
+
+def test_a_disk_that_refuses_is_no_error(tmp_path: Path, weights: Path) -> None:
+    files = FailingFiles()
+    files.fail_at = 2
+    KnownFiles(tmp_path / "files.json", files).remember(facts(weights), DIGEST, LATER)
+    assert known(tmp_path).digest(facts(weights)) is None
+
+
+def test_all_can_be_forgotten(tmp_path: Path, weights: Path) -> None:
+    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+    known(tmp_path).forget()
+    assert known(tmp_path).digest(facts(weights)) is None
+    assert not list((tmp_path / "known").iterdir())
