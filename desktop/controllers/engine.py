@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
@@ -61,6 +63,7 @@ class Engine(Protocol):
     ) -> Request: ...
     async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed: ...
     async def forget(self, chat: str | None, cache_folder: str | None = None) -> None: ...
+    async def delete_matrices(self, folder: str) -> None: ...
 
 
 class EngineController(QObject):
@@ -110,6 +113,10 @@ class EngineController(QObject):
     def cancel_load(self) -> None:
         self.client.cancel_load()
 
+    def delete_matrices(self, contexts: Path) -> None:
+        """Delete the quantised weights that loads kept in this folder, in the background."""
+        self._tasks.spawn(self._delete_matrices(contexts), "Deleting quantised weights")
+
     async def until(self, condition: Callable[[EngineStatus], bool]) -> None:
         """Wait until the status is such; returns at once if it is."""
         while not condition(self.status):
@@ -124,6 +131,13 @@ class EngineController(QObject):
     async def close(self) -> None:
         self._set(EngineStatus(Phase.CLOSED))
         await self.client.close()
+
+    async def _delete_matrices(self, contexts: Path) -> None:
+        await self.client.delete_matrices(str(contexts))
+        model = self.status.model
+        if model is not None:
+            load = model.load.model_copy(update={"kept_bytes": 0})
+            self._set(replace(self.status, model=model.model_copy(update={"load": load})))
 
     async def _begin(self, settings: ModelSettings) -> None:
         if await self._started():

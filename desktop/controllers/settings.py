@@ -73,6 +73,11 @@ class SettingsController(QObject):
         self.engine.load(self.loaded)
         self.changed.emit()
 
+    def delete_matrices(self) -> None:
+        """Delete the quantised weights that are kept on disk; no loaded model needs them."""
+        if self._contexts is not None:
+            self.engine.delete_matrices(self._contexts)
+
     def begin(self) -> None:
         """Start the engine with the model that is set."""
         self.engine.begin(self.loaded)

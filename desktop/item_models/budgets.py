@@ -36,6 +36,7 @@ def automatic(key: str, model: ModelInfo) -> int:
         "cache.host_bytes": model.host_budget,
         "cache.device_bytes": model.device_budget,
         "cache.disk_bytes": model.disk_budget,
+        "model.weights_bytes": model.load.kept_budget,
     }
     return budgets[key]
 

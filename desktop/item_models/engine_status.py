@@ -6,7 +6,6 @@ import enum
 from dataclasses import dataclass
 
 from core.api.events import ModelInfo
-from desktop.item_models.wording import format_bytes
 
 
 class Phase(enum.Enum):
@@ -42,8 +41,7 @@ class EngineStatus:
             case Phase.STARTING:
                 return "Starting the engine"
             case Phase.LOADING if self.total:
-                share = 100 * self.done // self.total
-                return f"Loading the model: {share}% of {format_bytes(self.total)}"
+                return f"Loading the model: {100 * self.done // self.total}%"
             case Phase.LOADING:
                 return "Loading the model"
             case Phase.READY if self.model:

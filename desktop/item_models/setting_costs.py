@@ -12,13 +12,14 @@ NO_STATE = "This model has no recurrent state, so it needs no checkpoints."
 
 
 def setting_cost(key: str, cache: CacheSettings, model: ModelInfo | None) -> str:
-    """The cost of one of the cache's settings; '' for a setting that has none."""
+    """The cost of a setting of what is cached; '' for a setting that has none."""
     words = {
         "cache.count": _count_cost,
         "cache.interval": _interval_cost,
         "cache.host_bytes": _host_cost,
         "cache.device_bytes": _device_cost,
         "cache.disk_bytes": _disk_cost,
+        "model.weights_bytes": _weights_cost,
     }
     if key not in words:
         return ""
@@ -82,6 +83,11 @@ def _disk_cost(cache: CacheSettings, model: ModelInfo) -> str:
     if not size:
         return "Nothing is kept on disk: after a restart, chats are read again."
     return f"Room for {_holds(size, model)}, of all chats together."
+
+
+def _weights_cost(_: CacheSettings, model: ModelInfo) -> str:
+    kept = model.load.kept_bytes
+    return f"{format_bytes(kept)} kept now, of all models." if kept else "Nothing is kept now."
 
 
 def _spare_host(cache: CacheSettings, model: ModelInfo) -> int:

@@ -218,7 +218,13 @@ DISK_ROW = SettingRow(
     "Disk",
     "The most that is kept on disk, so that a chat goes on after a restart without being read.",
 )
-BUDGET_ROWS = (HOST_ROW, DEVICE_ROW, DISK_ROW)
+WEIGHTS_ROW = SettingRow(
+    "model.weights_bytes",
+    "Quantised weights",
+    "The most that weights quantised to int8 or int4 take on disk, so that a model loads quicker "
+    "the next time. Takes effect with Load.",
+)
+BUDGET_ROWS = (HOST_ROW, DEVICE_ROW, DISK_ROW, WEIGHTS_ROW)
 
 ON_OR_OFF: tuple[Choice, ...] = (("On", True), ("Off", False))
 

@@ -6,7 +6,7 @@ the engine reported: no widgets, no state. Leaves where the words stand to the v
 
 from __future__ import annotations
 
-from core.api.events import ImageDescribed, Miss, MissReason, RequestStats, Tier
+from core.api.events import ImageDescribed, LoadFacts, Miss, MissReason, RequestStats, Tier
 
 BETWEEN = " \N{MIDDLE DOT} "
 
@@ -55,6 +55,15 @@ def format_speed(tokens_per_second: float) -> str:
     """Tokens per second: whole from ten on, with one decimal below."""
     decimals = 0 if tokens_per_second >= 9.95 else 1
     return f"{tokens_per_second:,.{decimals}f} tokens/s"
+
+
+def describe_load(load: LoadFacts) -> str:
+    """How long a load took and what it was spared: 'Loaded in 2.1 s, 1.3 s of it packing.'"""
+    if not load.seconds:
+        return ""
+    seconds, packing = format_seconds(load.seconds), format_seconds(load.packing_s)
+    words = f"Loaded in {seconds}, {packing} of it packing"
+    return f"{words}; quantised weights came from disk." if load.from_disk else f"{words}."
 
 
 def count_of(count: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from desktop import theme
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.budgets import automatic, too_small
 from desktop.item_models.setting_costs import setting_cost
-from desktop.item_models.setting_rows import DISK_ROW, SettingRow
+from desktop.item_models.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
 from desktop.item_models.wording import format_bytes
 from desktop.views.setting_editor import CONTROL_HEIGHT, control_name
 from desktop.views.widgets.size_box import SizeBox
@@ -30,7 +30,7 @@ class BudgetEditor(QWidget):
         self._settings = settings
         self._shown: object = ...
         self._ways: list[Way] = ["automatic", "size"]
-        if row is DISK_ROW:
+        if row in (DISK_ROW, WEIGHTS_ROW):
             self._ways.append("nothing")
         self.way = QComboBox()
         self.size_box = SizeBox()

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBox
 from desktop import theme
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.engine_status import EngineStatus, Phase
-from desktop.item_models.wording import format_bytes, format_count
+from desktop.item_models.wording import describe_load, format_bytes, format_count
 from desktop.views.widgets.icon_button import IconButton
 
 DEMO = "The demo model"
@@ -96,7 +96,8 @@ class ModelBox(QWidget):
             f"{format_count(model.model_context_length)} tokens, "
             f"{format_bytes(model.kv_bytes_per_token)} each."
         )
-        return f"{words} {model.history_note}".strip()
+        parts = (words, describe_load(model.load), model.history_note)
+        return " ".join(part for part in parts if part)
 
     def _on_folder(self, at: int) -> None:
         self._settings.set_model_path(self._folders.itemData(at))

@@ -21,6 +21,7 @@ from desktop.item_models.setting_rows import (
 )
 from desktop.item_models.wording import format_count
 from desktop.views.budget_editor import BudgetEditor
+from desktop.views.kept_weights import KeptWeights
 from desktop.views.model_box import ModelBox
 from desktop.views.setting_editor import SettingEditor
 
@@ -60,7 +61,7 @@ class SettingsPanel(QScrollArea):
         self._add_group("Model", (), self.model_box)
         self._add_rows(MODEL_ROWS)
         self._add_group("Checkpoints", CHECKPOINT_ROWS)
-        self._add_group("Budgets", (), self._trouble, *self._budgets)
+        self._add_group("Budgets", (), self._trouble, *self._budgets, KeptWeights(self._settings))
         self._add_group("In idle time", AHEAD_ROWS)
         self._add_group("Thinking", (THINKING_ROW,))
         self._add_group("Sampling", SAMPLING_ROWS)

@@ -155,6 +155,7 @@ class FakeEngine:
         self.read_chats: list[str] = []
         # What was confirmed as forgotten; while `may_forget` is not set, nothing is confirmed.
         self.forgotten: list[tuple[str | None, str | None]] = []
+        self.deleted_matrices: list[str] = []
         self.forgets: list[str | None] = []
         self.may_forget = asyncio.Event()
         self.may_forget.set()
@@ -269,6 +270,9 @@ class FakeEngine:
         if self.state is not EngineState.READY or deaths != self._deaths:
             raise EngineError(EngineDiedError("The engine is not running.").info())
         self.forgotten.append((chat, cache_folder))
+
+    async def delete_matrices(self, folder: str) -> None:
+        self.deleted_matrices.append(folder)
 
     async def die(self, words: str = "The engine crashed (SIGSEGV).") -> None:
         """What the client does when the worker dies: fail, come back, load again."""

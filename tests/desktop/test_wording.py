@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from core.api.events import ImageDescribed, Miss, MissReason, Place, RequestStats
+from core.api.events import ImageDescribed, LoadFacts, Miss, MissReason, Place, RequestStats
 from desktop.item_models import wording
 
 
@@ -109,3 +109,18 @@ def test_what_was_restored_is_placed() -> None:
     stats = RequestStats(restored_from="slab", restored_at=Place(token=1204, position=212))
     assert wording.describe_restore(stats) == "the context in use, up to token 1,204"
     assert wording.describe_restore(RequestStats()) == "nothing reused"
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (LoadFacts(), ""),
+        (LoadFacts(seconds=7.5, packing_s=1.31), "Loaded in 7.5 s, 1.3 s of it packing."),
+        (
+            LoadFacts(seconds=2.1, packing_s=1.3, from_disk=True),
+            "Loaded in 2.1 s, 1.3 s of it packing; quantised weights came from disk.",
+        ),
+    ],
+)
+def test_a_load_says_how_long_it_took(load: LoadFacts, words: str) -> None:
+    assert wording.describe_load(load) == words

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.api.events import LoadFacts
 from desktop.item_models.budgets import (
     GB,
     MB,
@@ -101,5 +102,6 @@ def test_what_is_large_enough_is_left_alone(key: str, value: object) -> None:
 
 
 def test_automatic_is_what_the_engine_named() -> None:
-    keys = ("cache.host_bytes", "cache.disk_bytes", "cache.device_bytes")
-    assert [automatic(key, MODEL) for key in keys] == [6_200_000_000, 20 * GB, 3 * GB]
+    keys = ("cache.host_bytes", "cache.disk_bytes", "cache.device_bytes", "model.weights_bytes")
+    model = MODEL.model_copy(update={"load": LoadFacts(kept_budget=5 * GB)})
+    assert [automatic(key, model) for key in keys] == [6_200_000_000, 20 * GB, 3 * GB, 5 * GB]

@@ -142,7 +142,7 @@ def test_the_list_of_chats_is_a_proper_model(qloop: Loop) -> None:
     [
         (EngineStatus(), "Starting the engine"),
         (EngineStatus(Phase.LOADING), "Loading the model"),
-        (EngineStatus(Phase.LOADING, done=512, total=1024), "Loading the model: 50% of 1.0 KB"),
+        (EngineStatus(Phase.LOADING, done=512, total=1024), "Loading the model: 50%"),
         (EngineStatus(Phase.READY, model_info()), "cpu, float32"),
         (EngineStatus(Phase.READY), "No model is loaded"),
         (EngineStatus(Phase.EMPTY), "No model is loaded"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.api.events import ModelInfo
+from core.api.events import LoadFacts, ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from desktop.item_models.setting_costs import setting_cost
 from desktop.item_models.setting_rows import (
@@ -135,6 +135,14 @@ def test_what_a_setting_costs(
 ) -> None:
     settings = CacheSettings.model_validate(cache)
     assert words in setting_cost(f"cache.{key}", settings, model)
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"), [(0, "Nothing is kept now."), (1_200_000_000, "1.2 GB kept now, of all")]
+)
+def test_what_quantised_weights_take(kept: int, words: str) -> None:
+    model = model_info(load=LoadFacts(kept_bytes=kept))
+    assert words in setting_cost("model.weights_bytes", CacheSettings(), model)
 
 
 def test_settings_of_the_model_have_no_cost_of_the_cache() -> None:

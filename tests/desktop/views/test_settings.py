@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QComboBox, QLabel, QSpinBox
+from PySide6.QtWidgets import QComboBox, QLabel, QPushButton, QSpinBox
 
 from core.api.errors import BudgetTooSmallError, InternalError
+from core.api.events import LoadFacts
 from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.item_models.engine_status import Phase
@@ -194,3 +195,41 @@ async def test_the_disk_alone_may_be_empty(open_app: OpenApp) -> None:
     assert app.parts.settings.set_value(DISK_ROW, 0) == ""
     shown = find(app, QComboBox, "settingCacheDiskBytes").currentText()
     assert shown == "Keep nothing on disk"
+
+
+def kept(size: int) -> LoadFacts:
+    return LoadFacts(
+        seconds=2.1, packing_s=1.3, from_disk=True, kept_bytes=size, kept_budget=5 * GB
+    )
+
+
+async def test_quantised_weights_are_seen_and_deleted(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    engine.model_to_load = model_info(load=kept(1_200_000_000))
+    app = await opened(open_app)
+    assert "Loaded in 2.1 s, 1.3 s of it packing; quantised" in words(app, "modelWords")
+    assert words(app, "costModelWeightsBytes") == "1.2 GB kept now, of all models."
+    button = find(app, QPushButton, "deleteKeptWeights")
+    button.click()
+    await until(lambda: engine.deleted_matrices)
+    assert engine.deleted_matrices == [str(folders.contexts)]
+    await until(lambda: words(app, "costModelWeightsBytes") == "Nothing is kept now.")
+    assert not button.isEnabled()
+    assert "Loaded in" in words(app, "modelWords")
+
+
+async def test_the_budget_of_quantised_weights_takes_effect_with_load(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    engine.model_to_load = model_info(load=kept(0))
+    app = await opened(open_app)
+    way = find(app, QComboBox, "settingModelWeightsBytes")
+    assert way.currentText() == "Automatic: 5.0 GB"
+    choose(app, "settingModelWeightsBytes", 2)
+    assert way.currentText() == "Keep nothing on disk"
+    assert words(app, "modelWords") == "Press Load to work with these settings."
+    find(app, QPushButton, "loadModel").click()
+    await until(lambda: len(engine.loads) == 2)
+    assert [load.weights_bytes for load in engine.loads] == [None, 0]
+    assert not find(app, QPushButton, "deleteKeptWeights").isEnabled()

@@ -1,0 +1,39 @@
+"""A load that keeps what it quantised takes no more memory, nor does one from what is kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.models.test_load_memory import LOADER, write_big_model
+from tests.weights.keeping import settle
+
+# Loads as LOADER does, but keeps what it quantises in argv[4].
+KEEPER = LOADER.replace(
+    "kernels=kernels)",
+    'kernels=kernels, keeping=keeping_in(Path(sys.argv[4])))\nprint(loaded.from_disk, end=" ")',
+).replace("import torch\n", "import torch\n\nfrom tests.weights.keeping import keeping_in\n", 1)
+assert KEEPER.count("keeping_in") == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_keeping_takes_no_second_copy(tmp_path: Path, precision: str) -> None:
+    model, kept = tmp_path / "model", tmp_path / "kept"
+    model.mkdir()
+    write_big_model(model, 60_000, 12, "BF16")
+    settle(model)
+    found = []
+    for _ in range(2):
+        process = subprocess.run(
+            [sys.executable, "-c", KEEPER, str(model), precision, "cpu", str(kept)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        from_disk, growth, estimate = process.stdout.split()
+        found.append((from_disk, int(growth) < 1.15 * int(estimate)))
+    assert found == [("False", True), ("True", True)]
