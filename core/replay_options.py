@@ -19,6 +19,8 @@ def model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
         max_image_tokens=0,
         grid=options.grid,
         cache_folder=None if options.no_cache else str((data / "contexts").resolve()),
+        # In a folder that goes with the run nobody would read them.
+        weights_bytes=0 if options.data is None else None,
     )
 
 
