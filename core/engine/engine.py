@@ -97,13 +97,19 @@ class Engine:
         """Answer a conversation. Raises NoModelError without a model."""
         if self.loaded is None:
             raise NoModelError("Choose a model folder first; the message is kept.")
-        return Session(self.loaded, command, flag, emit).run()
+        try:
+            return Session(self.loaded, command, flag, emit).run()
+        finally:
+            hand_back()
 
     def prepare(self, command: Settle | ReadAhead, flag: CancelFlag) -> Prepared:
         """Prefill what the next request is sure to need. Raises NoModelError without a model."""
         if self.loaded is None:
             raise NoModelError("There is no model to read with.")
-        return Ahead(self.loaded, command, flag).run()
+        try:
+            return Ahead(self.loaded, command, flag).run()
+        finally:
+            hand_back()
 
     def clear_cache(self) -> None:
         """Forget every prefix; the next request is cold."""

@@ -111,3 +111,12 @@ def test_threads_of_the_engine_spin_briefly_unless_the_user_has_said(
     assert "GOMP_SPINCOUNT" not in worker_environment()
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
     assert worker_environment()["GOMP_SPINCOUNT"] == "7"
+
+
+def test_the_engine_keeps_what_it_frees_unless_the_user_has_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    assert "glibc.malloc.trim_threshold=" in worker_environment()["GLIBC_TUNABLES"]
+    monkeypatch.setenv("GLIBC_TUNABLES", "")
+    assert worker_environment()["GLIBC_TUNABLES"] == ""

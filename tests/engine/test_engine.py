@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from core.api.chat import Conversation, ImagePart
-from core.api.commands import DescribeImage, Generate, LoadModel
+from core.api.commands import DescribeImage, Generate, LoadModel, ReadAhead
 from core.api.errors import (
     BrokenTokenizerError,
     BrokenWeightsError,
@@ -21,6 +21,7 @@ from core.api.errors import (
     MissingFileError,
     NoModelError,
     NotEnoughMemoryError,
+    PromptTooLongError,
     RequestCancelled,
     WaymarkError,
 )
@@ -200,3 +201,19 @@ def test_another_processor_trusts_no_state_of_this_one(
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_tile": "another"})
     load(engine, copy)
     assert engine.loaded.info.fingerprint != before
+
+
+def test_what_a_request_freed_goes_back_to_the_system(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[str] = []
+    monkeypatch.setattr(engine_module, "hand_back", lambda: given.append("back"))
+    ask(engine)
+    assert given == ["back"]
+    conversation = Conversation(messages=(user("Hello"),))
+    engine.prepare(ReadAhead(request=3, conversation=conversation), CancelFlag())
+    assert given == ["back"] * 2
+    long = Conversation(messages=(user("Hello. " * 20_000),))
+    with pytest.raises(PromptTooLongError):
+        engine.generate(Generate(request=4, conversation=long), CancelFlag(), lambda event: None)
+    assert given == ["back"] * 3
