@@ -72,6 +72,21 @@ def test_top_p_is_the_oracles(seed: int, top_p: float) -> None:
     assert torch.equal(steps.keep_top_p(logits(seed), top_p), expected)
 
 
+@pytest.mark.parametrize("top_p", [0.01, 0.5, 0.8, 0.95, 0.999])
+@pytest.mark.parametrize("scale", [0.0, 0.01, 1.0, 4.0, 30.0])
+def test_top_p_over_a_large_vocabulary_is_the_oracles(scale: float, top_p: float) -> None:
+    """Few of its tokens are sorted where few matter, and all where all are alike."""
+    row = logits(3, size=20_000, scale=scale).round(decimals=2)  # with ties
+    expected = TopPLogitsWarper(top_p)(torch.tensor([[0]]), row[None])[0]
+    found = steps.keep_top_p(row, top_p)
+    likely = torch.where(expected > -math.inf, row.softmax(-1), 0.0)
+    # A sum of float32 numbers in another order may let one token more or less in at the edge.
+    assert (found > -math.inf).sum().item() == pytest.approx((likely > 0).sum().item(), abs=2)
+    assert torch.equal(
+        found[likely > likely[likely > 0].min()], row[likely > likely[likely > 0].min()]
+    )
+
+
 @given(seeds, shares)
 def test_min_p_is_the_oracles(seed: int, min_p: float) -> None:
     expected = MinPLogitsWarper(min_p)(torch.LongTensor([[0]]), _row(seed))[0]
