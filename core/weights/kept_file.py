@@ -95,7 +95,7 @@ class KeptWriter:
         try:
             self._disk.delete(self._path)
         except OSError:
-            return  # the next start deletes it
+            return  # the next load deletes it
 
     def _keep(self, name: str, kept: Kept) -> None:
         slices, place = self._layout.matrices[name], self._next[name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _ENDING = ".safetensors"
 _UNFINISHED = f".new-matrices{_ENDING}"
+# What else lies in the folder was put there by others, and is theirs.
+_OURS = re.compile(rf"[0-9a-f]{{64}}{_ENDING}|{re.escape(_UNFINISHED)}")
 
 
 class KeptStore:
@@ -58,7 +61,7 @@ class KeptStore:
         try:
             self._disk.make_folder(self.folder)
             self._trim(layout.num_bytes)
-            self._disk.delete(self.folder / _UNFINISHED)  # of a load that died
+            self._disk.delete(self.folder / _UNFINISHED)  # whatever it is, it is not written into
             if self._excess(layout.num_bytes) > 0:
                 log.warning("Quantised matrices are not kept: the disk is too full.")
                 return None
@@ -73,7 +76,7 @@ class KeptStore:
             log.warning("Quantised matrices are not kept: %s.", writer.trouble)
 
     def trim(self) -> None:
-        """Delete what the cap has no room for."""
+        """Delete what a load that died has left, and what the cap has no room for."""
         try:
             self._trim(0)
         except OSError as error:
@@ -97,11 +100,11 @@ class KeptStore:
             raise failed
 
     def _trim(self, num_bytes: int) -> None:
-        """Make the files fit with `num_bytes` more."""
-        entries = sorted(self._entries(), key=lambda entry: entry.used)
+        """Make the files fit with `num_bytes` more; what was never finished goes first."""
+        entries = self._entries()
         total = num_bytes + sum(entry.num_bytes for entry in entries)
-        for entry in entries:
-            if total <= self._cap:
+        for entry in sorted(entries, key=lambda each: (each.name != _UNFINISHED, each.used)):
+            if total <= self._cap and entry.name != _UNFINISHED:
                 return
             self._disk.delete(self.folder / entry.name)
             total -= entry.num_bytes
@@ -111,7 +114,7 @@ class KeptStore:
             found = self._disk.list(self.folder)
         except FileNotFoundError:
             return []
-        return [entry for entry in found if entry.name.endswith(_ENDING)]
+        return [entry for entry in found if _OURS.fullmatch(entry.name)]
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}{_ENDING}"
