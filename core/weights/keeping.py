@@ -18,7 +18,7 @@ from core.weights.held import ReadWeights
 from core.weights.kept_file import KeptFile, KeptWriter
 from core.weights.kept_layout import FORMAT, KeptLayout
 from core.weights.kept_store import KeptStore
-from core.weights.known_files import Facts, KnownFiles, facts_of
+from core.weights.known_files import Facts, KnownFiles, are_settled, facts_of
 from core.weights.plan import TensorSpec
 from core.weights.safetensors_file import SafetensorsFile
 from core.weights.table import Table
@@ -58,12 +58,17 @@ class Keeping:
     def begin(
         self, files: tuple[SafetensorsFile, ...], meaning: str, layout: KeptLayout
     ) -> NewLoad:
-        """Start keeping what is quantised of these files; `meaning` as in `find`."""
+        """Start keeping what is quantised of these files; `meaning` as in `find`.
+
+        Of files that can't be known again nothing is kept: nobody would ever find it.
+        """
+        now = self.clock()
         try:
             facts = facts_of(files)
         except OSError:  # reading them will say so
             facts = []
-        return NewLoad(self, files, facts, meaning, self.store.begin(layout), self.clock())
+        writer = self.store.begin(layout) if are_settled(facts, now) else None
+        return NewLoad(self, files, facts, meaning, writer)
 
     def _key(self, digest: str, meaning: str) -> str:
         facts = json.dumps([FORMAT, digest, meaning, self.conditions])
@@ -79,7 +84,6 @@ class NewLoad:
     _facts: Facts
     _meaning: str
     _writer: KeptWriter | None
-    _began: int
 
     def keep(self, name: str, kept: Kept) -> None:
         """Keep the next slice of a matrix."""
@@ -88,17 +92,13 @@ class NewLoad:
 
     def finish(self, digest: str) -> None:
         """All is read: `digest` is the files'."""
-        try:
-            unchanged = bool(self._facts) and facts_of(self._files) == self._facts
-        except OSError:
-            unchanged = False
         if self._writer is None:
             return
-        if not unchanged:
+        if not _still(self._facts, self._files):
             self._writer.drop()
             return
         self._keeping.store.finish(self._writer, self._keeping._key(digest, self._meaning))
-        self._keeping.known.remember(self._facts, digest, self._began)
+        self._keeping.known.remember(self._facts, digest)
 
     def drop(self) -> None:
         """The load failed: leave nothing behind."""
@@ -118,10 +118,7 @@ class KeptLoad:
 
     def unchanged(self) -> bool:
         """Whether the weights files are still those that were digested."""
-        try:
-            return facts_of(self._files) == self._facts
-        except OSError:
-            return False
+        return _still(self._facts, self._files)
 
     def give_up(self, reason: str) -> None:
         """Close and delete the file: it is of no use."""
@@ -148,3 +145,11 @@ class KeptSource:
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return self.read.table(name, spec)
+
+
+def _still(facts: Facts, files: tuple[SafetensorsFile, ...]) -> bool:
+    """Whether the files have these facts now."""
+    try:
+        return facts_of(files) == facts
+    except OSError:
+        return False

@@ -1,9 +1,10 @@
 """The digests of weights files that were read before, so that they need not be read again.
 
 A file is taken for the one that was digested while its path, size, header and both of its times are
-the same: the time of writing can be set by anyone, that of the last change can't. What was written
-less than `SETTLED_NS` before it was read is not remembered: file systems count time in steps of up
-to two seconds, and a second writing within one step would not be seen.
+the same: the time of writing can be set by anyone, that of the last change can't (on Windows, where
+that of the making stands for it, both can). What was written less than `SETTLED_NS` before it was
+read should not be remembered: file systems count time in steps of up to two seconds, and a second
+writing within one step would not be seen.
 """
 
 from __future__ import annotations
@@ -32,11 +33,18 @@ def facts_of(files: tuple[SafetensorsFile, ...]) -> Facts:
     return facts
 
 
+def are_settled(facts: Facts, now: int) -> bool:
+    """Whether a writing to files with these facts after `now`, in nanoseconds since the epoch,
+    would show. False for no files."""
+    return bool(facts) and now - max(int(each[2]) for each in facts) >= SETTLED_NS
+
+
 class KnownFiles:
     """Digests by files, in one small JSON file."""
 
     def __init__(self, path: Path, disk: Disk) -> None:
         self._path, self._disk = path, disk
+        self._part = path.with_suffix(".part")
 
     def digest(self, facts: Facts) -> str | None:
         """The combined SHA-256 of files with these facts, as `stream_weights` gave it."""
@@ -45,23 +53,21 @@ class KnownFiles:
                 return digest
         return None
 
-    def remember(self, facts: Facts, digest: str, began: int) -> None:
-        """Note what files with these facts have, whose reading `began` so many nanoseconds after
-        the epoch; where it can't be written, nothing happens."""
-        if began - max(int(each[2]) for each in facts) < SETTLED_NS:
-            return
+    def remember(self, facts: Facts, digest: str) -> None:
+        """Note what files with these facts have, which `are_settled`; where it can't be written,
+        nothing happens."""
         paths = [each[0] for each in facts]
         others = [one for one in self._read() if [each[0] for each in one[0]] != paths]
         text = json.dumps([(facts, digest), *others[: _MODELS - 1]], indent=1).encode()
-        part = self._path.with_suffix(".part")
         with contextlib.suppress(OSError):
             self._disk.make_folder(self._path.parent)
-            self._disk.delete(part)
-            self._disk.append(part, 0, text, sync=False)
-            self._disk.put_in_place(part, self._path)
+            self._disk.delete(self._part)
+            self._disk.append(self._part, 0, text, sync=False)
+            self._disk.put_in_place(self._part, self._path)
 
     def forget(self) -> None:
         """Forget all files. Raises OSError."""
+        self._disk.delete(self._part)  # where a writer died, it names the files too
         self._disk.delete(self._path)
 
     def _read(self) -> list[tuple[Facts, str]]:

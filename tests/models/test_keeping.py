@@ -18,12 +18,13 @@ from core.models.registry import load_model
 from core.weights import kept_file, stream
 from core.weights.folder import ModelFolder
 from core.weights.keeping import Keeping
+from core.weights.known_files import SETTLED_NS
 from kernels.dispatch import BackendName, Integers, backend
 from tests.cache.disk_worlds import DiedError, FailingFiles
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
-from tests.weights.keeping import counted_reads, keeping_in, settle
+from tests.weights.keeping import WRITTEN_NS, counted_reads, keeping_in, settle
 
 CPU = torch.device("cpu")
 PLAIN = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1, max_shard_size="150KB")
@@ -220,10 +221,16 @@ def test_weights_that_change_in_the_middle_of_a_first_load_are_not_kept(
     assert not kept_in(keeping)
 
 
-def test_weights_written_a_moment_ago_are_not_remembered(path: Path, keeping: Keeping) -> None:
-    newest = keeping.clock()
-    settle(path, newest)
+@pytest.mark.parametrize("passed", [SETTLED_NS - 1, -(10**15)], ids=["a moment ago", "later"])
+def test_weights_written_a_moment_ago_are_not_remembered_and_cost_no_writing(
+    path: Path, tmp_path: Path, passed: int
+) -> None:
+    settle(path)
+    files = FailingFiles()
+    keeping = keeping_in(tmp_path / "weights", files=files)
+    keeping = dataclasses.replace(keeping, clock=lambda: WRITTEN_NS + passed)
     assert not any(load(path, keeping).from_disk for _ in range(2))
+    assert files.num_steps == 0
 
 
 def test_a_broken_file_is_told_as_without_anything_kept(path: Path, keeping: Keeping) -> None:

@@ -11,13 +11,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from core.weights.known_files import SETTLED_NS, Facts, KnownFiles, facts_of
+from core.weights.known_files import SETTLED_NS, Facts, KnownFiles, are_settled, facts_of
 from core.weights.safetensors_file import read_header
-from tests.cache.disk_worlds import FailingFiles, RoomyFiles
+from tests.cache.disk_worlds import DiedError, FailingFiles, RoomyFiles
 from tests.weights.keeping import WRITTEN_NS, settle
 
 DIGEST = "5a" * 32
-LATER = WRITTEN_NS + SETTLED_NS
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def known(tmp_path: Path) -> KnownFiles:
 
 def test_files_are_known_again(tmp_path: Path, weights: Path) -> None:
     assert known(tmp_path).digest(facts(weights)) is None
-    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+    known(tmp_path).remember(facts(weights), DIGEST)
     assert known(tmp_path).digest(facts(weights)) == DIGEST
     assert known(tmp_path).digest(facts(weights)[:1]) is None
 
@@ -48,7 +47,7 @@ def test_files_are_known_again(tmp_path: Path, weights: Path) -> None:
 @pytest.mark.parametrize("restored", [False, True])
 def test_a_file_written_to_is_another(tmp_path: Path, weights: Path, restored: bool) -> None:
     """Also where its time of writing was set back: its time of change can't be."""
-    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+    known(tmp_path).remember(facts(weights), DIGEST)
     time.sleep(0.02)  # a step of the file system's clock
     with (weights / "b.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
@@ -61,22 +60,25 @@ def test_a_file_written_to_is_another(tmp_path: Path, weights: Path, restored: b
 
 
 def test_a_file_of_another_size_or_header_is_another(tmp_path: Path, weights: Path) -> None:
-    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+    known(tmp_path).remember(facts(weights), DIGEST)
     save_file({"v": torch.zeros(8)}, weights / "b.safetensors")
     settle(weights)
     assert known(tmp_path).digest(facts(weights)) is None
 
 
-def test_a_file_written_a_moment_before_is_not_trusted(tmp_path: Path, weights: Path) -> None:
-    known(tmp_path).remember(facts(weights), DIGEST, LATER - 1)
-    assert known(tmp_path).digest(facts(weights)) is None
+def test_files_are_settled_two_seconds_after_the_last_was_written(weights: Path) -> None:
+    os.utime(weights / "a.safetensors", ns=(WRITTEN_NS - 5, WRITTEN_NS - 5))
+    assert are_settled(facts(weights), WRITTEN_NS + SETTLED_NS)
+    assert not are_settled(facts(weights), WRITTEN_NS + SETTLED_NS - 1)
+    assert not are_settled(facts(weights), WRITTEN_NS - 10**18)  # a clock that was put back
+    assert not are_settled([], WRITTEN_NS)
 
 
 def test_the_same_paths_have_one_digest(tmp_path: Path, weights: Path) -> None:
     before = facts(weights)
-    known(tmp_path).remember(before, DIGEST, LATER)
+    known(tmp_path).remember(before, DIGEST)
     settle(weights, WRITTEN_NS - 10**10)
-    known(tmp_path).remember(facts(weights), "6b" * 32, LATER)
+    known(tmp_path).remember(facts(weights), "6b" * 32)
     assert known(tmp_path).digest(facts(weights)) == "6b" * 32
     assert known(tmp_path).digest(before) is None
 
@@ -86,7 +88,7 @@ def test_only_so_many_are_remembered(tmp_path: Path, weights: Path) -> None:
     for number, each in enumerate(every):
         each[0][0] = f"/m{number}"
     for number in range(70):
-        known(tmp_path).remember([[f"/m{number}", 1, 1, 1, "00"]], DIGEST, LATER)
+        known(tmp_path).remember([[f"/m{number}", 1, 1, 1, "00"]], DIGEST)
     found = json.loads((tmp_path / "known" / "files.json").read_text())
     assert len(found) == 64 and found[0][0][0][0] == "/m69"
 
@@ -100,19 +102,24 @@ def test_what_makes_no_sense_is_nothing(tmp_path: Path, weights: Path, text: str
     path.parent.mkdir()
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     assert known(tmp_path).digest(facts(weights)) is None
-    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+    known(tmp_path).remember(facts(weights), DIGEST)
     assert known(tmp_path).digest(facts(weights)) == DIGEST
 
 
 def test_a_disk_that_refuses_is_no_error(tmp_path: Path, weights: Path) -> None:
     files = FailingFiles()
     files.fail_at = 2
-    KnownFiles(tmp_path / "files.json", files).remember(facts(weights), DIGEST, LATER)
+    KnownFiles(tmp_path / "files.json", files).remember(facts(weights), DIGEST)
     assert known(tmp_path).digest(facts(weights)) is None
 
 
-def test_all_can_be_forgotten(tmp_path: Path, weights: Path) -> None:
-    known(tmp_path).remember(facts(weights), DIGEST, LATER)
+def test_all_can_be_forgotten_also_what_was_never_finished(tmp_path: Path, weights: Path) -> None:
+    known(tmp_path).remember(facts(weights), DIGEST)
+    files = FailingFiles()
+    files.die_at = 4
+    with pytest.raises(DiedError):
+        KnownFiles(tmp_path / "known" / "files.json", files).remember(facts(weights), DIGEST)
+    assert len(list((tmp_path / "known").iterdir())) == 2
     known(tmp_path).forget()
     assert known(tmp_path).digest(facts(weights)) is None
     assert not list((tmp_path / "known").iterdir())
