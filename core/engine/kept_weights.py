@@ -77,8 +77,10 @@ def delete_kept(cache_folder: Path, files: Files | None = None) -> None:
     files = files if files is not None else Files()
     store = _store(cache_folder, 0, files)
     try:
-        store.delete_all()
-        KnownFiles(store.folder / _KNOWN, files).forget()
+        try:
+            KnownFiles(store.folder / _KNOWN, files).forget()
+        finally:
+            store.delete_all()
     except OSError as error:
         raise NotDeletedError(in_words(store.folder, error)) from error
 

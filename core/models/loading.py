@@ -122,8 +122,12 @@ class Load:
             if not found.unchanged():
                 raise KeptDamagedError("the weights files changed")
             return LoadedModel(model, found.digest, recipe.config, packing, from_disk=True)
-        except (KeptDamagedError, BrokenWeightsError, MissingFileError) as error:
+        except KeptDamagedError as error:
             found.give_up(f"{error}")
+            return None
+        except (BrokenWeightsError, MissingFileError):
+            # Of the weights files, perhaps of a disk that was taken out: the long way says so, and
+            # what is kept serves again when they are back.
             return None
         finally:
             found.file.close()

@@ -167,12 +167,17 @@ def test_deleting_where_nothing_is_kept_is_no_error(contexts: Path) -> None:
     assert not contexts.exists()
 
 
-def test_what_cannot_be_deleted_is_told(twins: dict[str, Path], contexts: Path) -> None:
-    load(twins["plain"], contexts)
+@pytest.mark.parametrize("step", [1, 2, 3, 4])
+def test_what_cannot_be_deleted_is_told_after_all_was_tried(
+    twins: dict[str, Path], contexts: Path, step: int
+) -> None:
+    for precision in ("int8", "int4"):
+        load(twins["plain"], contexts, precision)
     files = FailingFiles()
-    files.fail_at = 1
+    files.fail_at = step
     with pytest.raises(NotDeletedError, match="Input/output error"):
         delete_kept(contexts, files)
+    assert len(files_in(contexts)) <= 1
 
 
 def test_deleting_all_chats_leaves_the_models_quick(twins: dict[str, Path], contexts: Path) -> None:

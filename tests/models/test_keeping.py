@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from core.api.errors import BrokenWeightsError, RequestCancelled
+from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
 from core.models.loading import LoadedModel
 from core.models.registry import load_model
 from core.weights import kept_file, stream
@@ -204,6 +204,23 @@ def test_weights_that_change_in_the_middle_of_a_second_load_are_not_trusted(
     changed = load(path, keeping, progress=once)
     assert not changed.from_disk
     assert same(changed, load(path, None))
+
+
+def test_a_disk_taken_out_in_the_middle_of_a_second_load_costs_nothing_that_is_kept(
+    path: Path, keeping: Keeping
+) -> None:
+    settle(path)
+    load(path, keeping)
+    away = path.with_name("away")
+
+    def take_out(done: int, total: int) -> None:
+        if path.exists():
+            path.rename(away)
+
+    with pytest.raises(MissingFileError):
+        load(path, keeping, progress=take_out)
+    away.rename(path)
+    assert load(path, keeping).from_disk
 
 
 def test_weights_that_change_in_the_middle_of_a_first_load_are_not_kept(
