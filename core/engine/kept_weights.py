@@ -12,7 +12,6 @@ from pathlib import Path
 from core.api.errors import NotDeletedError
 from core.api.params import ModelSettings
 from core.cache.disk_files import Files
-from core.cache.disk_opening import in_words
 from core.cache.disk_room import DEFAULT_FLOOR, FreeSpaceFloor
 from core.engine.fingerprint import quantising_conditions
 from core.engine.precision import Precision
@@ -82,7 +81,8 @@ def delete_kept(cache_folder: Path, files: Files | None = None) -> None:
         finally:
             store.delete_all()
     except OSError as error:
-        raise NotDeletedError(in_words(store.folder, error)) from error
+        words = f"Quantised weights in {store.folder} can't be deleted"
+        raise NotDeletedError(f"{words}: {error.strerror or error}.") from error
 
 
 def _store(cache_folder: Path, cap: int, files: Files) -> KeptStore:
