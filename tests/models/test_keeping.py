@@ -15,7 +15,7 @@ import torch
 from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
 from core.models.loading import LoadedModel
 from core.models.registry import load_model
-from core.weights import kept_file, stream
+from core.weights import stream
 from core.weights.folder import ModelFolder
 from core.weights.keeping import Keeping
 from core.weights.known_files import SETTLED_NS
@@ -356,7 +356,3 @@ def test_two_models_are_loaded_from_what_both_kept(
     seconds = [load(folders[kind], keeping, "int4") for kind in ("plain", "gptq")]
     assert all(each.from_disk for each in seconds)
     assert all(same(one, other) for one, other in zip(firsts, seconds, strict=True))
-
-
-def test_pieces_are_small_enough_to_stop_soon() -> None:
-    assert kept_file._PIECE_BYTES <= 16 * 2**20

@@ -89,6 +89,23 @@ def test_matrices_come_back_to_the_bit(tmp_path: Path, form: Form) -> None:
     assert path.stat().st_size == layout.num_bytes
 
 
+def test_a_large_matrix_is_read_in_pieces_that_can_be_stopped_between(tmp_path: Path) -> None:
+    """`load_model` promises to look for a cancel every 4 MiB."""
+    path, form = tmp_path / "kept.safetensors", Int8Form(None)
+    spec = TensorSpec((1, 5 * 2**20), torch.float32, Use.MATRIX)
+    layout = KeptLayout({"large": spec}, Forms(form, PlainForm()), {})
+    kept = (torch.ones(1, 5 * 2**20, dtype=torch.int8), torch.ones(1, 1))
+    writer = KeptWriter(path.with_suffix(".part"), layout, lambda num_bytes: 0, RoomyFiles())
+    writer.keep("large", kept)
+    assert writer.finish(KEY, path)
+    file = KeptFile(path, layout, KEY)
+    advanced: list[int] = []
+    file.advance = advanced.append
+    assert same(file.matrix("large"), [kept])
+    file.close()
+    assert max(advanced) <= 4 * 2**20 < sum(advanced)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_any_reader_of_safetensors_opens_the_file(tmp_path: Path, form: Form) -> None:
     path = tmp_path / "kept.safetensors"
