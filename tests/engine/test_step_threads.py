@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -226,6 +228,27 @@ def test_a_proof_is_remembered_with_what_it_was_for(
     with computing_with(3):
         assert prove("a", "int8")
     assert proofs == [1] * 6
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems' C libraries keep nothing back")
+def test_the_memory_of_a_proof_goes_back_to_the_system(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stays: list[torch.Tensor] = []
+
+    def made_up(*_: object) -> bool:
+        """128 MB in blocks that the C library keeps for itself, with some in use among them."""
+        blocks = [torch.ones(2**14) for _ in range(2_000)]
+        stays.extend(blocks[::100])
+        return True
+
+    monkeypatch.setattr(step_threads, "same_bits", made_up)
+    base = loaded_of("hybrid")
+    settings = base.settings.model_copy(update={"measure_kernels": True, "cache_folder": None})
+    threads = open_step_threads(settings, base.model, REFERENCE, 2_048, ())
+    before = psutil.Process().memory_info().rss
+    assert threads._prove(1, lambda: None)
+    assert psutil.Process().memory_info().rss - before < 32 * 2**20
 
 
 def test_nothing_adapts_unless_the_settings_let_it(loaded_of: Callable[..., LoadedModel]) -> None:
