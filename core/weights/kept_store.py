@@ -57,6 +57,8 @@ class KeptStore:
     def begin(self, layout: KeptLayout) -> KeptWriter | None:
         """Start a file, with room made for it; None where there is none."""
         if layout.num_bytes > self._cap:
+            sizes = layout.num_bytes / 1e9, self._cap / 1e9
+            log.warning("Quantised matrices are not kept: they take %.2f GB of %.2f.", *sizes)
             return None
         try:
             self._disk.make_folder(self.folder)

@@ -107,10 +107,12 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     assert theirs.read_bytes() == b"theirs" and names(folder) == ["00"]
 
 
-def test_what_is_larger_than_the_cap_makes_nothing_go(tmp_path: Path) -> None:
+def test_what_is_larger_than_the_cap_makes_nothing_go_and_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     put(store_in(tmp_path), KEYS[0])
     assert not put(store_in(tmp_path, cap=SIZE), KEYS[1], rows=128)
-    assert names(tmp_path) == ["00"]
+    assert names(tmp_path) == ["00"] and "are not kept: they take" in caplog.text
 
 
 def test_a_full_disk_keeps_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
