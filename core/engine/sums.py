@@ -18,6 +18,7 @@ from core.engine.threads import computing_with
 
 ROUNDS = 4  # times that an operation is compared on new numbers
 _SUMMANDS = 16  # numbers taken for each given, from which on an operation counts as adding up many
+_MOST_DRAWN = 2**22  # numbers of an input that is drawn anew; what is larger is a matrix of weights
 
 
 class Sum:
@@ -28,23 +29,31 @@ class Sum:
         self._operation, self._options = operation, options
         self.matrix_size: tuple[int, int] | None = None
 
-    def __call__(self, first: Tensor, *others: Tensor) -> Tensor:
+    def __call__(self, first: Tensor, *others: Any) -> Tensor:
         """With other inputs; those left out are as they were."""
         inputs = (first, *others, *self._others[len(others) :])
         outputs: Tensor = self._operation(*inputs, **self._options)
         return outputs
 
     def equal(self, count: int, draw: torch.Generator, check: Callable[[], None]) -> bool:
-        """Whether random numbers in place of the first input give equal bits, time after time."""
-        first = self.first
-        if not first.is_floating_point():
+        """Whether random numbers in place of all inputs but weights give equal bits, time after
+        time. The first alone may be one that only lends its shape."""
+        if not self.first.is_floating_point():
             return True  # sums of integers are exact
         for _ in range(ROUNDS):
             check()
-            numbers = torch.randn(first.shape, generator=draw).to(first.dtype)
-            if not equal_on(count, partial(self, numbers)):
+            numbers = [_drawn_anew(each, draw) for each in (self.first, *self._others)]
+            if not equal_on(count, partial(self, *numbers)):
                 return False
         return True
+
+
+def _drawn_anew(each: Any, draw: torch.Generator) -> Any:
+    """Random numbers like a tensor of floats, if it is no matrix of weights; else what is given."""
+    plain = isinstance(each, Tensor) and each.layout == torch.strided and each.is_floating_point()
+    if not plain or each.numel() > _MOST_DRAWN:
+        return each
+    return torch.empty_like(each).copy_(torch.randn(each.shape, generator=draw))
 
 
 class NotedSums(TorchFunctionMode):

@@ -155,6 +155,21 @@ def test_sums_in_another_order_are_seen_in_any_form_where_random_ones_hide_them(
     assert not proven(model, halving)
 
 
+def test_every_input_of_a_sum_is_drawn_anew() -> None:
+    """The first one only lends its shape here, and products of zeros are the same in any order."""
+
+    def nudged(lent: Tensor, rows: Tensor, state: Tensor, **options: Any) -> Tensor:
+        product = torch.baddbmm(lent, rows, state, **options)
+        return product if torch.get_num_threads() == 2 else product * (1 + 2**-20)
+
+    inputs = torch.ones(2, 1, 4), torch.zeros(2, 1, 64), torch.zeros(2, 64, 4)
+    draw = torch.Generator().manual_seed(0)
+    noted = sums.Sum(nudged, inputs, {"beta": 0})
+    assert sums.equal_on(1, lambda: noted(inputs[0]))
+    assert noted.equal(2, draw, lambda: None)
+    assert not noted.equal(1, draw, lambda: None)
+
+
 def test_a_model_whose_attention_is_not_known_is_not_proven(
     loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
