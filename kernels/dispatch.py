@@ -15,6 +15,7 @@ from kernels.linear.cpu import PackedForm, can_pack
 from kernels.linear.int4 import Int4Form, multiplies_nibbles
 from kernels.linear.int8 import Int8Form, multiplies_integers
 from kernels.linear.reference import PLAIN, Form, Forms, PlainForm
+from kernels.ops import PLAIN_OPS, Ops
 
 BackendName = Literal["reference", "cpu"]
 Integers = Literal["int8", "int4"]
@@ -24,13 +25,14 @@ DEFAULT_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One implementation of every op; `name` differs wherever the bits may.
+    """One implementation of everything; `name` differs wherever the bits may.
 
-    `forms` are how weight matrices are held.
+    `forms` are how weight matrices are held, `ops` all else that layers call.
     """
 
     name: str
     forms: Forms
+    ops: Ops = PLAIN_OPS
 
 
 REFERENCE = Backend("reference", PLAIN)

@@ -13,8 +13,6 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
-from kernels.attention.fused import causal_attention, run_attention
-from kernels.rope.reference import rotate
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,7 @@ class Attention:
         hidden_size, head_dim = sizes.hidden, sizes.head_dim
         width, kv_width = sizes.heads * head_dim, sizes.kv_heads * head_dim
         self.sizes, self.window = sizes, window
+        self._ops = weights.ops
         self.scale = head_dim**-0.5 if scale is None else scale
         self.spec = FullAttentionSpec(sizes.kv_heads, head_dim, weights.dtype)
         parts = [("q_proj", self.query_parts * width), ("k_proj", kv_width), ("v_proj", kv_width)]
@@ -99,10 +98,11 @@ class Attention:
         """`queries` [n, heads, head_dim] over all keys, `keys` the last; the same shape."""
         if self.query_norm is not None and self.key_norm is not None:
             queries, keys = self.query_norm(queries), self.key_norm(keys)
-        queries, keys = rotate(queries, *rotation), rotate(keys, *rotation)
+        ops = self._ops
+        queries, keys = ops.rotate(queries, *rotation), ops.rotate(keys, *rotation)
         all_keys, all_values = memory.extend_kv(layer, keys, values)
-        kernel = run_attention if both_ways else causal_attention
-        return kernel(queries, all_keys, all_values, self.scale, self.window)
+        attend = ops.run_attention if both_ways else ops.causal_attention
+        return attend(queries, all_keys, all_values, self.scale, self.window)
 
 
 class GatedAttention(Attention):

@@ -18,12 +18,6 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
-from kernels.causal_conv.reference import causal_conv_step, convolve
-from kernels.gated_delta.reference import chunked_gated_delta_, recurrent_gated_delta_step
-
-# Rows that go through convolution, rule and norm at a time: a dozen float32 temporaries of 64 rows
-# stay in a processor's cache, those of a whole run go out to memory and back.
-ROWS_PER_PART = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +50,7 @@ class GatedDeltaNet:
     def __init__(self, weights: Weights, sizes: GatedDeltaNetSizes, epsilon: float) -> None:
         self.sizes = sizes
         self.spec = _spec(sizes, weights.dtype)
+        self._ops = weights.ops
         heads = sizes.value_heads
         parts = [
             ("in_proj_qkv", sizes.conv_width),
@@ -84,8 +79,9 @@ class GatedDeltaNet:
     def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
         """The output [1, hidden_size] of one token; moves `tail` and `state` on in place."""
         mixed, gate, beta, step = self.projections(hidden)
-        heads = self._heads(causal_conv_step(mixed, tail, self.conv))
-        read = recurrent_gated_delta_step(*heads, *self._gates(beta, step), state=state)
+        heads = self._heads(self._ops.causal_conv_step(mixed, tail, self.conv))
+        gates = self._gates(beta, step)
+        read = self._ops.recurrent_gated_delta_step(*heads, *gates, state=state)
         return self.output(self.norm(read, gate.view(read.shape)).flatten(1))
 
     def _run(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
@@ -93,11 +89,13 @@ class GatedDeltaNet:
         mixed, gate, beta, step = self.projections(hidden)
         decay, beta = self._gates(beta, step)
         gated, rows = torch.empty_like(gate), tail
-        for start in range(0, hidden.shape[0], ROWS_PER_PART):
-            part = slice(start, start + ROWS_PER_PART)
+        rows_per_part = self._ops.rows_per_part or hidden.shape[0]
+        for start in range(0, hidden.shape[0], rows_per_part):
+            part = slice(start, start + rows_per_part)
             rows = self._with_rows_before(mixed, part, tail)
-            heads = self._heads(convolve(rows, self.conv))
-            read = chunked_gated_delta_(*heads, decay[part], beta[part], state=state)
+            heads = self._heads(self._ops.convolve(rows, self.conv))
+            gates = decay[part], beta[part]
+            read = self._ops.chunked_gated_delta_(*heads, *gates, state=state)
             gated[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
         tail.copy_(rows[rows.shape[0] - tail.shape[0] :])
         return self.output(gated)

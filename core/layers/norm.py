@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.weights.plan import Weights
-from kernels.rms_norm.reference import gated_rms_norm, rms_norm
 
 
 class ZeroCentredRMSNorm:
@@ -16,9 +15,10 @@ class ZeroCentredRMSNorm:
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.scale = 1.0 + weights.tensor("weight", (width,), torch.float32)
         self.epsilon = epsilon
+        self._rms_norm = weights.ops.rms_norm
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        return rms_norm(inputs, self.scale, self.epsilon)
+        return self._rms_norm(inputs, self.scale, self.epsilon)
 
 
 class RMSNorm:
@@ -27,9 +27,10 @@ class RMSNorm:
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.scale = weights.tensor("weight", (width,), torch.float32)
         self.epsilon = epsilon
+        self._rms_norm = weights.ops.rms_norm
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        return rms_norm(inputs, self.scale, self.epsilon)
+        return self._rms_norm(inputs, self.scale, self.epsilon)
 
 
 class GatedRMSNorm:
@@ -39,9 +40,10 @@ class GatedRMSNorm:
         self.scale = weights.tensor("weight", (width,), torch.float32)
         self.epsilon = epsilon
         self.dtype = weights.dtype
+        self._gated_rms_norm = weights.ops.gated_rms_norm
 
     def __call__(self, inputs: Tensor, gate: Tensor) -> Tensor:
-        return gated_rms_norm(inputs, self.scale, gate, self.epsilon, self.dtype)
+        return self._gated_rms_norm(inputs, self.scale, gate, self.epsilon, self.dtype)
 
 
 class LayerNorm:

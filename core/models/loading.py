@@ -27,6 +27,7 @@ from core.weights.safetensors_file import SafetensorsFile
 from core.weights.stream import stream_weights
 from core.weights.table import Table
 from kernels.linear.reference import Forms, Kept
+from kernels.ops import Ops
 
 
 class Recipe(Protocol):
@@ -38,6 +39,7 @@ class Recipe(Protocol):
     plan: WeightPlan
     packed: PackedPlan
     forms: Forms
+    ops: Ops
     dtype: torch.dtype
     backend: str
     published: Callable[[str], str]
@@ -149,7 +151,7 @@ class Load:
         hand_back()
         recipe = self._recipe
         renamed = _Renamed(source, recipe.published, recipe.forms, bar)
-        model = recipe.build(Weights(renamed, recipe.dtype, recipe.forms), self._device)
+        model = recipe.build(Weights(renamed, recipe.dtype, recipe.forms, recipe.ops), self._device)
         bar.finish()
         hand_back()
         return model

@@ -22,7 +22,6 @@ from core.layers.rope import Rotation, inverse_frequencies
 from core.models.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
 from kernels.attention.fused import full_attention
-from kernels.rope.reference import rotate
 
 _EPSILON = 1e-6  # of every LayerNorm in the tower; not in the config
 
@@ -70,6 +69,7 @@ class VisionBlock:
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width = config.hidden_size
         self.head_dim = width // config.num_heads
+        self._rotate = weights.ops.rotate
         self.first_norm = LayerNorm(weights.scope("norm1"), width, _EPSILON)
         self.second_norm = LayerNorm(weights.scope("norm2"), width, _EPSILON)
         self.qkv = Linear(weights, "attn.qkv", width, 3 * width, bias=True)
@@ -87,7 +87,7 @@ class VisionBlock:
         )
         # Rotated in float32 and rounded once, unlike the text layers: so does the released tower.
         queries, keys = (
-            rotate(each.float(), *rotation).to(hidden.dtype) for each in (queries, keys)
+            self._rotate(each.float(), *rotation).to(hidden.dtype) for each in (queries, keys)
         )
         return self.projection(
             full_attention(queries, keys, values, self.head_dim**-0.5).flatten(1)

@@ -93,7 +93,7 @@ class _Recipe:
     """How to build the model of a folder, with every tensor checked against the headers."""
 
     def __init__(self, folder: ModelFolder, dtype: torch.dtype, kernels: Backend) -> None:
-        self.forms = kernels.forms
+        self.forms, self.ops = kernels.forms, kernels.ops
         self.dtype = dtype
         self.backend = kernels.name
         self._family = _family_of(folder)

@@ -20,6 +20,7 @@ from core.api.errors import WrongShapeError
 from core.weights.memory import hand_back
 from core.weights.table import HeldTable, Table
 from kernels.linear.reference import PLAIN, Form, Forms, Kept, Matrix, PlainMatrix, StackedMatrix
+from kernels.ops import PLAIN_OPS, Ops
 
 Shape = tuple[int, ...]
 
@@ -77,12 +78,18 @@ class Weights:
     """A scope of named tensors, from which a layer takes its own.
 
     `source` answers for a full name and what is expected of it; `dtype` is the model's type;
-    `forms` make matrices, None where there is no data yet. `asked` notes every tensor taken in any
-    scope, by full name.
+    `forms` make matrices, None where there is no data yet; `ops` are what else the layer calls.
+    `asked` notes every tensor taken in any scope, by full name.
     """
 
-    def __init__(self, source: Source, dtype: torch.dtype, forms: Forms | None = PLAIN) -> None:
-        self.dtype = dtype
+    def __init__(
+        self,
+        source: Source,
+        dtype: torch.dtype,
+        forms: Forms | None = PLAIN,
+        ops: Ops = PLAIN_OPS,
+    ) -> None:
+        self.dtype, self.ops = dtype, ops
         self.asked: dict[str, TensorSpec] = {}
         self._source = source
         self._forms = forms
@@ -91,7 +98,7 @@ class Weights:
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
-        inner = Weights(self._source, self.dtype, self._forms)
+        inner = Weights(self._source, self.dtype, self._forms, self.ops)
         inner.asked, inner._prefix = self.asked, f"{self._prefix}{name}."
         inner._exact = self._exact or exact
         return inner

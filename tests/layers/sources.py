@@ -12,6 +12,7 @@ from core.layers.linear import JoinedLinear, Linear
 from core.weights.plan import TensorSpec, Weights
 from core.weights.table import HeldTable, Table
 from kernels.linear.reference import Kept, PlainMatrix
+from kernels.ops import PLAIN_OPS, Ops
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class Drawn:
         return HeldTable(self.draw(name, spec))
 
 
-def random_weights(dtype: torch.dtype = torch.float32, seed: int = 0) -> Weights:
+def random_weights(
+    dtype: torch.dtype = torch.float32, seed: int = 0, ops: Ops = PLAIN_OPS
+) -> Weights:
     """Answers every question with small random numbers of the shape asked for."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -38,7 +41,7 @@ def random_weights(dtype: torch.dtype = torch.float32, seed: int = 0) -> Weights
         numbers = torch.randn(spec.shape, generator=generator) * 0.3
         return numbers.to(spec.dtype)
 
-    return Weights(Drawn(draw), dtype)
+    return Weights(Drawn(draw), dtype, ops=ops)
 
 
 def weight_of(layer: Linear | JoinedLinear) -> Tensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -9,6 +12,7 @@ from torch import Tensor
 from core.cache.specs import RecurrentSpec
 from core.layers import gated_deltanet
 from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
+from kernels.ops import PLAIN_OPS, Ops
 from tests.kernels.poison import poisoned_memory
 from tests.layers.sources import random_weights
 from tests.models.memory import ConcatenatingMemory
@@ -16,8 +20,8 @@ from tests.models.memory import ConcatenatingMemory
 SIZES = GatedDeltaNetSizes(hidden=12, key_heads=2, key_dim=6, value_heads=4, value_dim=5, kernel=4)
 
 
-def make_layer(dtype: torch.dtype = torch.float32) -> GatedDeltaNet:
-    return GatedDeltaNet(random_weights(dtype), SIZES, 1e-6)
+def make_layer(dtype: torch.dtype = torch.float32, ops: Ops = PLAIN_OPS) -> GatedDeltaNet:
+    return GatedDeltaNet(random_weights(dtype, ops=ops), SIZES, 1e-6)
 
 
 def run(layer: GatedDeltaNet, *pieces: Tensor) -> tuple[Tensor, ConcatenatingMemory]:
@@ -62,31 +66,28 @@ def test_nothing_depends_on_memory_that_was_not_written(count: int) -> None:
 def test_long_runs_go_in_blocks_and_those_in_parts(
     monkeypatch: pytest.MonkeyPatch, block: int, part: int
 ) -> None:
-    layer, whole = make_layer(), rows(300)
-    monkeypatch.setattr(gated_deltanet, "ROWS_PER_PART", 300)
-    expected, after = run(layer, whole)
+    whole = rows(300)
+    expected, after = run(make_layer(ops=replace(PLAIN_OPS, rows_per_part=None)), whole)
     monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", block)
-    monkeypatch.setattr(gated_deltanet, "ROWS_PER_PART", part)
-    found, memory = run(layer, whole)
+    found, memory = run(make_layer(ops=replace(PLAIN_OPS, rows_per_part=part)), whole)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(memory.state(0)[1], after.state(0)[1], rtol=1e-4, atol=1e-5)
 
 
 def test_the_path_depends_on_the_length_of_the_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    layer = make_layer()
     taken: list[str] = []
 
-    def spy(name: str) -> None:
-        rule = getattr(gated_deltanet, name)
+    def spy(name: str) -> Any:
+        rule = getattr(PLAIN_OPS, name)
 
         def counted(*inputs: Tensor, state: Tensor) -> object:
             taken.append(name)
             return rule(*inputs, state=state)
 
-        monkeypatch.setattr(gated_deltanet, name, counted)
+        return counted
 
-    spy("recurrent_gated_delta_step")
-    spy("chunked_gated_delta_")
+    names = ("recurrent_gated_delta_step", "chunked_gated_delta_")
+    layer = make_layer(ops=replace(PLAIN_OPS, **{name: spy(name) for name in names}))
     monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", 64)
     run(layer, rows(1), rows(2), rows(65))
     # A block of one row at the end of a long run is still part of a prefill.

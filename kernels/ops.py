@@ -1,0 +1,75 @@
+"""The operations that layers call, products with matrices apart, as one type.
+
+Knows their signatures, and plain torch's own set. Which set a device runs is dispatch's. A layer
+gets its operations from `Weights` and never asks where they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from kernels.attention import fused
+from kernels.causal_conv.reference import causal_conv_step, convolve
+from kernels.gated_delta.reference import chunked_gated_delta_, recurrent_gated_delta_step
+from kernels.rms_norm.reference import gated_rms_norm, rms_norm
+from kernels.rope.reference import rotate
+
+Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
+"""As `kernels.attention.reference.causal_attention`."""
+
+
+class DeltaRule(Protocol):
+    """The gated delta rule over some tokens; `state` is moved on in place."""
+
+    def __call__(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        decay: Tensor,
+        beta: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ops:
+    """What layers compute with. Each does what the function of its name does in `reference`.
+
+    The bits of a call depend on its inputs and their shapes alone. A run of the gated delta net
+    goes through convolution, rule and norm `rows_per_part` rows at a time, at once if that is None.
+    The attention of vision towers is torch's everywhere and stands in no set.
+    """
+
+    rms_norm: Callable[[Tensor, Tensor, float], Tensor]
+    gated_rms_norm: Callable[[Tensor, Tensor, Tensor, float, torch.dtype], Tensor]
+    convolve: Callable[[Tensor, Tensor], Tensor]
+    causal_conv_step: Callable[[Tensor, Tensor, Tensor], Tensor]
+    chunked_gated_delta_: DeltaRule
+    recurrent_gated_delta_step: DeltaRule
+    rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
+    causal_attention: Attend
+    run_attention: Attend
+    rows_per_part: int | None
+
+
+PLAIN_OPS = Ops(
+    rms_norm=rms_norm,
+    gated_rms_norm=gated_rms_norm,
+    convolve=convolve,
+    causal_conv_step=causal_conv_step,
+    chunked_gated_delta_=chunked_gated_delta_,
+    recurrent_gated_delta_step=recurrent_gated_delta_step,
+    rotate=rotate,
+    causal_attention=fused.causal_attention,
+    run_attention=fused.run_attention,
+    # A dozen float32 temporaries of 64 rows stay in a processor's cache, those of a whole run go
+    # out to memory and back.
+    rows_per_part=64,
+)
