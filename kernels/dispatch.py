@@ -11,13 +11,14 @@ from typing import Literal
 
 import torch
 
+from kernels.capability import gpu_kernels_run
 from kernels.linear.cpu import PackedForm, can_pack
 from kernels.linear.int4 import Int4Form, multiplies_nibbles
 from kernels.linear.int8 import Int8Form, multiplies_integers
 from kernels.linear.reference import PLAIN, Form, Forms, PlainForm
 from kernels.ops import PLAIN_OPS, Ops
 
-BackendName = Literal["reference", "cpu"]
+BackendName = Literal["reference", "cpu", "gpu"]
 Integers = Literal["int8", "int4"]
 # Rows that a packed matrix takes at once where nobody has measured what is best here.
 DEFAULT_ROWS = 64
@@ -40,7 +41,9 @@ REFERENCE = Backend("reference", PLAIN)
 
 def fastest(device: torch.device) -> BackendName:
     """The backend for a device when the user doesn't name one."""
-    return "cpu" if device.type == "cpu" else "reference"
+    if device.type == "cpu":
+        return "cpu"
+    return "gpu" if gpu_kernels_run() else "reference"
 
 
 def backend(
@@ -49,10 +52,17 @@ def backend(
     rows: int = DEFAULT_ROWS,
     integers: Integers | None = None,
 ) -> Backend:
-    """The backend `name`; `reference` where it has nothing for `dtype` on this machine.
+    """The backend `name`; `reference` where `cpu` has nothing for `dtype` on this machine.
 
     `rows` are those that a packed matrix takes at once. With `integers` matrices are quantised.
+    `gpu` holds matrices as `reference` does; it needs Triton, and a GPU or Triton's interpreter.
     """
+    if name == "gpu":
+        # Imported here: Triton is not published for every system, and no other backend needs it.
+        from kernels import gpu_ops
+
+        held = backend("reference", dtype, rows, integers)
+        return Backend(f"{gpu_ops.name()}, matrices {held.name}", held.forms, gpu_ops.GPU_OPS)
     packs = name == "cpu" and can_pack(dtype)
     if not packs and integers is None:
         return REFERENCE

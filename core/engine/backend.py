@@ -17,7 +17,7 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
-from kernels.capability import processor_facts
+from kernels.capability import interpreted, processor_facts
 from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, Integers, backend, fastest
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import CHOICES, best_rows, faster_float
@@ -37,10 +37,14 @@ def choose_backend(
 ) -> Backend:
     """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
-    Raises UnsupportedDeviceError for a name that is none. `measure` is called where the settings
-    ask for it and nothing is remembered.
+    On a GPU that can't run `gpu` it is `reference`, and the log says why. Raises
+    UnsupportedDeviceError for a name that is none, and for `gpu` on a processor unless Triton's
+    interpreter plays one. `measure` is called where the settings ask for it and nothing is
+    remembered.
     """
     name = _wished() or fastest(device)
+    if name == "gpu":
+        name = _gpu_or_plain(device)
     rows = DEFAULT_ROWS
     if name == "cpu" and settings.measure_kernels and can_pack(dtype):
         key = f"{dtype}, {integers}" if integers else f"{dtype}"
@@ -66,6 +70,17 @@ def _wished() -> BackendName | None:
             f"{VARIABLE} names {wish[:40]!r}. There are: {', '.join(known)}."
         )
     return known.get(wish)
+
+
+def _gpu_or_plain(device: torch.device) -> BackendName:
+    if device.type != "cpu":
+        return fastest(device)
+    if not interpreted():
+        raise UnsupportedDeviceError(
+            f"{VARIABLE} names the kernels of a GPU, but the model is to run on the processor. "
+            "Choose a GPU in the settings, or leave the variable empty."
+        )
+    return "gpu"
 
 
 def remembered(

@@ -62,6 +62,30 @@ def chunked_gated_delta(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> tuple[Tensor, Tensor]:
     """As `reference.chunked_gated_delta`: outputs [n, hv, dv] in float32, and a new state."""
+    after = torch.empty(state.shape, dtype=torch.float32, device=state.device)
+    return _in_chunks(queries, keys, values, decay, beta, state, after), after
+
+
+def chunked_gated_delta_(
+    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
+) -> Tensor:
+    """As `reference.chunked_gated_delta_`: `state` is moved on in place."""
+    return _in_chunks(queries, keys, values, decay, beta, state, state)
+
+
+def _in_chunks(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    decay: Tensor,
+    beta: Tensor,
+    state: Tensor,
+    after: Tensor,
+) -> Tensor:
+    """The outputs; the last state goes to `after`, which may be `state`.
+
+    That is safe because each program of the scan reads its stripe before it writes the same one.
+    """
     assert state.is_contiguous() and dense_rows(queries, keys, values)
     num_tokens, num_heads, value_dim = values.shape
     key_dim, device = keys.shape[2], values.device
@@ -71,7 +95,7 @@ def chunked_gated_delta(
         return torch.empty(shape, dtype=torch.float32, device=device)
 
     reads, deltas = empty(num_tokens, num_heads, key_dim), empty(num_tokens, num_heads, value_dim)
-    before, after = empty(chunks, num_heads, key_dim, value_dim), empty(*state.shape)
+    before = empty(chunks, num_heads, key_dim, value_dim)
     outputs = empty(num_tokens, num_heads, value_dim)
     strides = *keys.stride()[:2], *decay.stride()
     shape = {
@@ -94,7 +118,7 @@ def chunked_gated_delta(
         queries, keys, decay, deltas, before, outputs, *common, *queries.stride()[:2],
         key_dim**-0.5, EPSILON, **shape, SLICE=SLICE, num_warps=8, num_stages=1,
     )  # fmt: skip
-    return outputs, after
+    return outputs
 
 
 @triton.jit(do_not_specialize=["num_tokens"])

@@ -45,6 +45,9 @@ def rotation(
 
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """As `reference.rotate`, but rounded once: the products stay in float32."""
+    # Angles whose axes were chosen frequency by frequency come transposed.
+    if not dense_rows(cosine, sine):
+        cosine, sine = cosine.contiguous(), sine.contiguous()
     outputs = torch.empty(heads.shape, dtype=heads.dtype, device=heads.device)
     _launch(heads, cosine, sine, outputs)
     return outputs

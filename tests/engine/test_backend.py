@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ import torch
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.engine.backend import VARIABLE, choose_backend, faster_type
+from kernels import capability, dispatch
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, backend
 from kernels.linear.probe import CHOICES
 
@@ -31,6 +34,11 @@ def settings(folder: Path | None = None, measure: bool = True) -> ModelSettings:
     return ModelSettings(
         path="m", cache_folder=None if folder is None else str(folder), measure_kernels=measure
     )
+
+
+def plays_gpu() -> Any:
+    """The operations of a GPU, where Triton is installed."""
+    return pytest.importorskip("kernels.gpu_ops", reason="Triton is published for Linux alone")
 
 
 def test_nothing_is_measured_unless_asked() -> None:
@@ -105,8 +113,41 @@ def test_an_unknown_backend_is_refused_with_the_known_ones(monkeypatch: pytest.M
         choose_backend(settings(), CPU, torch.float32)
 
 
-def test_a_graphics_card_gets_the_reference() -> None:
-    assert (
-        choose_backend(settings(), torch.device("cuda"), torch.bfloat16, measure=Probe())
-        is REFERENCE
-    )
+@pytest.mark.parametrize("wish", ["", "gpu"])
+def test_a_gpu_that_runs_its_kernels_gets_them(monkeypatch: pytest.MonkeyPatch, wish: str) -> None:
+    monkeypatch.setenv(VARIABLE, wish)
+    operations = plays_gpu().GPU_OPS
+    monkeypatch.setattr(dispatch, "gpu_kernels_run", lambda: True)
+    chosen = choose_backend(settings(), torch.device("cuda"), torch.bfloat16, measure=Probe())
+    assert chosen.ops is operations
+    assert chosen.name.startswith("triton ")
+    in_int8 = choose_backend(settings(), torch.device("cuda"), torch.bfloat16, "int8", Probe())
+    assert in_int8.name != chosen.name
+
+
+@pytest.mark.parametrize("wish", ["", "gpu"])
+def test_a_gpu_that_does_not_gets_plain_torch_and_the_log_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wish: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, wish)
+    monkeypatch.setattr(capability, "what_is_missing", lambda: "the driver is too old")
+    capability.gpu_kernels_run.cache_clear()
+    for _ in range(2):
+        chosen = choose_backend(settings(), torch.device("cuda"), torch.bfloat16, measure=Probe())
+        assert chosen is REFERENCE
+    capability.gpu_kernels_run.cache_clear()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "the driver is too old" in caplog.text
+
+
+def test_a_processor_runs_gpu_kernels_only_in_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, "gpu")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    operations = plays_gpu().GPU_OPS
+    chosen = choose_backend(settings(), CPU, torch.float32, measure=Probe())
+    assert chosen.ops is operations and "interpreted" in chosen.name
+    monkeypatch.delenv("TRITON_INTERPRET")
+    with pytest.raises(UnsupportedDeviceError, match="processor"):
+        choose_backend(settings(), CPU, torch.float32, measure=Probe())

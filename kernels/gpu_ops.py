@@ -1,0 +1,90 @@
+"""The operations of an NVIDIA GPU: Triton's kernels, and torch where no kernel fits.
+
+Which of the two runs is decided by shapes alone, so equal calls always take the same way.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+import triton
+from torch import Tensor
+
+from kernels.attention import fused
+from kernels.attention.gpu import decode_attention
+from kernels.capability import interpreted
+from kernels.causal_conv import gpu as causal_conv
+from kernels.gated_delta import gpu as gated_delta
+from kernels.gated_delta import reference as plain_delta
+from kernels.ops import Ops
+from kernels.rms_norm.gpu import gated_rms_norm, rms_norm
+from kernels.rope.gpu import rotate
+
+# The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
+_WIDEST_HEAD, _LARGEST_GROUP = 256, 32
+_WIDEST_KEY = 128  # of the delta rule
+
+
+def name() -> str:
+    """What can change the bits of these operations beside the code here."""
+    return f"triton {triton.__version__}" + (", interpreted" if interpreted() else "")
+
+
+def convolve(rows: Tensor, weight: Tensor) -> Tensor:
+    """As `causal_conv.reference.convolve`."""
+    before = weight.shape[0] - 1
+    return causal_conv.causal_conv(rows[before:], rows[:before], weight)[0]
+
+
+def chunked_gated_delta_(
+    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
+) -> Tensor:
+    """As `gated_delta.reference.chunked_gated_delta_`."""
+    inputs = (queries, keys, values, decay, beta)
+    if keys.shape[2] > _WIDEST_KEY:
+        return plain_delta.chunked_gated_delta_(*inputs, state=state)
+    return gated_delta.chunked_gated_delta_(*inputs, state=state)
+
+
+def recurrent_gated_delta_step(
+    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
+) -> Tensor:
+    """As `gated_delta.reference.recurrent_gated_delta_step`."""
+    inputs = (queries, keys, values, decay, beta)
+    if keys.shape[2] > _WIDEST_KEY:
+        return plain_delta.recurrent_gated_delta_step(*inputs, state=state)
+    return gated_delta.recurrent_gated_delta_step(*inputs, state=state)
+
+
+def causal_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+) -> Tensor:
+    """As `attention.reference.causal_attention`; more tokens than one are torch's."""
+    num_queries, num_heads, head_dim = queries.shape
+    group = num_heads // keys.shape[1]
+    if num_queries > 1 or head_dim > _WIDEST_HEAD or group > _LARGEST_GROUP:
+        return fused.causal_attention(queries, keys, values, scale, window)
+    length = _on_device(keys.shape[0], keys.device)
+    return decode_attention(queries, keys, values, length, scale, window)
+
+
+@lru_cache(maxsize=1)
+def _on_device(length: int, device: torch.device) -> Tensor:
+    """One integer [1] int32, made once for all layers of a step, without waiting for the GPU."""
+    return torch.full((1,), length, dtype=torch.int32, device=device)
+
+
+GPU_OPS = Ops(
+    rms_norm=rms_norm,
+    gated_rms_norm=gated_rms_norm,
+    convolve=convolve,
+    causal_conv_step=causal_conv.causal_conv_step,
+    chunked_gated_delta_=chunked_gated_delta_,
+    recurrent_gated_delta_step=recurrent_gated_delta_step,
+    rotate=rotate,
+    causal_attention=causal_attention,
+    run_attention=fused.run_attention,
+    # A kernel spreads a whole run over the GPU; parts would leave most of it idle.
+    rows_per_part=None,
+)

@@ -1,0 +1,96 @@
+"""Which operations of a GPU are kernels and which are torch's: by shape alone."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.attention import fused
+from kernels.causal_conv import reference as causal_conv
+from kernels.ops import PLAIN_OPS
+from tests.kernels.gated_delta.test_reference import make_case
+from tests.kernels.gpu import assert_near
+
+gpu_ops = pytest.importorskip("kernels.gpu_ops", reason="Triton is published for Linux alone")
+pytestmark = pytest.mark.gpu
+GPU_OPS = gpu_ops.GPU_OPS
+
+
+def heads(count: int, num: int, dim: int, device: torch.device) -> Tensor:
+    generator = torch.Generator().manual_seed(count + num)
+    return torch.randn(count, num, dim, generator=generator).to(device)
+
+
+@pytest.mark.parametrize(
+    ("count", "num_heads", "kv_heads", "dim", "is_kernel"),
+    [(1, 4, 2, 16, True), (1, 32, 1, 16, True), (2, 4, 2, 16, False), (1, 33, 1, 16, False),
+     (1, 2, 1, 272, False)],
+)  # fmt: skip
+def test_attention_of_one_token_is_a_kernel_where_it_fits(
+    count: int,
+    num_heads: int,
+    kv_heads: int,
+    dim: int,
+    is_kernel: bool,
+    device: torch.device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lengths: list[int] = []
+    kernel = gpu_ops.decode_attention
+
+    def counted(*inputs: Tensor | float | None) -> Tensor:
+        lengths.append(int(inputs[3]))  # type: ignore[arg-type]
+        return kernel(*inputs)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(gpu_ops, "decode_attention", counted)
+    queries = heads(count, num_heads, dim, device)
+    keys, values = heads(40, kv_heads, dim, device), heads(41, kv_heads, dim, device)[1:]
+    for window in (None, 7):
+        found = GPU_OPS.causal_attention(queries, keys, values, 0.2, window)
+        expected = fused.causal_attention(queries, keys, values, 0.2, window)
+        # Scores add up `dim` products each, of normal numbers scaled by 0.2.
+        assert_near(found, expected, 8 * dim + 64, values.abs().max())
+    assert lengths == ([40, 40] if is_kernel else [])
+
+
+@pytest.mark.parametrize(("key_dim", "is_kernel"), [(16, True), (130, False)])
+@pytest.mark.parametrize("count", [1, 5])
+def test_the_delta_rule_is_a_kernel_where_it_fits(
+    count: int, key_dim: int, is_kernel: bool, device: torch.device
+) -> None:
+    *inputs, state = (each.to(device) for each in make_case(count, 1, 2, key_dim, 8))
+    name = "recurrent_gated_delta_step" if count == 1 else "chunked_gated_delta_"
+    states = [state.clone() for _ in range(2)]
+    found = getattr(GPU_OPS, name)(*inputs, state=states[0])
+    expected = getattr(PLAIN_OPS, name)(*inputs, state=states[1])
+    assert torch.equal(found, expected) is not is_kernel
+    for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
+        assert_near(ours, theirs, 2 * (key_dim + 96), theirs.abs().max())
+    assert not torch.equal(states[0], state)
+
+
+def test_chunks_in_place_leave_what_a_new_state_would_hold(device: torch.device) -> None:
+    gpu = pytest.importorskip("kernels.gated_delta.gpu")
+    *inputs, state = (each.to(device) for each in make_case(130, 1, 2, 16, 20))
+    outputs, after = gpu.chunked_gated_delta(*inputs, state=state)
+    assert torch.equal(gpu.chunked_gated_delta_(*inputs, state=state), outputs)
+    assert torch.equal(state, after)
+
+
+@pytest.mark.parametrize(("count", "taps"), [(1, 4), (20, 4), (3, 2)])
+def test_a_convolution_takes_the_rows_before_it(
+    count: int, taps: int, device: torch.device
+) -> None:
+    rows = heads(count + taps - 1, 1, 24, device)[:, 0]
+    weight = heads(taps, 1, 24, device)[:, 0]
+    found, expected = GPU_OPS.convolve(rows, weight), causal_conv.convolve(rows, weight)
+    assert_near(found, expected, 24, 4 * taps * rows.abs().max())
+
+
+def test_transposed_angles_turn_heads_like_any_others(device: torch.device) -> None:
+    angles = heads(8, 1, 6, device)[:, 0]
+    cosine, sine = angles.T.cos(), angles.T.sin()
+    rows = heads(6, 2, 20, device)
+    expected = GPU_OPS.rotate(rows, cosine.contiguous(), sine.contiguous())
+    assert torch.equal(GPU_OPS.rotate(rows, cosine, sine), expected)

@@ -1,0 +1,113 @@
+"""Whole models over the GPU kernels, in Triton's interpreter, beside the same over plain torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.models.model import Model
+from core.models.registry import load_model
+from core.weights.folder import ModelFolder
+from kernels.dispatch import BackendName, backend
+from tests.models.memory import ConcatenatingMemory
+from tests.oracle.checkpoints import Tiny, write_folder
+from tests.oracle.runs import deviation, rms_ratio
+from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_llama import TinyLlama, write_llama
+
+gpu = pytest.importorskip("tests.kernels.gpu", reason="Triton is published for Linux alone")
+pytestmark = pytest.mark.skipif(gpu.ON_GPU, reason="the models here are on the processor")
+
+CPU = torch.device("cpu")
+BFLOAT16 = torch.bfloat16
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "qwen3_5": lambda path: write_folder(path, Tiny(layers="LF", dtype=BFLOAT16)),
+    "llama": lambda path: write_llama(path, TinyLlama(layers=2, dtype=BFLOAT16)),
+    # Its window is smaller than a run and than a picture.
+    "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
+}
+# Patches of a picture, and how wide one is.
+PICTURES = {"qwen3_5": (4, 6, 1536), "gemma3": (6, 6, 48)}
+# Of the standard deviation of the logits. Ops are off by up to some hundred last places of float32,
+# 3e-5; on the way through two layers and a head of random weights that grows tenfold at most.
+FLOAT32_BOUND = 3e-4
+# An op of the GPU rounds to bfloat16 once, plain torch at least as often. Which way a number is
+# rounded is chance, so the two errors are of one size and not equal.
+BFLOAT16_SHARE = 1.25
+
+
+@pytest.fixture(autouse=True)
+def _arithmetic() -> Iterator[None]:
+    with gpu.hardware_arithmetic():
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    @cache
+    def make(family: str) -> Path:
+        path = tmp_path_factory.mktemp(family) / "model"
+        WRITERS[family](path)
+        return path
+
+    return make
+
+
+def load(folder: Path, kernels: BackendName, dtype: torch.dtype) -> Model:
+    return load_model(
+        ModelFolder.open(folder),
+        CPU,
+        dtype,
+        lambda done, total: None,
+        lambda: None,
+        kernels=backend(kernels, dtype),
+    ).model
+
+
+def logits(model: Model, family: str) -> Tensor:
+    """Two runs that follow each other, a picture where there is a tower, and two single tokens."""
+    memory, at = ConcatenatingMemory(model.layer_specs), 0
+    rows: list[Tensor] = []
+
+    def feed(embeddings: Tensor, places: Tensor, image: bool = False) -> None:
+        nonlocal at
+        at += len(embeddings)
+        rows.append(model.logits(model.forward(embeddings, places, memory, image=image)))
+
+    def say(count: int) -> None:
+        ids = torch.arange(at, at + count) * 7 % 300
+        feed(model.embed(ids), torch.arange(at, at + count).expand(3, -1))
+
+    say(65)
+    say(3)
+    if family in PICTURES:
+        height, width, size = PICTURES[family]
+        pixels = torch.rand(height * width, size, generator=torch.Generator().manual_seed(1))
+        embedding = model.encode_image(pixels, height, width, lambda: None)
+        places = torch.full((3, len(embedding)), at)
+        places[1:] += torch.arange(len(embedding))
+        feed(embedding, places, image=True)
+    say(1)
+    say(1)
+    return torch.cat(rows)
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_a_model_is_the_same_but_for_rounding(
+    folder_of: Callable[[str], Path], family: str
+) -> None:
+    folder = folder_of(family)
+    expected = logits(load(folder, "reference", torch.float32), family)
+    exact = load(folder, "gpu", torch.float32)
+    found = logits(exact, family)
+    assert not torch.equal(found, expected)  # or plain torch was compared with itself
+    assert deviation(found, expected) <= FLOAT32_BOUND
+    assert torch.equal(logits(exact, family), found)
+    plain = rms_ratio(logits(load(folder, "reference", BFLOAT16), family), expected)
+    rough = rms_ratio(logits(load(folder, "gpu", BFLOAT16), family), expected)
+    assert rough <= BFLOAT16_SHARE * plain
