@@ -29,7 +29,7 @@ from core.engine.kept_weights import kept_bytes, open_keeping, weights_budget
 from core.engine.precision import Precision, choose_precision
 from core.engine.step_threads import StepThreads, open_step_threads
 from core.models.model import Model
-from core.models.registry import load_model
+from core.models.registry import load_model, try_kernels
 from core.text.chat_text import ChatText
 from core.vision import kinds
 from core.vision.kinds import PictureProcessor
@@ -75,6 +75,8 @@ def load(
     text = ChatText.open(path)
     precision, kernels, needed = choose_precision(settings, folder, device, available_bytes(device))
     dtype = precision.dtype
+    # Before the weights are read: a kernel that is at fault should not cost that.
+    kernels = try_kernels(folder, device, dtype, kernels)
     keeping = open_keeping(settings, precision)
     loaded = load_model(folder, device, dtype, progress, check, kernels=kernels, keeping=keeping)
     model = loaded.model

@@ -13,16 +13,24 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
+from kernels.shapes import AttentionShape, RotationShape
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionSizes:
-    """Width of the layer, and its heads."""
+    """Width of the layer, and its heads, of which `rotary_dim` numbers turn: all if it is None."""
 
     hidden: int
     heads: int
     kv_heads: int
     head_dim: int
+    rotary_dim: int | None = None
+
+    @property
+    def rotation(self) -> RotationShape:
+        """As kernels want to know it."""
+        turned = self.head_dim if self.rotary_dim is None else self.rotary_dim
+        return RotationShape(self.heads, self.head_dim, turned)
 
 
 HeadNorm = Callable[[Weights], RMSNorm | ZeroCentredRMSNorm]
@@ -52,7 +60,8 @@ class Attention:
         hidden_size, head_dim = sizes.hidden, sizes.head_dim
         width, kv_width = sizes.heads * head_dim, sizes.kv_heads * head_dim
         self.sizes, self.window = sizes, window
-        self._ops = weights.ops
+        shape = AttentionShape(sizes.heads, sizes.kv_heads, head_dim, window)
+        self._ops = weights.ops(shape, sizes.rotation)
         self.scale = head_dim**-0.5 if scale is None else scale
         self.spec = FullAttentionSpec(sizes.kv_heads, head_dim, weights.dtype)
         parts = [("q_proj", self.query_parts * width), ("k_proj", kv_width), ("v_proj", kv_width)]

@@ -18,6 +18,7 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
+from kernels.shapes import DeltaShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,12 @@ class GatedDeltaNetSizes:
     def conv_width(self) -> int:
         return 2 * self.key_width + self.value_width
 
+    @property
+    def shape(self) -> DeltaShape:
+        """As kernels want to know it."""
+        heads = self.key_heads, self.key_dim, self.value_heads, self.value_dim
+        return DeltaShape(*heads, self.kernel)
+
 
 class GatedDeltaNet:
     """One layer; long runs go through it in blocks that hand their state on."""
@@ -50,7 +57,7 @@ class GatedDeltaNet:
     def __init__(self, weights: Weights, sizes: GatedDeltaNetSizes, epsilon: float) -> None:
         self.sizes = sizes
         self.spec = _spec(sizes, weights.dtype)
-        self._ops = weights.ops
+        self._ops = weights.ops(sizes.shape)
         heads = sizes.value_heads
         parts = [
             ("in_proj_qkv", sizes.conv_width),

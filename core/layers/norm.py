@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.weights.plan import Weights
+from kernels.shapes import NormShape
 
 
 class ZeroCentredRMSNorm:
@@ -15,7 +16,7 @@ class ZeroCentredRMSNorm:
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.scale = 1.0 + weights.tensor("weight", (width,), torch.float32)
         self.epsilon = epsilon
-        self._rms_norm = weights.ops.rms_norm
+        self._rms_norm = weights.ops(NormShape(width)).rms_norm
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._rms_norm(inputs, self.scale, self.epsilon)
@@ -27,7 +28,7 @@ class RMSNorm:
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.scale = weights.tensor("weight", (width,), torch.float32)
         self.epsilon = epsilon
-        self._rms_norm = weights.ops.rms_norm
+        self._rms_norm = weights.ops(NormShape(width)).rms_norm
 
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._rms_norm(inputs, self.scale, self.epsilon)
@@ -40,7 +41,7 @@ class GatedRMSNorm:
         self.scale = weights.tensor("weight", (width,), torch.float32)
         self.epsilon = epsilon
         self.dtype = weights.dtype
-        self._gated_rms_norm = weights.ops.gated_rms_norm
+        self._gated_rms_norm = weights.ops(NormShape(width, gated=True)).gated_rms_norm
 
     def __call__(self, inputs: Tensor, gate: Tensor) -> Tensor:
         return self._gated_rms_norm(inputs, self.scale, gate, self.epsilon, self.dtype)

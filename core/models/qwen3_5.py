@@ -120,6 +120,7 @@ class TextConfig(Settings):
             heads=self.num_attention_heads,
             kv_heads=self.num_key_value_heads,
             head_dim=self.head_dim,
+            rotary_dim=self.rotary_dim,
         )
 
     @property

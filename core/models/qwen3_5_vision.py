@@ -22,6 +22,7 @@ from core.layers.rope import Rotation, inverse_frequencies
 from core.models.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
 from kernels.attention.fused import full_attention
+from kernels.shapes import RotationShape
 
 _EPSILON = 1e-6  # of every LayerNorm in the tower; not in the config
 
@@ -69,7 +70,8 @@ class VisionBlock:
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width = config.hidden_size
         self.head_dim = width // config.num_heads
-        self._rotate = weights.ops.rotate
+        shape = RotationShape(config.num_heads, self.head_dim, self.head_dim)
+        self._rotate = weights.ops(shape).rotate
         self.first_norm = LayerNorm(weights.scope("norm1"), width, _EPSILON)
         self.second_norm = LayerNorm(weights.scope("norm2"), width, _EPSILON)
         self.qkv = Linear(weights, "attn.qkv", width, 3 * width, bias=True)

@@ -25,6 +25,8 @@ from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
 from core.weights.stream import check_plan, floats_on_the_way
 from kernels.dispatch import REFERENCE, Backend
+from kernels.ops import PLAIN_OPS
+from kernels.trial import tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,18 @@ def estimate_bytes(folder: ModelFolder, dtype: torch.dtype, kernels: Backend = R
     beside them while the largest packed layer is read.
     """
     return _Recipe(folder, dtype, kernels).num_bytes
+
+
+def try_kernels(
+    folder: ModelFolder, device: torch.device, dtype: torch.dtype, kernels: Backend
+) -> Backend:
+    """`kernels`, but plain torch for each operation that fails on `device` at the model's sizes.
+
+    Raises what `estimate_bytes` raises.
+    """
+    if kernels.ops is PLAIN_OPS:
+        return kernels
+    return tried(kernels, _Recipe(folder, dtype, kernels).shapes, device, dtype)
 
 
 def load_model(
@@ -103,7 +117,7 @@ class _Recipe:
         names = plain_names(folder.tensor_names)
         self.published = self._family.published_names(self._config, names)
         limit = _NUMBERS_PER_BYTE * sum(file.num_bytes for file in folder.files)
-        asked = plan_weights(lambda weights: self.build(weights, torch.device("cpu")), dtype, limit)
+        asked = plan_weights(self._note, dtype, limit)
         self.plan: WeightPlan = {self.published(name): spec for name, spec in asked.items()}
         self.packed: PackedPlan = find_packed(self.plan, folder.files, self._scheme)
         plain = {name: spec for name, spec in self.plan.items() if name not in self.packed}
@@ -119,6 +133,10 @@ class _Recipe:
     def config(self) -> str:
         model = f"{self._family.build.__name__} {self._config!r}"
         return f"{model} {self._scheme.format!r}" if self._scheme else model
+
+    def _note(self, weights: Weights) -> None:
+        self.build(weights, torch.device("cpu"))
+        self.shapes = frozenset(weights.shapes)
 
     def build(self, weights: Weights, device: torch.device) -> Model:
         return self._family.build(self._config, weights, device)

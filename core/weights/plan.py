@@ -21,6 +21,7 @@ from core.weights.memory import hand_back
 from core.weights.table import HeldTable, Table
 from kernels.linear.reference import PLAIN, Form, Forms, Kept, Matrix, PlainMatrix, StackedMatrix
 from kernels.ops import PLAIN_OPS, Ops
+from kernels.shapes import OpShape
 
 Shape = tuple[int, ...]
 
@@ -79,7 +80,8 @@ class Weights:
 
     `source` answers for a full name and what is expected of it; `dtype` is the model's type;
     `forms` make matrices, None where there is no data yet; `ops` are what else the layer calls.
-    `asked` notes every tensor taken in any scope, by full name.
+    `asked` notes every tensor taken in any scope, by full name, `shapes` what is called with which
+    sizes.
     """
 
     def __init__(
@@ -89,19 +91,26 @@ class Weights:
         forms: Forms | None = PLAIN,
         ops: Ops = PLAIN_OPS,
     ) -> None:
-        self.dtype, self.ops = dtype, ops
+        self.dtype = dtype
+        self.shapes: set[OpShape] = set()
         self.asked: dict[str, TensorSpec] = {}
         self._source = source
-        self._forms = forms
+        self._forms, self._ops = forms, ops
         self._prefix = ""
         self._exact = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
-        inner = Weights(self._source, self.dtype, self._forms, self.ops)
-        inner.asked, inner._prefix = self.asked, f"{self._prefix}{name}."
+        inner = Weights(self._source, self.dtype, self._forms, self._ops)
+        inner.asked, inner.shapes = self.asked, self.shapes
+        inner._prefix = f"{self._prefix}{name}."
         inner._exact = self._exact or exact
         return inner
+
+    def ops(self, *shapes: OpShape) -> Ops:
+        """What a layer calls with numbers of these `shapes`."""
+        self.shapes.update(shapes)
+        return self._ops
 
     def tensor(self, name: str, shape: Shape, dtype: torch.dtype | None = None) -> Tensor:
         """The tensor of this name, in the model's type unless `dtype` says otherwise."""

@@ -1,0 +1,56 @@
+"""The sizes that layers call their operations with, as far as kernels are chosen by them.
+
+A layer names its own when it asks for its operations. So what a model will call is known before it
+is read, and can be tried out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class NormShape:
+    """RMS norm over rows of so many numbers, perhaps times silu of a gate."""
+
+    width: int
+    gated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """Heads of one attention layer, perhaps with a window."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RotationShape:
+    """Heads of which `rotary_dim` numbers turn."""
+
+    heads: int
+    head_dim: int
+    rotary_dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaShape:
+    """Heads of one gated delta net, and the taps of its convolution."""
+
+    key_heads: int
+    key_dim: int
+    value_heads: int
+    value_dim: int
+    taps: int
+
+    @property
+    def widths(self) -> list[int]:
+        """Columns of queries, keys and values."""
+        key_width = self.key_heads * self.key_dim
+        return [key_width, key_width, self.value_heads * self.value_dim]
+
+
+OpShape = NormShape | AttentionShape | RotationShape | DeltaShape

@@ -1,0 +1,84 @@
+"""Trying the operations of a backend before a model runs on them, at the model's own sizes.
+
+A compiler or a driver can be at fault where every test passed. So each operation that is not plain
+torch's is called twice on random numbers, on the device: it must not raise, must give equal bits
+both times, and must not stray further from plain torch in float32 than rounding explains. What
+fails is replaced by plain torch. `trial_cases` knows the numbers and how far is too far. What this
+can't mend is a kernel that writes where it must not: that ends the device's work for the process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from kernels.attention import reference as attention
+from kernels.dispatch import Backend
+from kernels.ops import PLAIN_OPS, Ops
+from kernels.shapes import OpShape
+from kernels.trial_cases import Case, cases
+
+_LOG = logging.getLogger(__name__)
+_FLOAT32_ULP = 2.0**-23
+# Half a last place of what a result is rounded to, at the lower end of a power of two.
+_ROUNDING = {torch.float32: 0.0, torch.bfloat16: 2.0**-8}
+_TRUTH = replace(PLAIN_OPS, causal_attention=attention.causal_attention)
+
+
+@torch.inference_mode()
+def tried(
+    kernels: Backend, shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype
+) -> Backend:
+    """`kernels` with plain torch in place of each operation that fails for one of `shapes`.
+
+    The log says which and why, and so does the new backend's name. Operations that are plain torch
+    already cost nothing.
+    """
+    suspects = [name for name in Ops.__slots__ if _differs(kernels.ops, name)]
+    failed: dict[str, str] = {}
+    for case in cases(shapes, device, dtype) if suspects else ():
+        if case.op in suspects and case.op not in failed:
+            fault = _fault(case, kernels.ops)
+            if fault is not None:
+                failed[case.op] = fault
+                _LOG.warning("GPU kernel %s is not used, plain torch is: %s", case.op, fault)
+    if not failed:
+        return kernels
+    plain = {name: getattr(PLAIN_OPS, name) for name in failed}
+    name = f"{kernels.name}, plain {' '.join(sorted(failed))}"
+    return replace(kernels, name=name, ops=replace(kernels.ops, **plain))
+
+
+def _differs(ops: Ops, name: str) -> bool:
+    return getattr(ops, name) is not getattr(PLAIN_OPS, name)
+
+
+def _fault(case: Case, ops: Ops) -> str | None:
+    """What is wrong with a kernel, for a person to read; None where nothing is."""
+    try:
+        first, second = case.call(ops, case.dtype), case.call(ops, case.dtype)
+    except Exception as error:
+        lines = str(error).splitlines() or [""]
+        return f"it raised {type(error).__name__}: {lines[0][:200]}"
+    expected = case.call(_TRUTH, torch.float32)
+    for found, again, truth in zip(first, second, expected, strict=True):
+        if found.shape != truth.shape or found.dtype not in _ROUNDING:
+            return f"it gave {found.dtype} {list(found.shape)}, not {list(truth.shape)}"
+        if not _near(found, truth, case):
+            off = float((found.float() - truth).abs().max())
+            return f"it is off by {off:.1e}, numbers being up to {float(truth.abs().max()):.1e}"
+        if not torch.equal(found, again):
+            return "equal calls gave different bits"
+    return None
+
+
+def _near(found: Tensor, truth: Tensor, case: Case) -> bool:
+    """Within the case's float32 last places, and one rounding to the type of `found` more."""
+    magnitude = truth.abs() if case.magnitude is None else truth.abs().max().clamp(case.magnitude)
+    allowed = case.ulps * _FLOAT32_ULP * magnitude + _ROUNDING[found.dtype] * truth.abs()
+    # NaN is never within anything.
+    return bool(((found.float() - truth).abs() <= allowed + 1e-37).all())

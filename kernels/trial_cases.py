@@ -1,0 +1,179 @@
+"""What an operation is tried with: random numbers of a model's sizes, and how far it may stray.
+
+The bounds count float32 last places. Both sides add up, so both err, by half a last place for each
+addition at most; a GPU's roots, exponentials and sigmoids give away a few more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from kernels.gated_delta.reference import CHUNK
+from kernels.ops import Ops
+from kernels.shapes import AttentionShape, DeltaShape, NormShape, OpShape, RotationShape
+
+_EPSILON = 1e-6
+_ROWS = CHUNK + 1  # of a run: one chunk of the delta rule, and the first row of another
+_KEYS = (1, 300)  # that one token sees; most stretches of the context are empty, or none is
+_BEYOND = 37  # keys that a window hides
+_LONGEST = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One call of the operation `op`.
+
+    `call(ops, dtype)` makes it anew on the same numbers, those of the model's type in `dtype`, and
+    returns all that it leaves behind. It may be off by `ulps` last places of each number, or with
+    a `magnitude` of the largest number or that, whichever is more.
+    """
+
+    op: str
+    dtype: torch.dtype
+    call: Callable[[Ops, torch.dtype], list[Tensor]]
+    ulps: float
+    magnitude: float | None = None
+
+
+def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -> Iterator[Case]:
+    """Calls like those of a model in `dtype` with these `shapes`, each on numbers of its own."""
+    numbers = _Numbers(device, dtype)
+    for shape in sorted(shapes, key=repr):
+        match shape:
+            case NormShape():
+                yield from _norm(shape, numbers)
+            case RotationShape():
+                yield from _rotation(shape, numbers)
+            case AttentionShape():
+                yield from _attention(shape, numbers)
+            case DeltaShape():
+                yield from _convolution(shape, numbers)
+                yield from _delta_rule(shape, numbers)
+
+
+class _Numbers:
+    """Draws normal numbers for one device, the same ones each time it is made."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype) -> None:
+        self.device, self.dtype = device, dtype
+        self._generator = torch.Generator().manual_seed(0)
+
+    def exact(self, *shape: int) -> Tensor:
+        """Float32."""
+        return torch.randn(shape, generator=self._generator).to(self.device)
+
+    def rough(self, *shape: int) -> Tensor:
+        """Float32 as well, but such as the model's type can hold."""
+        return self.exact(*shape).to(self.dtype).float()
+
+
+def _norm(shape: NormShape, numbers: _Numbers) -> Iterator[Case]:
+    width = shape.width
+    rows, scale = numbers.rough(5, 3, 2 * width), 1 + 0.2 * numbers.exact(width)
+    gate = numbers.rough(5, 3, width)
+
+    def hidden(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.rms_norm(rows[:, 0, :width].to(dtype), scale, _EPSILON)]
+
+    def heads(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.rms_norm(rows.to(dtype)[..., :width], scale, _EPSILON)]
+
+    def gated(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.gated_rms_norm(rows[..., :width], scale, gate.to(dtype), _EPSILON, dtype)]
+
+    # Squares are added up in a tree, or one by one in a few lanes; half of that shows.
+    ulps = width.bit_length() + 16
+    if shape.gated:
+        yield Case("gated_rms_norm", numbers.dtype, gated, ulps)
+    else:
+        yield Case("rms_norm", numbers.dtype, hidden, ulps)
+        yield Case("rms_norm", numbers.dtype, heads, ulps)
+
+
+def _rotation(shape: RotationShape, numbers: _Numbers) -> Iterator[Case]:
+    half = shape.rotary_dim // 2
+    heads = numbers.rough(9, shape.heads, 2 * shape.head_dim)
+    angles = 7 * numbers.exact(9, half)
+    turns = [each.to(numbers.dtype).float() for each in (angles.cos(), angles.sin())]
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        cosine, sine = (each.to(dtype) for each in turns)
+        return [ops.rotate(heads.to(dtype)[..., : shape.head_dim], cosine, sine)]
+
+    # Two products and their sum. Vision towers rotate in float32, whatever the model's type.
+    for dtype in {numbers.dtype, torch.float32}:
+        yield Case("rotate", dtype, call, 4, 2 * float(heads.abs().max()))
+
+
+def _attention(shape: AttentionShape, numbers: _Numbers) -> Iterator[Case]:
+    scale, window = shape.head_dim**-0.5, shape.window
+    lengths = _KEYS if window is None else (*_KEYS, min(window, _LONGEST) + _BEYOND)
+    for length in lengths:
+        query = numbers.rough(1, shape.heads, shape.head_dim)
+        keys, values = (numbers.rough(length, shape.kv_heads, shape.head_dim) for _ in range(2))
+
+        def call(
+            ops: Ops,
+            dtype: torch.dtype,
+            inputs: tuple[Tensor, ...] = (query, keys, values),
+        ) -> list[Tensor]:
+            query, keys, values = (each.to(dtype) for each in inputs)
+            return [ops.causal_attention(query, keys, values, scale, window)]
+
+        # A score's error is the exponent's, and so that of a probability. Two exponentials, sums
+        # over a step, over the stretches' steps and over the stretches follow.
+        largest = scale * float(query.abs().max() * keys.abs().sum(-1).max())
+        ulps = largest * shape.head_dim.bit_length() + 64
+        yield Case("causal_attention", numbers.dtype, call, ulps, float(values.abs().max()))
+
+
+def _convolution(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
+    before, channels = shape.taps - 1, sum(shape.widths)
+    rows, weight = numbers.rough(before + _ROWS, channels), numbers.exact(shape.taps, channels)
+
+    def run(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.convolve(rows.to(dtype), weight)]
+
+    def step(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        tail = rows[:before].to(dtype, copy=True)
+        outputs = ops.causal_conv_step(rows[before : before + 1].to(dtype), tail, weight)
+        return [outputs, tail.float()]
+
+    # Products are added one by one; silu is nowhere steeper than 1.1.
+    largest = 1.1 * shape.taps * float(rows.abs().max() * weight.abs().max())
+    yield Case("convolve", numbers.dtype, run, 24, largest)
+    yield Case("causal_conv_step", numbers.dtype, step, 24, largest)
+
+
+def _delta_rule(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
+    columns = numbers.exact(_ROWS, sum(shape.widths))
+    decay = -0.1 * numbers.exact(_ROWS, shape.value_heads).abs()
+    beta = numbers.exact(_ROWS, shape.value_heads).sigmoid()
+    state = numbers.exact(shape.value_heads, shape.key_dim, shape.value_dim)
+    # Outputs and state add up dk + 64 products. Lengths, decays and exponentials add some, and a
+    # decay is e to the difference of two sums: off by as many last places as those are large.
+    ulps = 2 * (shape.key_dim + CHUNK + 32 + float(decay.sum(0).abs().max()))
+
+    def call(ops: Ops, name: str, count: int) -> list[Tensor]:
+        queries, keys, values = columns[:count].split(shape.widths, dim=1)
+        after = state.clone()
+        heads = (
+            queries.unflatten(1, (shape.key_heads, -1)),
+            keys.unflatten(1, (shape.key_heads, -1)),
+            values.unflatten(1, (shape.value_heads, -1)),
+        )
+        outputs = getattr(ops, name)(*heads, decay[:count], beta[:count], state=after)
+        return [outputs, after]
+
+    for name, count in (("chunked_gated_delta_", _ROWS), ("recurrent_gated_delta_step", 1)):
+
+        def named(
+            ops: Ops, dtype: torch.dtype, name: str = name, count: int = count
+        ) -> list[Tensor]:
+            return call(ops, name, count)
+
+        yield Case(name, numbers.dtype, named, ulps, 0.0)

@@ -1,0 +1,165 @@
+"""A kernel that lies, raises or wavers is found before a model runs on it, and said once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels import trial
+from kernels.dispatch import REFERENCE, Backend
+from kernels.ops import PLAIN_OPS, Ops
+from kernels.shapes import AttentionShape, DeltaShape, NormShape, OpShape, RotationShape
+from kernels.trial import tried
+
+CPU = torch.device("cpu")
+SHAPES: tuple[OpShape, ...] = (
+    NormShape(24),
+    NormShape(24, gated=True),
+    RotationShape(3, 10, 6),
+    AttentionShape(4, 2, 16, window=7),
+    DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
+)
+# `run_attention` is torch's in every backend, so nothing else is there to be tried.
+TRIED = tuple(name for name in Ops.__slots__ if name not in ("run_attention", "rows_per_part"))
+
+
+def honest(name: str) -> Callable[..., Tensor]:
+    """Another function with the same results."""
+    plain = getattr(PLAIN_OPS, name)
+
+    def op(*inputs: Any, **state: Tensor) -> Tensor:
+        result: Tensor = plain(*inputs, **state)
+        return result
+
+    return op
+
+
+def with_op(name: str, op: Callable[..., Tensor]) -> Backend:
+    """A backend of honest operations but for one."""
+    others: dict[str, Any] = {each: honest(each) for each in TRIED}
+    return Backend("odd", REFERENCE.forms, replace(PLAIN_OPS, **{**others, name: op}))
+
+
+def assert_found(backend: Backend, name: str, caplog: pytest.LogCaptureFixture, why: str) -> None:
+    found = tried(backend, SHAPES, CPU, torch.float32)
+    assert getattr(found.ops, name) is getattr(PLAIN_OPS, name)
+    others = [each for each in TRIED if each != name]
+    assert all(getattr(found.ops, each) is getattr(backend.ops, each) for each in others)
+    assert found.name == f"odd, plain {name}"
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert name in record.getMessage() and why in record.getMessage()
+
+
+def test_what_computes_the_same_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+    backend = with_op("rotate", honest("rotate"))
+    assert tried(backend, SHAPES, CPU, torch.float32) is backend
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_one_number_that_is_wrong_is_found(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    def lies(*inputs: Any, **state: Tensor) -> Tensor:
+        result = honest(name)(*inputs, **state).contiguous()
+        result.view(-1)[-1] += 0.02 * result.abs().max()
+        return result
+
+    assert_found(with_op(name, lies), name, caplog, "off by")
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_what_raises_is_found(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    def raises(*inputs: Any, **state: Tensor) -> Tensor:
+        raise RuntimeError("out of resource: shared memory\nand much more")
+
+    why = "RuntimeError: out of resource: shared memory"
+    assert_found(with_op(name, raises), name, caplog, why)
+    assert "much more" not in caplog.text
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_what_wavers_in_the_last_place_is_found(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    calls = 0
+
+    def wavers(*inputs: Any, **state: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        result = honest(name)(*inputs, **state).contiguous()
+        last = result.view(-1)[-1:]
+        if calls % 2:
+            last.copy_(torch.nextafter(last, torch.tensor(100.0)))
+        return result
+
+    assert_found(with_op(name, wavers), name, caplog, "different bits")
+
+
+@pytest.mark.parametrize("name", ["chunked_gated_delta_", "recurrent_gated_delta_step"])
+def test_a_state_that_stays_where_it_was_is_found(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def forgets(*inputs: Tensor, state: Tensor) -> Tensor:
+        return honest(name)(*inputs, state=state.clone())
+
+    assert_found(with_op(name, forgets), name, caplog, "off by")
+
+
+def test_a_tail_that_stays_where_it_was_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    def forgets(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
+        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), weight)
+
+    assert_found(with_op("causal_conv_step", forgets), "causal_conv_step", caplog, "off by")
+
+
+def test_a_window_that_hides_nothing_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    def sees_all(queries: Tensor, keys: Tensor, values: Tensor, scale: float, _: int) -> Tensor:
+        return PLAIN_OPS.causal_attention(queries, keys, values, scale, None)
+
+    assert_found(with_op("causal_attention", sees_all), "causal_attention", caplog, "off by")
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_no_number_is_found(number: float, caplog: pytest.LogCaptureFixture) -> None:
+    def breaks(*inputs: Any) -> Tensor:
+        return PLAIN_OPS.rms_norm(*inputs).fill_(number)
+
+    assert_found(with_op("rms_norm", breaks), "rms_norm", caplog, "off by")
+
+
+def test_another_shape_or_type_is_found(caplog: pytest.LogCaptureFixture) -> None:
+    def narrows(*inputs: Any) -> Tensor:
+        return PLAIN_OPS.rms_norm(*inputs)[..., :-1]
+
+    assert_found(with_op("rms_norm", narrows), "rms_norm", caplog, "float32 [")
+    caplog.clear()
+
+    def widens(*inputs: Any) -> Tensor:
+        return PLAIN_OPS.rms_norm(*inputs).double()
+
+    assert_found(with_op("rms_norm", widens), "rms_norm", caplog, "float64")
+
+
+def test_plain_torch_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(*_: object) -> None:
+        raise AssertionError("numbers were drawn for nothing")
+
+    monkeypatch.setattr(trial, "cases", drawn)
+    assert tried(REFERENCE, SHAPES, CPU, torch.float32) is REFERENCE
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_kernels_of_a_gpu_pass(
+    dtype: torch.dtype, device: torch.device, caplog: pytest.LogCaptureFixture
+) -> None:
+    gpu_ops = pytest.importorskip("kernels.gpu_ops", reason="Triton is published for Linux alone")
+    backend = Backend("gpu", REFERENCE.forms, gpu_ops.GPU_OPS)
+    assert tried(backend, SHAPES, device, dtype) is backend
+    assert not caplog.records
