@@ -41,7 +41,7 @@ test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
 	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and hold them to their references
-	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels $(ARGS)
+	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels tests/models $(ARGS)
 
 test-long: $(STAMPS)/test ## play 2,000 moves in random conversation trees, and ten times the random worlds
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)

@@ -1,4 +1,4 @@
-"""One thread: tiny operations cost less than waking a second one."""
+"""One thread: tiny operations cost less than waking a second one. And where GPU kernels run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+
+from tests.kernels.conftest import device
+
+__all__ = ["device"]
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -7,22 +7,26 @@ from torch import Tensor
 
 from core.cache.specs import FullAttentionSpec, LayerSpec, LayerState, RecurrentSpec
 
+CPU = torch.device("cpu")
+
 
 class ConcatenatingMemory:
     """Starts empty: no rows, all states zero. Counts how often it is asked about a cancel."""
 
-    def __init__(self, specs: tuple[LayerSpec, ...]) -> None:
+    def __init__(self, specs: tuple[LayerSpec, ...], device: torch.device = CPU) -> None:
         self.keys: dict[int, Tensor] = {}
         self.values: dict[int, Tensor] = {}
         self.states: dict[int, LayerState] = {}
         self.num_checks = 0
         for layer, spec in enumerate(specs):
             if isinstance(spec, FullAttentionSpec):
-                empty = torch.empty(0, spec.num_kv_heads, spec.head_dim, dtype=spec.dtype)
+                shape = (0, spec.num_kv_heads, spec.head_dim)
+                empty = torch.empty(shape, dtype=spec.dtype, device=device)
                 self.keys[layer] = self.values[layer] = empty
             elif isinstance(spec, RecurrentSpec):
                 self.states[layer] = tuple(
-                    torch.zeros(tensor.shape, dtype=tensor.dtype) for tensor in spec.tensors
+                    torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
+                    for tensor in spec.tensors
                 )
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,11 @@
-"""Whole models over the GPU kernels, in Triton's interpreter, beside the same over plain torch."""
+"""Whole models over the GPU kernels beside the same over plain torch, on one device.
+
+That is a GPU for `make test-gpu`, else a processor with Triton's interpreter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -20,10 +23,9 @@ from tests.oracle.runs import deviation, rms_ratio
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 
-gpu = pytest.importorskip("tests.kernels.gpu", reason="Triton is published for Linux alone")
-pytestmark = pytest.mark.skipif(gpu.ON_GPU, reason="the models here are on the processor")
+pytest.importorskip("triton", reason="Triton is published for Linux alone")
+pytestmark = pytest.mark.gpu
 
-CPU = torch.device("cpu")
 BFLOAT16 = torch.bfloat16
 WRITERS: dict[str, Callable[[Path], object]] = {
     "qwen3_5": lambda path: write_folder(path, Tiny(layers="LF", dtype=BFLOAT16)),
@@ -41,12 +43,6 @@ FLOAT32_BOUND = 3e-4
 BFLOAT16_SHARE = 1.25
 
 
-@pytest.fixture(autouse=True)
-def _arithmetic() -> Iterator[None]:
-    with gpu.hardware_arithmetic():
-        yield
-
-
 @pytest.fixture(scope="module")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     @cache
@@ -58,10 +54,10 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     return make
 
 
-def load(folder: Path, kernels: BackendName, dtype: torch.dtype) -> Model:
+def load(folder: Path, device: torch.device, kernels: BackendName, dtype: torch.dtype) -> Model:
     return load_model(
         ModelFolder.open(folder),
-        CPU,
+        device,
         dtype,
         lambda done, total: None,
         lambda: None,
@@ -71,17 +67,18 @@ def load(folder: Path, kernels: BackendName, dtype: torch.dtype) -> Model:
 
 def logits(model: Model, family: str) -> Tensor:
     """Two runs that follow each other, a picture where there is a tower, and two single tokens."""
-    memory, at = ConcatenatingMemory(model.layer_specs), 0
+    memory, at = ConcatenatingMemory(model.layer_specs, model.device), 0
     rows: list[Tensor] = []
 
     def feed(embeddings: Tensor, places: Tensor, image: bool = False) -> None:
         nonlocal at
         at += len(embeddings)
-        rows.append(model.logits(model.forward(embeddings, places, memory, image=image)))
+        hidden = model.forward(embeddings, places.to(model.device), memory, image=image)
+        rows.append(model.logits(hidden))
 
     def say(count: int) -> None:
         ids = torch.arange(at, at + count) * 7 % 300
-        feed(model.embed(ids), torch.arange(at, at + count).expand(3, -1))
+        feed(model.embed(ids.to(model.device)), torch.arange(at, at + count).expand(3, -1))
 
     say(65)
     say(3)
@@ -99,15 +96,15 @@ def logits(model: Model, family: str) -> Tensor:
 
 @pytest.mark.parametrize("family", WRITERS)
 def test_a_model_is_the_same_but_for_rounding(
-    folder_of: Callable[[str], Path], family: str
+    folder_of: Callable[[str], Path], family: str, device: torch.device
 ) -> None:
     folder = folder_of(family)
-    expected = logits(load(folder, "reference", torch.float32), family)
-    exact = load(folder, "gpu", torch.float32)
+    expected = logits(load(folder, device, "reference", torch.float32), family)
+    exact = load(folder, device, "gpu", torch.float32)
     found = logits(exact, family)
     assert not torch.equal(found, expected)  # or plain torch was compared with itself
     assert deviation(found, expected) <= FLOAT32_BOUND
     assert torch.equal(logits(exact, family), found)
-    plain = rms_ratio(logits(load(folder, "reference", BFLOAT16), family), expected)
-    rough = rms_ratio(logits(load(folder, "gpu", BFLOAT16), family), expected)
+    plain = rms_ratio(logits(load(folder, device, "reference", BFLOAT16), family), expected)
+    rough = rms_ratio(logits(load(folder, device, "gpu", BFLOAT16), family), expected)
     assert rough <= BFLOAT16_SHARE * plain
