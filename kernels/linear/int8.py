@@ -36,8 +36,8 @@ def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
 def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Floats [n, inputs] -> int8 of the same shape and the scale of each row [n, 1] float32."""
     floats = inputs.to(torch.float32, copy=True)
-    largest = torch.linalg.vector_norm(floats, float("inf"), 1, keepdim=True)
-    scales = largest.div_(_LARGEST).clamp_min_(_SMALLEST)
+    # Two passes: torch's norm for the largest number takes six times as long over 512 rows.
+    scales = floats.abs().amax(1, keepdim=True).div_(_LARGEST).clamp_min_(_SMALLEST)
     return floats.div_(scales).round_().to(torch.int8), scales
 
 

@@ -21,7 +21,12 @@ from kernels.attention import fused
 from kernels.attention import reference as attention
 from kernels.causal_conv.reference import causal_conv
 from kernels.dispatch import DEFAULT_ROWS, Integers, backend, fastest
-from kernels.gated_delta.reference import CHUNK, chunked_gated_delta, recurrent_gated_delta
+from kernels.gated_delta.reference import (
+    CHUNK,
+    chunked_gated_delta,
+    recurrent_gated_delta,
+    recurrent_gated_delta_step,
+)
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import best_rows
 from kernels.linear.reference import Form, Matrix, PlainMatrix
@@ -138,7 +143,7 @@ def delta_recurrent(sizes: Sizes) -> Op:
     arguments, states = _delta_arguments(sizes, 1)
     return Op(
         name="gated delta, 1 row",
-        run=lambda number: recurrent_gated_delta(*arguments, state=states[number]),
+        run=lambda number: recurrent_gated_delta_step(*arguments, state=states[number]),
         copies=len(states),
         least_bytes=2 * states[0].nbytes,
         other=lambda number: chunked_gated_delta(*arguments, state=states[number]),
@@ -150,11 +155,11 @@ def conv(sizes: Sizes, dtype: torch.dtype) -> Op:
     """A run's columns in, convolved and opened ones in float32 out."""
     width = 3 * sizes.shape.linear_heads * sizes.shape.linear_dim
     inputs = _copied(sizes, sizes.run, width, dtype=dtype)
-    tail, weight = _random(width, TAPS - 1, dtype=dtype), _random(TAPS, width)
+    tail, weight = _random(TAPS - 1, width, dtype=dtype), _random(TAPS, width)
     kernel = weight.T.contiguous().unsqueeze(1)
 
     def depthwise(number: int) -> Tensor:
-        columns = torch.cat((tail, inputs[number].T), dim=1).float()
+        columns = torch.cat((tail, inputs[number])).T.float()
         return F.silu(F.conv1d(columns[None], kernel, groups=width)[0].T)
 
     return Op(
