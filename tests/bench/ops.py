@@ -141,12 +141,13 @@ def delta_chunked(sizes: Sizes) -> Op:
 def delta_recurrent(sizes: Sizes) -> Op:
     """One token: the state is read and written."""
     arguments, states = _delta_arguments(sizes, 1)
+    own = [state.clone() for state in states]
     return Op(
         name="gated delta, 1 row",
-        run=lambda number: recurrent_gated_delta_step(*arguments, state=states[number]),
+        run=lambda number: recurrent_gated_delta_step(*arguments, state=own[number]),
         copies=len(states),
         least_bytes=2 * states[0].nbytes,
-        other=lambda number: chunked_gated_delta(*arguments, state=states[number]),
+        other=lambda number: chunked_gated_delta(*arguments, state=states[number])[0],
         other_name="in a chunk",
     )
 

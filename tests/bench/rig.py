@@ -10,7 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 from unittest import mock
 
@@ -30,11 +30,27 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import image_parts
 from core.engine.loaded import LoadedModel
-from kernels.attention.fused import causal_attention
+from core.models.registry import try_kernels
+from kernels.dispatch import Backend
+from kernels.ops import Attend
 
 FIRST_TOKEN = SamplingParams(temperature=0, max_tokens=1)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+KERNELS = "core.engine.loaded.try_kernels"  # the last that chooses them before a model is read
+
+
+def attending(wrap: Callable[[Attend], Attend]) -> Callable[..., Backend]:
+    """In place of what `KERNELS` names: the same, `wrap` around the attention of runs and steps."""
+
+    def chosen(*args: Any) -> Backend:
+        kernels = try_kernels(*args)
+        attend = wrap(kernels.ops.causal_attention)
+        return replace(kernels, ops=replace(kernels.ops, causal_attention=attend))
+
+    return chosen
 
 
 class Clock:
@@ -222,11 +238,12 @@ class Rig:
 
     def _open(self) -> None:
         """Load, then put a clock around everything that is told apart."""
+        clock = self.clock
+        timed = attending(lambda kernel: clock.timed("attention", kernel))
+        self._patches.enter_context(mock.patch(KERNELS, timed))
         command = LoadModel(request=5, settings=self.settings)
         self.engine.load(command, CancelFlag(), lambda event: None)
-        loaded, clock = self.loaded, self.clock
-        kernel = clock.timed("attention", causal_attention)
-        self._patches.enter_context(mock.patch("core.layers.attention.causal_attention", kernel))
+        loaded = self.loaded
         for owner, name, wrapped in (
             (loaded.cache, "restore", clock.timed("restore", loaded.cache.restore)),
             (loaded.cache, "keep", clock.timed("keep", loaded.cache.keep)),

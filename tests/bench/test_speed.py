@@ -17,8 +17,8 @@ from torch import Tensor
 from core.api.params import ModelSettings, Precision
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
-from kernels.attention.fused import causal_attention
 from kernels.dispatch import BackendName
+from kernels.ops import Attend
 from tests.bench import __main__ as command
 from tests.bench import llama, ops, rounds
 from tests.bench.folders import TINY, write_random
@@ -26,11 +26,10 @@ from tests.bench.machine import READING
 from tests.bench.page import PAGE, write_between
 from tests.bench.peer import Engine, Peer, Reading, Task
 from tests.bench.process import Process, open_here
+from tests.bench.rig import KERNELS, attending
 from tests.bench.rounds import QUICK, Step
 from tests.bench.weights import held_bytes, step_bytes, token_operations
 from tests.oracle.runs import load
-
-KEY_COUNTS = "core.layers.attention.causal_attention"
 
 
 @pytest.fixture(scope="module")
@@ -77,15 +76,18 @@ def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: 
         peers.append(Noted(engine))
         return peers[-1]
 
-    def counted(
-        queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None
-    ) -> Tensor:
-        if queries.shape[0] == 1:
-            seen.append(keys.shape[0])
-        return causal_attention(queries, keys, values, scale, window)
+    def counting(attend: Attend) -> Attend:
+        def counted(
+            queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None
+        ) -> Tensor:
+            if queries.shape[0] == 1:
+                seen.append(keys.shape[0])
+            return attend(queries, keys, values, scale, window)
+
+        return counted
 
     options = command.parsed(["model", "--quick", "--precision", "float32"])
-    with mock.patch(KEY_COUNTS, counted):
+    with mock.patch(KERNELS, attending(counting)):
         text = command.model_text(options, folder, tmp_path, command.quick_limits(), opened)
     own, other = (peer.answers for peer in peers)
     assert [peer.engine.name for peer in peers] == ["waymark", "transformers"]
