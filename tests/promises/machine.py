@@ -41,6 +41,7 @@ from tests.cache.disk_worlds import PLENTY, FailingFiles
 from tests.oracle.checkpoints import token_id
 
 GREEDY = SamplingParams(temperature=0, max_tokens=4)
+PENALTIES = (0.3, 0.4, 0.2, 0.5, 0.6, 0.1)
 DEFAULT = CacheSettings(count=32, interval=1)
 
 
@@ -358,3 +359,15 @@ def num_common(one: Sequence[object], other: Sequence[object]) -> int:
     return next(
         (index for index, (left, right) in pairs if left != right), min(len(one), len(other))
     )
+
+
+def two_hundred_tokens(base: LoadedModel, messages: Sequence[Message]) -> SamplingParams:
+    """Greedy settings under which a model says 200 tokens.
+
+    Random weights end a reply at any token, and at which one hangs on a processor's last bits.
+    """
+    for penalty in PENALTIES:
+        sampling = SamplingParams(temperature=0, max_tokens=200, frequency_penalty=penalty)
+        if len(Machine(base).ask(messages, sampling=sampling).ids) == 200:
+            return sampling
+    raise AssertionError("the model never goes on for 200 tokens")

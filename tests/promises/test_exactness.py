@@ -13,11 +13,18 @@ from core.api.chat import ImagePart, Message
 from core.api.params import CacheSettings, SamplingParams
 from core.engine.loaded import LoadedModel
 from core.engine.precision import PRECISIONS
-from tests.promises.machine import Machine, num_common, same, system, user, words
+from tests.promises.machine import (
+    Machine,
+    num_common,
+    same,
+    system,
+    two_hundred_tokens,
+    user,
+    words,
+)
 
 Draw = Callable[..., ImagePart]
 # Frequency keeps a random model from saying the same thing for ever.
-LONG = SamplingParams(temperature=0, max_tokens=200, frequency_penalty=0.3)
 SHORT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 
 
@@ -30,17 +37,18 @@ def chat_with_pictures(picture: Draw) -> list[Message]:
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
     loaded_of: Callable[..., LoadedModel], picture: Draw, precision: str
 ) -> None:
-    machine = Machine(loaded_of("hybrid", precision))
-    chat = chat_with_pictures(picture)
-    cold = machine.ask(chat, sampling=LONG)
+    base = loaded_of("hybrid", precision)
+    machine, chat = Machine(base), chat_with_pictures(picture)
+    long = two_hundred_tokens(base, chat)
+    cold = machine.ask(chat, sampling=long)
     assert len(cold.ids) == 200 and len(set(cold.ids)) > 50
     assert len(cold.fed) > 6 and cold.stats.images_encoded == 2
-    restored = machine.ask(chat, sampling=LONG)
+    restored = machine.ask(chat, sampling=long)
     assert restored.fed == () and restored.stats.restored_from == "slab"
     same(restored, cold)
     other: list[Message] = [system("Be brief."), user(words(200, "o"), picture(3, "tall"))]
-    assert machine.ask(other, sampling=LONG).reused > 0
-    back = machine.ask(chat, sampling=LONG)
+    assert machine.ask(other, sampling=long).reused > 0
+    back = machine.ask(chat, sampling=long)
     assert back.fed == () and back.stats.restored_from == "memory"
     same(back, cold)
 

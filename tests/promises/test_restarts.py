@@ -12,7 +12,7 @@ import torch
 
 from core.api.chat import ImagePart, Message
 from core.api.commands import LoadModel
-from core.api.params import ModelSettings, SamplingParams
+from core.api.params import ModelSettings
 from core.api.prompt import CutKind
 from core.cache.disk_files import Files, Space
 from core.cache.segment import SegmentKind
@@ -21,10 +21,18 @@ from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
 from core.engine.precision import PRECISIONS
 from tests.cache.disk_worlds import PLENTY
-from tests.promises.machine import Machine, last_end, num_common, same, system, user, words
+from tests.promises.machine import (
+    Machine,
+    last_end,
+    num_common,
+    same,
+    system,
+    two_hundred_tokens,
+    user,
+    words,
+)
 
 Draw = Callable[..., ImagePart]
-LONG = SamplingParams(temperature=0, max_tokens=200, frequency_penalty=0.3)
 
 
 @pytest.fixture
@@ -48,18 +56,19 @@ def files(machine: Machine, kind: SegmentKind | None = None) -> list[Path]:
 def test_X1_two_hundred_tokens_from_disk_are_those_of_a_cold_engine(
     loaded_of: Callable[..., LoadedModel], picture: Draw, tmp_path: Path, precision: str
 ) -> None:
-    machine = Machine(loaded_of("hybrid", precision), tmp_path / "cache")
-    chat = chat_with_pictures(picture)
-    cold = machine.ask(chat, sampling=LONG)
+    base = loaded_of("hybrid", precision)
+    machine, chat = Machine(base, tmp_path / "cache"), chat_with_pictures(picture)
+    long = two_hundred_tokens(base, chat)
+    cold = machine.ask(chat, sampling=long)
     assert len(cold.ids) == 200 and cold.stats.restored_from is None
     machine.reopen()
-    restored = machine.ask(chat, sampling=LONG)
+    restored = machine.ask(chat, sampling=long)
     assert restored.stats.restored_from == "disk" and restored.stats.images_encoded == 0
     assert restored.reused == last_end(cold.finished.prompt_ids)
     same(restored, cold)
     machine.reopen()
     machine.ask([system("Be brief."), user("Elsewhere.", picture(3, "tall"))])
-    same(machine.ask(chat, sampling=LONG), cold)
+    same(machine.ask(chat, sampling=long), cold)
 
 
 @pytest.mark.parametrize("precision", list(PRECISIONS))
