@@ -17,7 +17,7 @@ from kernels.capability import interpreted
 from kernels.causal_conv import gpu as causal_conv
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
-from kernels.ops import Ops
+from kernels.ops import DeltaRule, Ops
 from kernels.rms_norm.gpu import gated_rms_norm, rms_norm
 from kernels.rope.gpu import rotate
 
@@ -37,24 +37,16 @@ def convolve(rows: Tensor, weight: Tensor) -> Tensor:
     return causal_conv.causal_conv(rows[before:], rows[:before], weight)[0]
 
 
-def chunked_gated_delta_(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-) -> Tensor:
-    """As `gated_delta.reference.chunked_gated_delta_`."""
-    inputs = (queries, keys, values, decay, beta)
-    if keys.shape[2] > _WIDEST_KEY:
-        return plain_delta.chunked_gated_delta_(*inputs, state=state)
-    return gated_delta.chunked_gated_delta_(*inputs, state=state)
+def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
+    """The kernel for keys that it takes, else plain torch."""
 
+    def rule(
+        queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
+    ) -> Tensor:
+        chosen = kernel if keys.shape[2] <= _WIDEST_KEY else plain
+        return chosen(queries, keys, values, decay, beta, state=state)
 
-def recurrent_gated_delta_step(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-) -> Tensor:
-    """As `gated_delta.reference.recurrent_gated_delta_step`."""
-    inputs = (queries, keys, values, decay, beta)
-    if keys.shape[2] > _WIDEST_KEY:
-        return plain_delta.recurrent_gated_delta_step(*inputs, state=state)
-    return gated_delta.recurrent_gated_delta_step(*inputs, state=state)
+    return rule
 
 
 def causal_attention(
@@ -80,8 +72,12 @@ GPU_OPS = Ops(
     gated_rms_norm=gated_rms_norm,
     convolve=convolve,
     causal_conv_step=causal_conv.causal_conv_step,
-    chunked_gated_delta_=chunked_gated_delta_,
-    recurrent_gated_delta_step=recurrent_gated_delta_step,
+    chunked_gated_delta_=_where_it_fits(
+        gated_delta.chunked_gated_delta_, plain_delta.chunked_gated_delta_
+    ),
+    recurrent_gated_delta_step=_where_it_fits(
+        gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step
+    ),
     rotate=rotate,
     causal_attention=causal_attention,
     run_attention=fused.run_attention,

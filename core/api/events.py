@@ -1,4 +1,7 @@
-"""What the engine tells the window. Every event but Hello answers a request by its id."""
+"""What the engine tells the window. Every event but Hello answers a request by its id.
+
+Longer than other files, because it is a list: whoever follows the pipe finds every event in it.
+"""
 
 from __future__ import annotations
 

@@ -58,31 +58,10 @@ def recurrent_gated_delta_step(
     return outputs
 
 
-def chunked_gated_delta(
-    queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
-) -> tuple[Tensor, Tensor]:
-    """As `reference.chunked_gated_delta`: outputs [n, hv, dv] in float32, and a new state."""
-    after = torch.empty(state.shape, dtype=torch.float32, device=state.device)
-    return _in_chunks(queries, keys, values, decay, beta, state, after), after
-
-
 def chunked_gated_delta_(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> Tensor:
-    """As `reference.chunked_gated_delta_`: `state` is moved on in place."""
-    return _in_chunks(queries, keys, values, decay, beta, state, state)
-
-
-def _in_chunks(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    decay: Tensor,
-    beta: Tensor,
-    state: Tensor,
-    after: Tensor,
-) -> Tensor:
-    """The outputs; the last state goes to `after`, which may be `state`.
+    """As `reference.chunked_gated_delta_`: `state` is moved on in place, which has to be whole.
 
     That is safe because each program of the scan reads its stripe before it writes the same one.
     """
@@ -111,7 +90,7 @@ def _in_chunks(
         EPSILON, **shape, SLICE=SLICE, num_warps=8, num_stages=1,
     )  # fmt: skip
     scan_chunks[(num_heads, triton.cdiv(value_dim, _SCAN_COLUMNS))](
-        keys, decay, reads, deltas, state, before, after, *common, EPSILON, **shape,
+        keys, decay, reads, deltas, state, before, *common, EPSILON, **shape,
         COLUMNS=_SCAN_COLUMNS, num_warps=8, num_stages=1,
     )  # fmt: skip
     read_chunks[(chunks, num_heads)](

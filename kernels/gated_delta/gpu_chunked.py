@@ -96,7 +96,6 @@ def scan_chunks(
     deltas: tl.tensor,
     state: tl.tensor,
     before: tl.tensor,
-    after: tl.tensor,
     num_tokens: int,
     num_heads: int,
     key_stride: int,
@@ -111,7 +110,7 @@ def scan_chunks(
     BLOCK: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """Programs (value head, columns): the state before each chunk, and after the last; U to D."""
+    """Programs (value head, columns): the state before each chunk, moved on in place; U to D."""
     head = tl.program_id(0)
     row = tl.arange(0, BLOCK)[:, None]
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -137,7 +136,7 @@ def scan_chunks(
         sums, whole = decay_sums(decay + head * decay_head_stride, token, valid, decay_stride)
         key *= tl.exp(whole - sums)[:, None]
         matrix = tl.dot(tl.trans(key), delta, matrix * tl.exp(whole), input_precision="ieee")
-    tl.store(after + here, matrix, inside)
+    tl.store(state + here, matrix, inside)
 
 
 @triton.jit(do_not_specialize=["num_tokens"])

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 import torch
+from torch import Tensor
 
 from core.api.chat import Message
 from core.api.errors import RequestCancelled
@@ -22,6 +24,7 @@ from core.engine.step_threads import StepThreads, open_step_threads
 from core.engine.thread_choice import ThreadChoice
 from core.engine.thread_proof import same_bits
 from core.engine.threads import computing_with
+from core.models.model import Model
 from kernels.dispatch import REFERENCE
 from kernels.linear.reference import PLAIN
 from tests.promises.machine import CountdownFlag, Machine, same, user, words
@@ -60,18 +63,23 @@ class Watched(Machine):
         assert self.engine.loaded is not None
         self.engine.loaded = replace(self.engine.loaded, threads=threads)
         seen: list[tuple[int, int]] = []
-        forward = self.model._model.forward
-
-        class Watching:
-            def __getattr__(inner, name: str) -> object:  # noqa: N805
-                return getattr(self.base.model, name)
-
-            def forward(inner, embeddings, *rest, **options):  # type: ignore[no-untyped-def]  # noqa: N805
-                seen.append((len(embeddings), torch.get_num_threads()))
-                return forward(embeddings, *rest, **options)
-
-        self.model._model = Watching()  # type: ignore[assignment]
+        counting: Any = self.model
+        counting._model = Watching(counting._model, seen)
         return seen
+
+
+class Watching:
+    """A model that notes rows and threads of every forward."""
+
+    def __init__(self, model: Model, seen: list[tuple[int, int]]) -> None:
+        self._model, self._seen = model, seen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def forward(self, embeddings: Tensor, *rest: Any, **options: Any) -> Tensor:
+        self._seen.append((len(embeddings), torch.get_num_threads()))
+        return self._model.forward(embeddings, *rest, **options)
 
 
 def of(model: LoadedModel, choice: ThreadChoice) -> StepThreads:

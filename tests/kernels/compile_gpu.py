@@ -121,7 +121,7 @@ def _delta_rule() -> None:
     heads = [each.unflatten(1, (-1, DIM)) for each in columns.split(widths, 1)]
     gates = [torch.zeros(TOKENS, VALUE_HEADS) for _ in range(2)]
     state = torch.zeros(VALUE_HEADS, DIM, DIM)
-    gated_delta.chunked_gated_delta(*heads, *gates, state=state)
+    gated_delta.chunked_gated_delta_(*heads, *gates, state=state)
     gated_delta.recurrent_gated_delta_step(*(each[:1] for each in (*heads, *gates)), state=state)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -39,9 +41,12 @@ def test_attention_of_one_token_is_a_kernel_where_it_fits(
     lengths: list[int] = []
     kernel = gpu_ops.decode_attention
 
-    def counted(*inputs: Tensor | float | None) -> Tensor:
-        lengths.append(int(inputs[3]))  # type: ignore[arg-type]
-        return kernel(*inputs)  # type: ignore[no-any-return]
+    def counted(
+        queries: Tensor, keys: Tensor, values: Tensor, length: Tensor, *limits: Any
+    ) -> Tensor:
+        lengths.append(int(length))
+        attended: Tensor = kernel(queries, keys, values, length, *limits)
+        return attended
 
     monkeypatch.setattr(gpu_ops, "decode_attention", counted)
     queries = heads(count, num_heads, dim, device)
@@ -68,14 +73,6 @@ def test_the_delta_rule_is_a_kernel_where_it_fits(
     for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
         assert_near(ours, theirs, 2 * (key_dim + 96), theirs.abs().max())
     assert not torch.equal(states[0], state)
-
-
-def test_chunks_in_place_leave_what_a_new_state_would_hold(device: torch.device) -> None:
-    gpu = pytest.importorskip("kernels.gated_delta.gpu")
-    *inputs, state = (each.to(device) for each in make_case(130, 1, 2, 16, 20))
-    outputs, after = gpu.chunked_gated_delta(*inputs, state=state)
-    assert torch.equal(gpu.chunked_gated_delta_(*inputs, state=state), outputs)
-    assert torch.equal(state, after)
 
 
 @pytest.mark.parametrize(("count", "taps"), [(1, 4), (20, 4), (3, 2)])

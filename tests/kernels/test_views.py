@@ -28,7 +28,7 @@ def test_views_with_gaps_within_rows_are_refused(device: torch.device) -> None:
 
     heads, gates = torch.zeros(1, 2, 16, device=device), torch.zeros(1, 2, device=device)
     state, one = torch.zeros(2, 16, 16, device=device), torch.ones(1, device=device).int()
-    for rule in (gated_delta.recurrent_gated_delta_step, gated_delta.chunked_gated_delta):
+    for rule in (gated_delta.recurrent_gated_delta_step, gated_delta.chunked_gated_delta_):
         with pytest.raises(AssertionError):
             rule(heads, gapped(1, 2, 16), heads, gates, gates, state=state)
         with pytest.raises(AssertionError):
