@@ -15,10 +15,18 @@ from kernels.capability import gpu_kernels_run
 from kernels.linear.cpu import PackedForm, can_pack
 from kernels.linear.int4 import Int4Form, multiplies_nibbles
 from kernels.linear.int8 import Int8Form, multiplies_integers
+from kernels.linear.native import (
+    NativeBfloatForm,
+    NativeInt4Form,
+    NativeInt8Form,
+    multiplies_plain_integers,
+)
 from kernels.linear.reference import PLAIN, Form, Forms, PlainForm
+from kernels.native.library import Library
+from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
 
-BackendName = Literal["reference", "cpu", "gpu"]
+BackendName = Literal["reference", "torch", "cpu", "gpu"]
 Integers = Literal["int8", "int4"]
 # Rows that a packed matrix takes at once where nobody has measured what is best here.
 DEFAULT_ROWS = 64
@@ -28,12 +36,14 @@ DEFAULT_ROWS = 64
 class Backend:
     """One implementation of everything; `name` differs wherever the bits may.
 
-    `forms` are how weight matrices are held, `ops` all else that layers call.
+    `forms` are how weight matrices are held, `ops` all else that layers call. `shares_out`: threads
+    of a one-token step take its parts as they come for them, so none waits for one that is late.
     """
 
     name: str
     forms: Forms
     ops: Ops = PLAIN_OPS
+    shares_out: bool = False
 
 
 REFERENCE = Backend("reference", PLAIN)
@@ -51,9 +61,12 @@ def backend(
     dtype: torch.dtype,
     rows: int = DEFAULT_ROWS,
     integers: Integers | None = None,
+    library: Library | None = None,
 ) -> Backend:
-    """The backend `name`; `reference` where `cpu` has nothing for `dtype` on this machine.
+    """The backend `name`; `reference` where the wished one has nothing for `dtype` here.
 
+    `torch` is a processor's with nothing but torch, `cpu` the same with the compiled kernels of
+    `library`, for all but float32, which torch's own kernels read as fast as memory gives it.
     `rows` are those that a packed matrix takes at once. With `integers` matrices are quantised.
     `gpu` holds matrices as `reference` does; it needs Triton, and a GPU or Triton's interpreter.
     """
@@ -63,7 +76,9 @@ def backend(
 
         held = backend("reference", dtype, rows, integers)
         return Backend(f"{gpu_ops.name()}, matrices {held.name}", held.forms, gpu_ops.GPU_OPS)
-    packs = name == "cpu" and can_pack(dtype)
+    packs = name in {"cpu", "torch"} and can_pack(dtype)
+    if name == "cpu" and library is not None and uses_library(dtype, integers):
+        return _compiled(library, packs, integers)
     if not packs and integers is None:
         return REFERENCE
     plain = PackedForm(rows) if packs else PlainForm()
@@ -79,3 +94,24 @@ def backend(
         form = Int4Form(native)
     title = f"{title}, {integers}" + ("" if native else " in floats")
     return Backend(title, Forms(form, towers, rows_from_file=packs))
+
+
+def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:
+    """Whether compiled kernels have anything for a model held like this."""
+    return integers is not None or dtype == torch.bfloat16
+
+
+def _compiled(library: Library, packs: bool, integers: Integers | None) -> Backend:
+    forms: dict[Integers | None, Form] = {
+        None: NativeBfloatForm(library),
+        "int8": NativeInt8Form(library),
+        "int4": NativeInt4Form(library),
+    }
+    towers = PackedForm(None) if packs else PlainForm()
+    title = f"compiled {library.digest}, {integers}" if integers else f"compiled {library.digest}"
+    if not multiplies_plain_integers():
+        title += ", runs in floats"
+    if not packs:
+        title += ", plain towers"
+    held = Forms(forms[integers], towers, rows_from_file=True)
+    return Backend(title, held, native_ops(library), shares_out=True)

@@ -20,6 +20,7 @@ from kernels.gated_delta import reference as plain_delta
 from kernels.ops import DeltaRule, Ops
 from kernels.rms_norm.gpu import gated_rms_norm, rms_norm
 from kernels.rope.gpu import rotate
+from kernels.swiglu.reference import swiglu
 
 # The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
@@ -78,9 +79,11 @@ GPU_OPS = Ops(
     recurrent_gated_delta_step=_where_it_fits(
         gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step
     ),
+    delta_gates=plain_delta.delta_gates,
     rotate=rotate,
     causal_attention=causal_attention,
     run_attention=fused.run_attention,
+    swiglu=swiglu,
     # A kernel spreads a whole run over the GPU; parts would leave most of it idle.
     rows_per_part=None,
 )

@@ -15,9 +15,14 @@ from torch import Tensor
 
 from kernels.attention import fused
 from kernels.causal_conv.reference import causal_conv_step, convolve
-from kernels.gated_delta.reference import chunked_gated_delta_, recurrent_gated_delta_step
+from kernels.gated_delta.reference import (
+    chunked_gated_delta_,
+    delta_gates,
+    recurrent_gated_delta_step,
+)
 from kernels.rms_norm.reference import gated_rms_norm, rms_norm
 from kernels.rope.reference import rotate
+from kernels.swiglu.reference import swiglu
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
 """As `kernels.attention.reference.causal_attention`."""
@@ -53,9 +58,11 @@ class Ops:
     causal_conv_step: Callable[[Tensor, Tensor, Tensor], Tensor]
     chunked_gated_delta_: DeltaRule
     recurrent_gated_delta_step: DeltaRule
+    delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
     causal_attention: Attend
     run_attention: Attend
+    swiglu: Callable[[Tensor, Tensor], Tensor]
     rows_per_part: int | None
 
 
@@ -66,9 +73,11 @@ PLAIN_OPS = Ops(
     causal_conv_step=causal_conv_step,
     chunked_gated_delta_=chunked_gated_delta_,
     recurrent_gated_delta_step=recurrent_gated_delta_step,
+    delta_gates=delta_gates,
     rotate=rotate,
     causal_attention=fused.causal_attention,
     run_attention=fused.run_attention,
+    swiglu=swiglu,
     # A dozen float32 temporaries of 64 rows stay in a processor's cache, those of a whole run go
     # out to memory and back.
     rows_per_part=64,

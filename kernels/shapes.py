@@ -53,4 +53,11 @@ class DeltaShape:
         return [key_width, key_width, self.value_heads * self.value_dim]
 
 
-OpShape = NormShape | AttentionShape | RotationShape | DeltaShape
+@dataclass(frozen=True, slots=True)
+class GateShape:
+    """Rows of so many numbers, each opened by silu of another."""
+
+    width: int
+
+
+OpShape = NormShape | GateShape | AttentionShape | RotationShape | DeltaShape

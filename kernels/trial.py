@@ -45,7 +45,7 @@ def tried(
             fault = _fault(case, kernels.ops)
             if fault is not None:
                 failed[case.op] = fault
-                _LOG.warning("GPU kernel %s is not used, plain torch is: %s", case.op, fault)
+                _LOG.warning("Kernel %s is not used, plain torch is: %s", case.op, fault)
     if not failed:
         return kernels
     plain = {name: getattr(PLAIN_OPS, name) for name in failed}

@@ -14,7 +14,14 @@ from torch import Tensor
 
 from kernels.gated_delta.reference import CHUNK
 from kernels.ops import Ops
-from kernels.shapes import AttentionShape, DeltaShape, NormShape, OpShape, RotationShape
+from kernels.shapes import (
+    AttentionShape,
+    DeltaShape,
+    GateShape,
+    NormShape,
+    OpShape,
+    RotationShape,
+)
 
 _EPSILON = 1e-6
 _ROWS = CHUNK + 1  # of a run: one chunk of the delta rule, and the first row of another
@@ -46,12 +53,15 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
         match shape:
             case NormShape():
                 yield from _norm(shape, numbers)
+            case GateShape():
+                yield from _gate(shape, numbers)
             case RotationShape():
                 yield from _rotation(shape, numbers)
             case AttentionShape():
                 yield from _attention(shape, numbers)
             case DeltaShape():
                 yield from _convolution(shape, numbers)
+                yield from _delta_gates(shape, numbers)
                 yield from _delta_rule(shape, numbers)
 
 
@@ -92,6 +102,18 @@ def _norm(shape: NormShape, numbers: _Numbers) -> Iterator[Case]:
     else:
         yield Case("rms_norm", numbers.dtype, hidden, ulps)
         yield Case("rms_norm", numbers.dtype, heads, ulps)
+
+
+def _gate(shape: GateShape, numbers: _Numbers) -> Iterator[Case]:
+    both = numbers.rough(9, 2 * shape.width)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.swiglu(*both.to(dtype).chunk(2, dim=1))]
+
+    # Plain torch rounds silu to the model's type before the product: once more than is allowed for
+    # by itself, and a place below a power of two is twice as wide as one above.
+    rounded = 2**16 if numbers.dtype == torch.bfloat16 else 0
+    yield Case("swiglu", numbers.dtype, call, 16 + rounded)
 
 
 def _rotation(shape: RotationShape, numbers: _Numbers) -> Iterator[Case]:
@@ -147,6 +169,18 @@ def _convolution(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
     largest = 1.1 * shape.taps * float(rows.abs().max() * weight.abs().max())
     yield Case("convolve", numbers.dtype, run, 24, largest)
     yield Case("causal_conv_step", numbers.dtype, step, 24, largest)
+
+
+def _delta_gates(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
+    steps = numbers.rough(9, 2 * shape.value_heads)
+    rate, bias = -numbers.exact(shape.value_heads).abs(), numbers.exact(shape.value_heads)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        step, beta = (4 * steps).to(dtype).chunk(2, dim=1)
+        return list(ops.delta_gates(step, beta, rate, bias))
+
+    # log(1 + x) of a small x is off by as many last places as 1 + x has more.
+    yield Case("delta_gates", numbers.dtype, call, 16, float(rate.abs().max()))
 
 
 def _delta_rule(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:

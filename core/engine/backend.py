@@ -18,9 +18,18 @@ import torch
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from kernels.capability import interpreted, processor_facts
-from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, Integers, backend, fastest
+from kernels.dispatch import (
+    DEFAULT_ROWS,
+    Backend,
+    BackendName,
+    Integers,
+    backend,
+    fastest,
+    uses_library,
+)
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import CHOICES, best_rows, faster_float
+from kernels.native.library import Library, compiled
 
 VARIABLE = "WAYMARK_KERNELS"
 _FILE = "kernels.json"
@@ -34,19 +43,22 @@ def choose_backend(
     dtype: torch.dtype,
     integers: Integers | None = None,
     measure: Callable[[torch.dtype, Integers | None], int] = best_rows,
+    library: Callable[[], Library | None] = compiled,
 ) -> Backend:
     """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
     On a GPU that can't run `gpu` it is `reference`, and the log says why. Raises
     UnsupportedDeviceError for a name that is none, and for `gpu` on a processor unless Triton's
     interpreter plays one. `measure` is called where the settings ask for it and nothing is
-    remembered.
+    remembered, `library` where compiled kernels would be used.
     """
     name = _wished() or fastest(device)
     if name == "gpu":
         name = _gpu_or_plain(device)
+    if name == "cpu" and uses_library(dtype, integers) and (found := library()) is not None:
+        return backend(name, dtype, integers=integers, library=found)
     rows = DEFAULT_ROWS
-    if name == "cpu" and settings.measure_kernels and can_pack(dtype):
+    if name in {"cpu", "torch"} and settings.measure_kernels and can_pack(dtype):
         key = f"{dtype}, {integers}" if integers else f"{dtype}"
         rows = remembered(settings, key, CHOICES, lambda: measure(dtype, integers))
     return backend(name, dtype, rows, integers)

@@ -111,11 +111,13 @@ def open_step_threads(
 ) -> StepThreads:
     """For a model just loaded on `kernels`. `conditions` are what its steps compute, and how.
 
-    Without `measure_kernels`, and on a GPU, steps keep the present number of threads.
+    Without `measure_kernels`, on a GPU, and where kernels share out their work themselves, steps
+    keep the present number of threads.
     """
     full = torch.get_num_threads()
     counts = counts_to_choose_from(full)
-    if not settings.measure_kernels or model.device.type != "cpu" or len(counts) == 1:
+    adapts = settings.measure_kernels and not kernels.shares_out and len(counts) > 1
+    if not adapts or model.device.type != "cpu":
         return fixed_threads()
     form, longest = kernels.forms.usual, longest_context(model.layer_specs, context_length)
     versions = (kernels.name, str(NUMERICS_VERSION), str(PROOF_VERSION), str(longest))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from core.cache.specs import LayerMemory, RecurrentSpec, StateTensor
 from core.layers.linear import JoinedLinear, Linear
@@ -128,8 +127,7 @@ class GatedDeltaNet:
 
     def _gates(self, beta: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
         """The log decay g <= 0 and beta in (0, 1), both [n, hv] float32."""
-        decay = self.rate * F.softplus(step.float() + self.step_bias)
-        return decay, torch.sigmoid(beta.float())
+        return self._ops.delta_gates(step, beta, self.rate, self.step_bias)
 
 
 def _spec(sizes: GatedDeltaNetSizes, dtype: torch.dtype) -> RecurrentSpec:

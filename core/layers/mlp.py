@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.rows import in_row_blocks
 from core.weights.plan import Weights
+from kernels.shapes import GateShape
 
 
 class SwiGLU:
@@ -19,6 +20,7 @@ class SwiGLU:
         parts = [("gate_proj", inner_width), ("up_proj", inner_width)]
         self.gate_and_up = JoinedLinear(weights, parts, width, bias=bias)
         self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
+        self._swiglu = weights.ops(GateShape(inner_width)).swiglu
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """[n, width] -> [n, width]."""
@@ -26,17 +28,17 @@ class SwiGLU:
 
     def _block(self, hidden: Tensor) -> Tensor:
         gate, up = self.gate_and_up(hidden)
-        return self.down(self._opened(gate).mul_(up))
+        return self.down(self._product(gate, up))
 
-    def _opened(self, gate: Tensor) -> Tensor:
-        return F.silu(gate)
+    def _product(self, gate: Tensor, up: Tensor) -> Tensor:
+        return self._swiglu(gate, up)
 
 
 class GeGLU(SwiGLU):
     """down(gelu(gate x) * up x), gelu in its tanh form (Shazeer 2020, arXiv:2002.05202)."""
 
-    def _opened(self, gate: Tensor) -> Tensor:
-        return F.gelu(gate, approximate="tanh")
+    def _product(self, gate: Tensor, up: Tensor) -> Tensor:
+        return F.gelu(gate, approximate="tanh").mul_(up)
 
 
 class GeluMLP:

@@ -21,6 +21,7 @@ from functools import cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 CHUNK = 64  # A is CHUNK x CHUNK; 64 is where the released models' own kernels cut
 _EPSILON = 1e-6  # under the root of a key's squared length
@@ -73,6 +74,14 @@ def chunked_gated_delta_(
     chunks = zip(*(torch.split(each, CHUNK) for each in inputs), strict=True)
     outputs = [_chunk(state, *chunk) for chunk in chunks]
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+
+def delta_gates(step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """The log decay g = rate softplus(step + bias) and sigmoid(beta), both [n, hv] float32.
+
+    `step` and `beta` [n, hv] are what a layer projects; `rate` < 0 and `bias` [hv] are float32.
+    """
+    return rate * F.softplus(step.float() + bias), torch.sigmoid(beta.float())
 
 
 def _chunk(

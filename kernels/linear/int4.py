@@ -79,7 +79,7 @@ class NibbleMatrix:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
-        given = _in_whole_groups(inputs)
+        given = in_whole_groups(inputs)
         few = inputs.shape[0] <= FEW_ROWS
         outputs = self._multiply_nibbles(given) if few else self._multiply_floats(given)
         outputs = outputs[:, : self._outputs]
@@ -112,7 +112,7 @@ class FlatNibbleMatrix:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
-        given = _in_whole_groups(inputs)
+        given = in_whole_groups(inputs)
         rows = max(1, _FLOATS // given.shape[1])
         blocks = zip(torch.split(self._halves, rows), torch.split(self._scales, rows), strict=True)
         products = [
@@ -139,7 +139,7 @@ class Int4Form:
         rows = max(1, _BLOCK // max(1, weight.shape[1]))
         for start in range(0, outputs, rows):
             block = slice(start, start + rows)
-            values, scales[block] = quantise_groups(_in_whole_groups(weight[block]))
+            values, scales[block] = quantise_groups(in_whole_groups(weight[block]))
             halves[block] = halve(values)
         return halves, scales
 
@@ -230,7 +230,7 @@ def _unpack(packed: Tensor, scales: Tensor, count: int) -> Tensor:
     return grouped.view(num_inputs, outputs)
 
 
-def _in_whole_groups(rows: Tensor) -> Tensor:
+def in_whole_groups(rows: Tensor) -> Tensor:
     """[n, inputs] filled up with zeros to a multiple of GROUP inputs."""
     missing = -rows.shape[1] % GROUP
     return F.pad(rows, (0, missing)) if missing else rows

@@ -13,10 +13,16 @@ from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.engine.backend import VARIABLE, choose_backend, faster_type
 from kernels import capability, dispatch
-from kernels.dispatch import DEFAULT_ROWS, REFERENCE, backend
+from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Integers, backend
 from kernels.linear.probe import CHOICES
+from kernels.ops import PLAIN_OPS
+from tests.kernels.native.here import NEEDS_COMPILER, library
 
 CPU = torch.device("cpu")
+
+
+def no_library() -> None:
+    """A machine without a compiler."""
 
 
 class Probe:
@@ -54,12 +60,35 @@ def test_a_measured_choice_is_made_once_for_each_type(tmp_path: Path) -> None:
         chosen = choose_backend(settings(folder), CPU, torch.float32, measure=probe)
         assert chosen.name == backend("cpu", torch.float32, 256).name
     assert probe.calls == 1
-    choose_backend(settings(folder), CPU, torch.bfloat16, measure=probe)
+    choose_backend(settings(folder), CPU, torch.bfloat16, None, probe, no_library)
     assert probe.calls == 2
-    choose_backend(settings(folder), CPU, torch.bfloat16, "int8", probe)
+    choose_backend(settings(folder), CPU, torch.bfloat16, "int8", probe, no_library)
     assert probe.calls == 3
     choose_backend(settings(folder), CPU, torch.float32, measure=probe)
     assert probe.calls == 3
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("integers", [None, "int8", "int4"])
+def test_compiled_kernels_need_no_measurement(integers: Integers | None) -> None:
+    chosen = choose_backend(settings(), CPU, torch.bfloat16, integers, Probe())
+    assert chosen.name.startswith(f"compiled {library().digest}") and chosen.shares_out
+    without = choose_backend(settings(), CPU, torch.bfloat16, integers, Probe(), no_library)
+    assert without.name.startswith("onednn") and not without.shares_out
+
+
+def test_torch_alone_can_be_wished_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unwanted() -> None:
+        raise AssertionError("nobody should compile anything")
+
+    monkeypatch.setenv(VARIABLE, "torch")
+    wished = choose_backend(settings(measure=False), CPU, torch.bfloat16, "int8", library=unwanted)
+    assert wished.name == backend("torch", torch.bfloat16, DEFAULT_ROWS, "int8").name
+
+
+def test_float32_is_torchs_alone() -> None:
+    chosen = choose_backend(settings(measure=False), CPU, torch.float32)
+    assert chosen.ops is PLAIN_OPS and not chosen.shares_out
 
 
 def test_the_faster_type_is_measured_once(tmp_path: Path) -> None:
@@ -109,7 +138,7 @@ def test_the_variable_overrides(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_backend_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "warp")
-    with pytest.raises(UnsupportedDeviceError, match=r"warp.*reference, cpu"):
+    with pytest.raises(UnsupportedDeviceError, match=r"warp.*reference, torch, cpu"):
         choose_backend(settings(), CPU, torch.float32)
 
 

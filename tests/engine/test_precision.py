@@ -9,6 +9,7 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import Device, ModelSettings, Precision
+from core.engine.backend import choose_backend
 from core.engine.precision import (
     BFLOAT16,
     FLOAT32,
@@ -21,7 +22,6 @@ from core.engine.precision import (
 from core.models.registry import estimate_bytes
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
-from kernels.dispatch import backend
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 DEMO = Path(__file__).parents[2] / "resources" / "models" / "demo"
@@ -60,7 +60,7 @@ def test_automatic_takes_the_first_that_fits_and_else_the_smallest() -> None:
     folder = ModelFolder.open(DEMO)
     needs = {}
     for each in (BFLOAT16, INT8, INT4):
-        kernels = backend("cpu", each.dtype, integers=each.integers)
+        kernels = choose_backend(settings(), CPU, each.dtype, each.integers)
         needs[each] = estimate_bytes(folder, each.dtype, kernels)
     assert needs[BFLOAT16] > needs[INT8] > needs[INT4] > 0
     frees = [2**40, *(HEADROOM_BYTES + needs[each] * 6 // 5 for each in needs), HEADROOM_BYTES, 0]

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from core.api.errors import RequestCancelled
 from core.cache.specs import FullAttentionSpec
 from core.engine import sums
+from core.engine.backend import VARIABLE
 from core.engine.cancel import CancelFlag
 from core.engine.loaded import LoadedModel
 from core.engine.precision import PRECISIONS
@@ -28,7 +29,9 @@ attend = F.scaled_dot_product_attention
 
 
 @pytest.fixture(autouse=True)
-def two_threads() -> Iterator[None]:
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Of torch's kernels: ours share out their work, and no threads are chosen for them."""
+    monkeypatch.setenv(VARIABLE, "torch")
     with computing_with(2):
         yield
 

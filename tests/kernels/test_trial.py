@@ -14,13 +14,21 @@ from torch import Tensor
 from kernels import trial
 from kernels.dispatch import REFERENCE, Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.shapes import AttentionShape, DeltaShape, NormShape, OpShape, RotationShape
+from kernels.shapes import (
+    AttentionShape,
+    DeltaShape,
+    GateShape,
+    NormShape,
+    OpShape,
+    RotationShape,
+)
 from kernels.trial import tried
 
 CPU = torch.device("cpu")
 SHAPES: tuple[OpShape, ...] = (
     NormShape(24),
     NormShape(24, gated=True),
+    GateShape(24),
     RotationShape(3, 10, 6),
     AttentionShape(4, 2, 16, window=7),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
@@ -29,18 +37,24 @@ SHAPES: tuple[OpShape, ...] = (
 TRIED = tuple(name for name in Ops.__slots__ if name not in ("run_attention", "rows_per_part"))
 
 
-def honest(name: str) -> Callable[..., Tensor]:
-    """Another function with the same results."""
+def honest(name: str) -> Callable[..., Any]:
+    """Another function with the same results: a tensor, or some."""
     plain = getattr(PLAIN_OPS, name)
 
-    def op(*inputs: Any, **state: Tensor) -> Tensor:
-        result: Tensor = plain(*inputs, **state)
-        return result
+    def op(*inputs: Any, **state: Tensor) -> Any:
+        return plain(*inputs, **state)
 
     return op
 
 
-def with_op(name: str, op: Callable[..., Tensor]) -> Backend:
+def changed(result: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """What an operation gave, its last tensor changed."""
+    if isinstance(result, Tensor):
+        return change(result)
+    return (*result[:-1], change(result[-1]))
+
+
+def with_op(name: str, op: Callable[..., Any]) -> Backend:
     """A backend of honest operations but for one."""
     others: dict[str, Any] = {each: honest(each) for each in TRIED}
     return Backend("odd", REFERENCE.forms, replace(PLAIN_OPS, **{**others, name: op}))
@@ -65,10 +79,13 @@ def test_what_computes_the_same_is_kept(caplog: pytest.LogCaptureFixture) -> Non
 
 @pytest.mark.parametrize("name", TRIED)
 def test_one_number_that_is_wrong_is_found(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    def lies(*inputs: Any, **state: Tensor) -> Tensor:
-        result = honest(name)(*inputs, **state).contiguous()
+    def wrong(result: Tensor) -> Tensor:
+        result = result.contiguous()
         result.view(-1)[-1] += 0.02 * result.abs().max()
         return result
+
+    def lies(*inputs: Any, **state: Tensor) -> Any:
+        return changed(honest(name)(*inputs, **state), wrong)
 
     assert_found(with_op(name, lies), name, caplog, "off by")
 
@@ -89,14 +106,17 @@ def test_what_wavers_in_the_last_place_is_found(
 ) -> None:
     calls = 0
 
-    def wavers(*inputs: Any, **state: Tensor) -> Tensor:
-        nonlocal calls
-        calls += 1
-        result = honest(name)(*inputs, **state).contiguous()
+    def perhaps_a_place_more(result: Tensor) -> Tensor:
+        result = result.contiguous()
         last = result.view(-1)[-1:]
         if calls % 2:
             last.copy_(torch.nextafter(last, torch.tensor(100.0)))
         return result
+
+    def wavers(*inputs: Any, **state: Tensor) -> Any:
+        nonlocal calls
+        calls += 1
+        return changed(honest(name)(*inputs, **state), perhaps_a_place_more)
 
     assert_found(with_op(name, wavers), name, caplog, "different bits")
 
@@ -105,7 +125,7 @@ def test_what_wavers_in_the_last_place_is_found(
 def test_a_state_that_stays_where_it_was_is_found(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def forgets(*inputs: Tensor, state: Tensor) -> Tensor:
+    def forgets(*inputs: Tensor, state: Tensor) -> Any:
         return honest(name)(*inputs, state=state.clone())
 
     assert_found(with_op(name, forgets), name, caplog, "off by")

@@ -60,11 +60,11 @@ def test_a_kernel_that_lies_is_not_used_and_the_contexts_are_others(
     plain = {name: getattr(PLAIN_OPS, name) for name in names}
     monkeypatch.setattr(gpu_ops, "GPU_OPS", replace(gpu_ops.GPU_OPS, **plain))
     honest = load(folder_of("text"))
-    assert "GPU kernel" not in caplog.text
+    assert "is not used" not in caplog.text
     monkeypatch.setattr(gpu_ops, "GPU_OPS", replace(gpu_ops.GPU_OPS, rms_norm=lies))
     with caplog.at_level(logging.WARNING):
         mended = load(folder_of("text"))
-    assert caplog.text.count("GPU kernel rms_norm is not used") == 1
+    assert caplog.text.count("Kernel rms_norm is not used") == 1
     assert mended.info.fingerprint != honest.info.fingerprint
     asked = [user("What is it?")]
     answers = [Machine(each).ask(asked) for each in (mended, honest)]

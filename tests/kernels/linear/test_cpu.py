@@ -15,6 +15,7 @@ from kernels.dispatch import DEFAULT_ROWS, REFERENCE, BackendName, backend
 from kernels.linear.cpu import PackedMatrix, can_pack
 from kernels.linear.probe import CHOICES, best_rows, faster_float
 from kernels.linear.reference import Matrix, PlainMatrix
+from kernels.native.library import compiled
 
 TYPES = [
     pytest.param(
@@ -114,8 +115,10 @@ def test_a_type_that_cant_be_packed_gets_the_reference() -> None:
 def test_backends_that_may_differ_in_bits_have_names_of_their_own() -> None:
     names = [backend("cpu", torch.float32, rows).name for rows in CHOICES]
     for name in get_args(BackendName):
-        if name != "gpu" or find_spec("triton") is not None:  # not published for every system
-            names += [backend(name, torch.bfloat16, 64, each).name for each in ("int8", "int4")]
+        # Not published for every system; without a compiler `cpu` is `torch`.
+        if (name != "gpu" or find_spec("triton")) and (name != "cpu" or compiled()):
+            for each in ("int8", "int4"):
+                names.append(backend(name, torch.bfloat16, 64, each, compiled()).name)
     assert len({*names, REFERENCE.name}) == len(names) + 1
 
 

@@ -1,0 +1,144 @@
+/* One token attends to all before it, a thread some stretches of keys.
+ *
+ * Stretches have a fixed length and are put together in their order, so the bits don't depend on
+ * the number of threads. Each key and value is read once for all query heads that share it.
+ */
+#include <stdlib.h>
+
+#include "native/numbers.h"
+#include "native/team.h"
+
+#define STRETCH 256
+#define MOST_GROUP 32
+#define MOST_DIM 512
+
+struct attention {
+    const void *queries, *keys, *values;
+    float *partial; /* of stretch, head: largest score, sum, then the values' sum [dim] */
+    long num_keys, kv_heads, group, dim, stretches, stretches_of_part, key_stride, value_stride;
+    float scale;
+    int is_bfloat;
+};
+
+static inline __attribute__((always_inline)) floats load_lanes(const void *from, long place,
+                                                               int is_bfloat) {
+    return is_bfloat ? load_bfloats((const uint16_t *)from + place)
+                     : load_floats((const float *)from + place);
+}
+
+static inline __attribute__((always_inline)) float product(const float *query, const void *key,
+                                                           long dim, int is_bfloat) {
+    floats total = {0};
+    long place = 0;
+    for (; place + LANES <= dim; place += LANES)
+        total += load_floats(query + place) * load_lanes(key, place, is_bfloat);
+    float found = sum_of(total);
+    for (; place < dim; place++) found += query[place] * read_number(key, place, is_bfloat);
+    return found;
+}
+
+static inline __attribute__((always_inline)) void add_scaled(float *to, const void *value,
+                                                             float weight, long dim,
+                                                             int is_bfloat) {
+    long place = 0;
+    for (; place + LANES <= dim; place += LANES)
+        store_floats(to + place,
+                     load_floats(to + place) + weight * load_lanes(value, place, is_bfloat));
+    for (; place < dim; place++) to[place] += weight * read_number(value, place, is_bfloat);
+}
+
+static inline __attribute__((always_inline)) void stretch(const struct attention *all, long which,
+                                                          int is_bfloat) {
+    long head = which / all->stretches, number = which % all->stretches, size = is_bfloat ? 2 : 4;
+    long dim = all->dim, group = all->group, start = number * STRETCH;
+    long end = start + STRETCH < all->num_keys ? start + STRETCH : all->num_keys;
+    float query[MOST_DIM], scores[MOST_GROUP][STRETCH];
+    const char *keys = (const char *)all->keys + head * dim * size;
+    const char *values = (const char *)all->values + head * dim * size;
+    for (long each = 0; each < group; each++) {
+        for (long place = 0; place < dim; place++)
+            query[place] =
+                all->scale * read_number(all->queries, (head * group + each) * dim + place, is_bfloat);
+        for (long key = start; key < end; key++)
+            scores[each][key - start] =
+                product(query, keys + key * all->key_stride * size, dim, is_bfloat);
+    }
+    for (long each = 0; each < group; each++) {
+        float *to = all->partial + (number * all->kv_heads * group + head * group + each) * (dim + 2);
+        float largest = scores[each][0], sum = 0;
+        for (long key = 1; key < end - start; key++)
+            largest = scores[each][key] > largest || scores[each][key] != scores[each][key]
+                          ? scores[each][key] : largest;
+        for (long key = 0; key < end - start; key++) {
+            scores[each][key] = exponential(scores[each][key] - largest);
+            sum += scores[each][key];
+        }
+        to[0] = largest;
+        to[1] = sum;
+        memset(to + 2, 0, dim * sizeof *to);
+    }
+    for (long key = start; key < end; key++)
+        for (long each = 0; each < group; each++)
+            add_scaled(all->partial +
+                           (number * all->kv_heads * group + head * group + each) * (dim + 2) + 2,
+                       values + key * all->value_stride * size, scores[each][key - start], dim,
+                       is_bfloat);
+}
+
+static void some_stretches(const void *given, long part, void *result) {
+    const struct attention *all = given;
+    long first = part * all->stretches_of_part, end = first + all->stretches_of_part;
+    long total = all->stretches * all->kv_heads;
+    (void)result;
+    for (long each = first; each < (end < total ? end : total); each++) {
+        if (all->is_bfloat)
+            stretch(all, each, 1);
+        else
+            stretch(all, each, 0);
+    }
+}
+
+/* The stretches of one head, in their order, into `to` [dim]. */
+static void put_together(const struct attention *all, long head, void *to) {
+    long heads = all->kv_heads * all->group, dim = all->dim;
+    float largest = all->partial[head * (dim + 2)], sum = 0, totals[MOST_DIM] = {0};
+    for (long number = 1; number < all->stretches; number++) {
+        float other = all->partial[(number * heads + head) * (dim + 2)];
+        largest = other > largest || other != other ? other : largest;
+    }
+    for (long number = 0; number < all->stretches; number++) {
+        const float *from = all->partial + (number * heads + head) * (dim + 2);
+        float weight = exponential(from[0] - largest);
+        sum += weight * from[1];
+        for (long place = 0; place < dim; place++) totals[place] += weight * from[2 + place];
+    }
+    for (long place = 0; place < dim; place++)
+        write_number(to, head * dim + place, totals[place] / sum, all->is_bfloat);
+}
+
+/* `queries` and `to` [kv_heads * group, dim], contiguous; `keys`, `values` [num_keys, kv_heads, dim]
+ * whose tokens begin so many numbers apart; all bfloat16 or all float32. 0 without memory for it. */
+int waymark_attend(const void *queries, const void *keys, const void *values, void *to,
+                   long num_keys, long kv_heads, long group, long dim, long key_stride,
+                   long value_stride, float scale, int is_bfloat, int threads) {
+    static float *partial;
+    static long room;
+    long stretches = (num_keys + STRETCH - 1) / STRETCH, heads = kv_heads * group;
+    long needed = stretches * heads * (dim + 2);
+    if (needed > room) {
+        free(partial);
+        partial = malloc(needed * sizeof *partial);
+        room = partial ? needed : 0;
+        if (!partial) return 0;
+    }
+    struct attention all = {.queries = queries, .keys = keys, .values = values,
+                            .partial = partial, .num_keys = num_keys, .kv_heads = kv_heads,
+                            .group = group, .dim = dim, .stretches = stretches,
+                            .key_stride = key_stride, .value_stride = value_stride,
+                            .scale = scale, .is_bfloat = is_bfloat};
+    long total = stretches * kv_heads;
+    all.stretches_of_part = team_share(total, 1, threads);
+    team_run(some_stretches, NULL, &all, sizeof all, team_parts(total, all.stretches_of_part), threads);
+    for (long head = 0; head < heads; head++) put_together(&all, head, to);
+    return 1;
+}

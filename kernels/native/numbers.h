@@ -1,0 +1,100 @@
+/* Numbers sixteen at a time: float32, and bfloat16 turned into it. */
+#ifndef WAYMARK_NUMBERS_H
+#define WAYMARK_NUMBERS_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#define LANES 16
+
+typedef float floats __attribute__((vector_size(64)));
+typedef uint32_t words __attribute__((vector_size(64)));
+typedef uint16_t halves __attribute__((vector_size(32)));
+
+static inline floats load_floats(const float *from) {
+    floats found;
+    memcpy(&found, from, sizeof found);
+    return found;
+}
+
+static inline void store_floats(float *to, floats given) { memcpy(to, &given, sizeof given); }
+
+static inline floats load_bfloats(const uint16_t *from) {
+    halves found;
+    memcpy(&found, from, sizeof found);
+    return (floats)(__builtin_convertvector(found, words) << 16);
+}
+
+/* Lanes added up pairwise, always in the same order. */
+static inline float sum_of(floats given) {
+#ifdef __AVX512F__
+    return _mm512_reduce_add_ps((__m512)given);
+#else
+    float lanes[LANES];
+    store_floats(lanes, given);
+    for (int width = LANES / 2; width > 0; width /= 2)
+        for (int lane = 0; lane < width; lane++) lanes[lane] += lanes[lane + width];
+    return lanes[0];
+#endif
+}
+
+static inline float from_bfloat(uint16_t given) {
+    uint32_t bits = (uint32_t)given << 16;
+    float found;
+    memcpy(&found, &bits, sizeof found);
+    return found;
+}
+
+/* To the nearest, ties to even; NaN stays NaN. */
+static inline uint16_t to_bfloat(float given) {
+    uint32_t bits;
+    memcpy(&bits, &given, sizeof bits);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return given != given ? 0x7fc0 : (uint16_t)rounded;
+}
+
+/* e^x within two last places; 0 below -87, infinite above 88. Without branches, so that loops over it
+ * become vector code: e^x = 2^n e^r with |r| <= ln 2 / 2, and the series of e^r to r^7. */
+static inline float exponential(float x) {
+    float bounded = x > 88.0f ? 88.0f : x < -87.0f ? -87.0f : x;
+    float n = __builtin_rintf(bounded * 1.44269504f);
+    float r = bounded - n * 0.693145752f - n * 1.42860677e-6f;
+    float series = 1.0f / 5040;
+    series = series * r + 1.0f / 720;
+    series = series * r + 1.0f / 120;
+    series = series * r + 1.0f / 24;
+    series = series * r + 1.0f / 6;
+    series = series * r + 0.5f;
+    series = series * r + 1.0f;
+    series = series * r + 1.0f;
+    uint32_t bits = (uint32_t)((int32_t)n + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    float found = series * power;
+    found = x < -87.0f ? 0.0f : x > 88.0f ? INFINITY : found;
+    return x != x ? x : found;
+}
+
+static inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
+
+static inline float silu(float x) { return x * sigmoid(x); }
+
+/* Number `place` of an array that is bfloat16 or float32. */
+static inline __attribute__((always_inline)) float read_number(const void *from, long place,
+                                                               int is_bfloat) {
+    return is_bfloat ? from_bfloat(((const uint16_t *)from)[place]) : ((const float *)from)[place];
+}
+
+static inline __attribute__((always_inline)) void write_number(void *to, long place, float given,
+                                                               int is_bfloat) {
+    if (is_bfloat)
+        ((uint16_t *)to)[place] = to_bfloat(given);
+    else
+        ((float *)to)[place] = given;
+}
+
+#endif

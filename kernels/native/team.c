@@ -1,0 +1,207 @@
+/* A team of threads for work of some microseconds, made for a machine that others use too.
+ *
+ * Parts are taken one by one, so a thread that gets less of its core does less. A thread can also
+ * be put off in the middle of a part, for milliseconds, while all others wait: then whoever called
+ * does that part again. What the late thread brings is thrown away, because its claim has run out.
+ *
+ * A late thread still reads what its job pointed to. So nothing that redone jobs read may be freed
+ * before `team_quiet`.
+ */
+#define _GNU_SOURCE
+#include "team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#define MOST_THREADS 255
+/* Waiting in a loop costs less than being woken: the next operation comes within microseconds. */
+#define LOOP_NS 200000
+/* A part takes 5 to 20 microseconds; who takes longer after all are claimed was put off. */
+#define PATIENCE_NS 30000
+
+struct job {
+    team_compute compute;
+    team_keep keep;
+    char arguments[TEAM_ARGUMENTS] __attribute__((aligned(64)));
+};
+
+static struct job current;
+/* generation << 40 | threads << 32 | parts << 16 | next part to take: read and taken as one. */
+static _Atomic uint64_t ticket;
+/* generation << 2 | one of these, for every part. */
+enum { PENDING, KEEPING, DONE };
+static _Atomic uint64_t states[TEAM_PARTS];
+static _Atomic int num_inside, num_asleep;
+static int num_started = 1; /* the caller counts */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t awake = PTHREAD_COND_INITIALIZER;
+
+static inline void pause_briefly(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * 1000000000LL + time.tv_nsec;
+}
+
+static inline uint64_t generation_of(uint64_t value) { return value >> 40; }
+static inline int threads_of(uint64_t value) { return (value >> 32) & 0xff; }
+static inline long parts_of(uint64_t value) { return (value >> 16) & 0xffff; }
+static inline long next_of(uint64_t value) { return value & 0xffff; }
+
+/* The next part for thread `index`, and the generation it belongs to; -1 where there is none. */
+static long claim(int index, uint64_t *generation) {
+    uint64_t seen = atomic_load(&ticket);
+    while (index < threads_of(seen) && next_of(seen) < parts_of(seen)) {
+        if (atomic_compare_exchange_weak(&ticket, &seen, seen + 1)) {
+            *generation = generation_of(seen);
+            return next_of(seen);
+        }
+    }
+    return -1;
+}
+
+static int is_pending(long part, uint64_t generation) {
+    return atomic_load(&states[part]) == (generation << 2 | PENDING);
+}
+
+/* Whether the part was still pending and is now in `state`. */
+static int take(long part, uint64_t generation, int state) {
+    uint64_t expected = generation << 2 | PENDING;
+    return atomic_compare_exchange_strong(&states[part], &expected, generation << 2 | state);
+}
+
+static void work(const struct job *job, long part, uint64_t generation) {
+    char result[TEAM_RESULT] __attribute__((aligned(64)));
+    job->compute(job->arguments, part, result);
+    if (job->keep) {
+        if (!take(part, generation, KEEPING)) return; /* too late: somebody did it again */
+        job->keep(job->arguments, part, result);
+    }
+    atomic_store(&states[part], generation << 2 | DONE);
+}
+
+/* Takes parts until none is left. */
+static void help(int index) {
+    uint64_t generation;
+    long part;
+    atomic_fetch_add(&num_inside, 1);
+    while ((part = claim(index, &generation)) >= 0) {
+        struct job job = current;
+        /* While the part is pending the job can't have changed, so the copy is whole. */
+        if (is_pending(part, generation)) work(&job, part, generation);
+    }
+    atomic_fetch_sub(&num_inside, 1);
+}
+
+static int has_work(int index) {
+    uint64_t seen = atomic_load(&ticket);
+    return index < threads_of(seen) && next_of(seen) < parts_of(seen);
+}
+
+static void sleep_until_work(int index) {
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&num_asleep, 1);
+    while (!has_work(index)) pthread_cond_wait(&awake, &lock);
+    atomic_fetch_sub(&num_asleep, 1);
+    pthread_mutex_unlock(&lock);
+}
+
+static void *member(void *argument) {
+    int index = (int)(intptr_t)argument;
+    for (;;) {
+        int64_t until = now_ns() + LOOP_NS;
+        while (!has_work(index) && now_ns() < until)
+            for (int round = 0; round < 16 && !has_work(index); round++) pause_briefly();
+        if (!has_work(index)) sleep_until_work(index);
+        help(index);
+    }
+    return NULL;
+}
+
+/* As many threads as asked for, or as the system gives. */
+static int start(int threads) {
+    threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+    while (num_started < threads) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, member, (void *)(intptr_t)num_started)) break;
+        pthread_detach(thread);
+        num_started++;
+    }
+    return threads < num_started ? threads : num_started;
+}
+
+static void publish(long parts, int threads, uint64_t generation) {
+    for (long part = 0; part < parts; part++)
+        atomic_store_explicit(&states[part], generation << 2 | PENDING, memory_order_relaxed);
+    atomic_store(&ticket, generation << 40 | (uint64_t)threads << 32 | (uint64_t)parts << 16);
+    if (atomic_load(&num_asleep) > 0) {
+        pthread_mutex_lock(&lock);
+        pthread_cond_broadcast(&awake);
+        pthread_mutex_unlock(&lock);
+    }
+}
+
+/* Waits for what others took, or does it again. */
+static void finish(long parts, uint64_t generation) {
+    uint64_t done = generation << 2 | DONE;
+    int64_t until = 0;
+    for (long part = 0; part < parts; part++) {
+        for (long round = 1; atomic_load(&states[part]) != done; round++) {
+            pause_briefly();
+            if (round % 64) continue;
+            int64_t now = now_ns();
+            if (until == 0) until = now + PATIENCE_NS;
+            if (now < until) continue;
+            if (!current.keep) {
+                sched_yield();
+            } else if (take(part, generation, KEEPING)) {
+                char result[TEAM_RESULT] __attribute__((aligned(64)));
+                current.compute(current.arguments, part, result);
+                current.keep(current.arguments, part, result);
+                atomic_store(&states[part], done);
+            }
+        }
+    }
+}
+
+/* Without telling anybody. */
+static void alone(team_compute compute, team_keep keep, const void *arguments, long parts) {
+    char result[TEAM_RESULT] __attribute__((aligned(64)));
+    for (long part = 0; part < parts; part++) {
+        compute(arguments, part, result);
+        if (keep) keep(arguments, part, result);
+    }
+}
+
+void team_run(team_compute compute, team_keep keep, const void *arguments, long bytes, long parts,
+              int threads) {
+    static uint64_t generation;
+    if (parts == 1 || threads == 1) {
+        alone(compute, keep, arguments, parts);
+        return;
+    }
+    threads = start(threads > parts ? (int)parts : threads);
+    generation = (generation + 1) & 0xffffff;
+    current.compute = compute;
+    current.keep = keep;
+    memcpy(current.arguments, arguments, bytes);
+    publish(parts, threads, generation);
+    help(0);
+    finish(parts, generation);
+}
+
+/* Returns when no thread reads anything of a job any more. For whoever frees memory. */
+void team_quiet(void) {
+    while (atomic_load(&num_inside) > 0) sched_yield();
+}

@@ -1,0 +1,30 @@
+/* The threads that share one operation's work: see team.c. */
+#ifndef WAYMARK_TEAM_H
+#define WAYMARK_TEAM_H
+
+#define TEAM_ARGUMENTS 192 /* bytes that a job's arguments may have */
+#define TEAM_RESULT 4096   /* bytes that the result of one part may have */
+#define TEAM_PARTS 4096    /* parts that a job may have */
+
+/* Works out one part into `result`, which is the thread's own. */
+typedef void (*team_compute)(const void *arguments, long part, void *result);
+/* Puts the result of one part where it belongs. */
+typedef void (*team_keep)(const void *arguments, long part, const void *result);
+
+/* Does all `parts` on up to `threads` threads, the caller's among them, and returns when they are
+ * done. With `keep` a part may be worked out twice and is kept once, so `compute` must not change
+ * anything but its result; without, `compute` does all of it, once. Which thread does which part
+ * changes no bit as long as parts don't depend on each other. For one caller at a time. */
+void team_run(team_compute compute, team_keep keep, const void *arguments, long bytes, long parts,
+              int threads);
+
+/* How many of `total` equal pieces a part should have: at least `fewest`, and a few parts a thread. */
+static inline long team_share(long total, long fewest, int threads) {
+    long share = (total + 8L * threads - 1) / (8L * threads);
+    return share > fewest ? share : fewest;
+}
+
+/* How many parts of so many pieces there are. */
+static inline long team_parts(long total, long share) { return (total + share - 1) / share; }
+
+#endif

@@ -1,0 +1,185 @@
+"""The operations of a processor that its compiled kernels do, and torch where none fits.
+
+Which of the two runs is decided by shapes and types alone, so equal calls always take the same way.
+Prompts go through torch wherever it is as fast: the delta rule in chunks, and attention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor, get_num_threads
+
+from kernels.native.library import TYPES, Library, address
+from kernels.ops import PLAIN_OPS, Ops
+
+# Of attention/native.c and gated_delta/native.c.
+_WIDEST_HEAD, _LARGEST_GROUP, _WIDEST_KEY = 512, 32, 1024
+
+
+def native_ops(library: Library) -> Ops:
+    """The set that calls `library`. Every result is a new tensor, whatever is said elsewhere."""
+    native = _NativeOps(library)
+    return replace(
+        PLAIN_OPS,
+        rms_norm=native.rms_norm,
+        gated_rms_norm=native.gated_rms_norm,
+        convolve=native.convolve,
+        causal_conv_step=native.causal_conv_step,
+        recurrent_gated_delta_step=native.recurrent_gated_delta_step,
+        delta_gates=native.delta_gates,
+        rotate=native.rotate,
+        causal_attention=native.causal_attention,
+        swiglu=native.swiglu,
+    )
+
+
+class _NativeOps:
+    """As the functions of the same names in `reference`."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+
+    def rms_norm(self, inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
+        if inputs.dim() not in {2, 3} or not _rows(inputs):
+            return PLAIN_OPS.rms_norm(inputs, scale, epsilon)
+        given = inputs if inputs.dim() == 3 else inputs.unsqueeze(1)
+        result = torch.empty(inputs.shape, dtype=inputs.dtype)
+        self._library.rms_norm(
+            given.data_ptr(), scale.data_ptr(), result.data_ptr(), *given.shape,
+            given.stride(0), given.stride(1), epsilon, _is_bfloat(given), get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def gated_rms_norm(
+        self, inputs: Tensor, scale: Tensor, gate: Tensor, epsilon: float, dtype: torch.dtype
+    ) -> Tensor:
+        fits = inputs.dim() == 3 and inputs.is_contiguous() and inputs.dtype == torch.float32
+        if not (fits and _rows(gate) and gate.dtype == dtype and _together(gate)):
+            return PLAIN_OPS.gated_rms_norm(inputs, scale, gate, epsilon, dtype)
+        result = torch.empty(inputs.shape, dtype=dtype)
+        self._library.gated_rms_norm(
+            inputs.data_ptr(), scale.data_ptr(), gate.data_ptr(), result.data_ptr(), *inputs.shape,
+            gate.stride(0), epsilon, _is_bfloat(result), get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def convolve(self, rows: Tensor, weight: Tensor) -> Tensor:
+        taps, channels = weight.shape
+        if not _rows(rows):
+            return PLAIN_OPS.convolve(rows, weight)
+        result = torch.empty(rows.shape[0] - taps + 1, channels)
+        self._library.convolve(
+            rows.data_ptr(), weight.data_ptr(), result.data_ptr(), *result.shape, taps,
+            rows.stride(0), _is_bfloat(rows), get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def causal_conv_step(self, inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
+        taps, channels = weight.shape
+        if not (_rows(inputs) and tail.is_contiguous() and tail.dtype == inputs.dtype):
+            return PLAIN_OPS.causal_conv_step(inputs, tail, weight)
+        result = torch.empty(1, channels)
+        self._library.conv_step(
+            inputs.data_ptr(), tail.data_ptr(), weight.data_ptr(), result.data_ptr(), channels,
+            taps, _is_bfloat(inputs),
+        )  # fmt: skip
+        return result
+
+    def recurrent_gated_delta_step(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        decay: Tensor,
+        beta: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        inputs = (queries, keys, values, decay, beta)
+        fits = keys.shape[2] <= _WIDEST_KEY and state.is_contiguous()
+        if not (fits and all(each.dtype == torch.float32 and _together(each) for each in inputs)):
+            return PLAIN_OPS.recurrent_gated_delta_step(*inputs, state=state)
+        result = torch.empty(values.shape)
+        self._library.delta_step(
+            *map(address, inputs), state.data_ptr(), result.data_ptr(), keys.shape[1], *state.shape,
+            get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def delta_gates(
+        self, step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        alike = step.stride() == beta.stride() and step.dtype == beta.dtype
+        if not (alike and _rows(step)):
+            return PLAIN_OPS.delta_gates(step, beta, rate, bias)
+        decay, open_by = torch.empty(step.shape), torch.empty(step.shape)
+        self._library.delta_gates(
+            *map(address, (step, beta, rate, bias, decay, open_by)), *step.shape, step.stride(0),
+            _is_bfloat(step),
+        )  # fmt: skip
+        return decay, open_by
+
+    def rotate(self, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+        alike = heads.dtype == cosine.dtype == sine.dtype
+        if not (alike and _rows(heads) and cosine.is_contiguous() and sine.is_contiguous()):
+            return PLAIN_OPS.rotate(heads, cosine, sine)
+        result = torch.empty(heads.shape, dtype=heads.dtype)
+        self._library.rotate(
+            *map(address, (heads, cosine, sine, result)), *heads.shape, cosine.shape[1],
+            heads.stride(0), heads.stride(1), _is_bfloat(heads), get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def causal_attention(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        scale: float,
+        window: int | None = None,
+    ) -> Tensor:
+        num_queries, num_heads, dim = queries.shape
+        kv_heads = keys.shape[1]
+        group = num_heads // kv_heads
+        fits = num_queries == 1 and dim <= _WIDEST_HEAD and group <= _LARGEST_GROUP
+        alike = queries.dtype == keys.dtype == values.dtype and queries.dtype in TYPES
+        if not (fits and alike and all(map(_together, (queries, keys, values)))):
+            return PLAIN_OPS.causal_attention(queries, keys, values, scale, window)
+        if window is not None:
+            keys, values = keys[-window:], values[-window:]
+        result = torch.empty(queries.shape, dtype=queries.dtype)
+        done = self._library.attend(
+            *map(address, (queries, keys, values, result)), keys.shape[0], kv_heads, group, dim,
+            keys.stride(0), values.stride(0), scale, _is_bfloat(queries), get_num_threads(),
+        )  # fmt: skip
+        if not done:
+            raise MemoryError(f"No memory to attend to {keys.shape[0]} tokens")
+        return result
+
+    def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
+        alike = gate.stride() == up.stride() and gate.dtype == up.dtype
+        if not (alike and gate.dim() == 2 and _rows(gate)):
+            return PLAIN_OPS.swiglu(gate, up)
+        result = torch.empty(gate.shape, dtype=gate.dtype)
+        self._library.swiglu(
+            *map(address, (gate, up, result)), *gate.shape, gate.stride(0), _is_bfloat(gate),
+            get_num_threads(),
+        )  # fmt: skip
+        return result
+
+
+def _is_bfloat(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.bfloat16
+
+
+def _rows(tensor: Tensor) -> bool:
+    """Whether the numbers of a row lie side by side, and are of a type that kernels read."""
+    return tensor.dtype in TYPES and tensor.stride(-1) == 1
+
+
+def _together(tensor: Tensor) -> bool:
+    """Whether all numbers of a token lie side by side."""
+    heads_join = tensor.dim() == 2 or tensor.shape[1] == 1 or tensor.stride(1) == tensor.shape[2]
+    return tensor.stride(-1) == 1 and heads_join

@@ -1,0 +1,141 @@
+"""Compiled products against exact sums: one row and many, on odd shapes and in both types."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.linear.int4 import Int4Form, dequantise_groups, unhalve
+from kernels.linear.int8 import Int8Form, quantise_inputs
+from kernels.linear.native import (
+    NativeBfloatForm,
+    NativeInt4Form,
+    NativeInt8Form,
+    multiplies_plain_integers,
+)
+from kernels.linear.reference import Form
+from kernels.native.library import MOST_INPUTS
+from tests.kernels.linear.test_cpu import assert_exact, parts
+from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.kernels.poison import poisoned_memory
+
+pytestmark = NEEDS_COMPILER
+SHAPES = [(1, 1), (1, 33), (13, 7), (96, 64), (129, 257), (300, 640), (70, 1000)]
+TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+BIAS = pytest.mark.parametrize("with_bias", [True, False])
+COUNTS = (1, 2, 64, 130)
+
+
+@BIAS
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bfloat16_is_exact_but_for_rounding(shape: tuple[int, int], with_bias: bool) -> None:
+    form = NativeBfloatForm(library())
+    for count in COUNTS:
+        inputs, weight, bias = parts(shape, count, torch.bfloat16)
+        given = bias if with_bias else None
+        with poisoned_memory():
+            found = form.pack(form.keep(weight), given)(inputs)
+        assert_exact(found, inputs, weight, given)
+
+
+def rounded(inputs: Tensor) -> Tensor:
+    """What a row is after it was turned into integers."""
+    integers, scales = quantise_inputs(inputs)
+    return integers.double() * scales.double()
+
+
+def assert_integers_exact(
+    found: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor | None
+) -> None:
+    """Against float64 sums of the same integers: only scales and bias are rounded, then all."""
+    wide = inputs @ weight.T
+    size = inputs.abs() @ weight.abs().T
+    if bias is not None:
+        wide, size = wide + bias.double(), size + bias.double().abs()
+    bound = size * 64 * 2.0**-24 + wide.abs() * torch.finfo(found.dtype).eps
+    assert ((found.double() - wide).abs() <= bound).all()
+
+
+@TYPES
+@BIAS
+@pytest.mark.parametrize("shape", SHAPES)
+def test_int8_is_exact_but_for_rounding(
+    shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
+) -> None:
+    form = NativeInt8Form(library())
+    for count in COUNTS if multiplies_plain_integers() else (1,):
+        inputs, weight, bias = parts(shape, count, dtype)
+        values, scales = form.keep(weight)
+        given = bias if with_bias else None
+        with poisoned_memory():
+            found = form.pack((values, scales), given)(inputs)
+        plain = values.double() * scales.double()
+        assert_integers_exact(found, rounded(inputs), plain, given)
+
+
+@TYPES
+@BIAS
+@pytest.mark.parametrize("shape", SHAPES)
+def test_int4_is_exact_but_for_rounding(
+    shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
+) -> None:
+    form = NativeInt4Form(library())
+    for count in COUNTS:
+        inputs, weight, bias = parts(shape, count, dtype)
+        halves, scales = form.keep(weight)
+        given = bias if with_bias else None
+        with poisoned_memory():
+            found = form.pack((halves, scales), given)(inputs)
+        plain = dequantise_groups(unhalve(halves), scales)[:, : shape[1]]
+        if count == 1:
+            assert_integers_exact(found, rounded(inputs), plain.double(), given)
+        else:
+            assert_exact(found, inputs, plain.to(dtype), given)
+
+
+def extreme(outputs: int, inputs: int) -> Tensor:
+    """int8 whose products are as large as they can be, and add up."""
+    values = torch.full((outputs, inputs), 127, dtype=torch.int8)
+    values[1::2] = -127
+    return values
+
+
+@pytest.mark.parametrize("inputs", [64, 1000, 8192])
+def test_the_largest_integers_overflow_nowhere(inputs: int) -> None:
+    matrix = NativeInt8Form(library()).pack((extreme(6, inputs), torch.ones(6, 1)), None)
+    found = matrix(torch.full((1, inputs), -1.0))
+    expected = torch.tensor([[-1.0, 1.0] * 3]) * 127 * inputs
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+
+
+FORMS = [
+    pytest.param(NativeBfloatForm, id="bfloat16"),
+    pytest.param(NativeInt8Form, id="int8"),
+    pytest.param(NativeInt4Form, id="int4"),
+]
+
+
+@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_is_not_a_number_stays_so(kind: type[NativeInt8Form], number: float) -> None:
+    form: Form = kind(library())
+    inputs, weight, _ = parts((96, 64), 1, torch.bfloat16)
+    inputs[0, 5] = number
+    assert not bool(form.pack(form.keep(weight), None)(inputs).isfinite().any())
+
+
+@pytest.mark.parametrize("kind", FORMS)
+def test_zeros_give_the_bias(kind: type[NativeInt8Form]) -> None:
+    form: Form = kind(library())
+    inputs, weight, bias = parts((96, 64), 1, torch.bfloat16)
+    assert torch.equal(form.pack(form.keep(weight), bias)(0 * inputs), bias[None])
+
+
+@pytest.mark.parametrize("kind", [NativeInt8Form, NativeInt4Form])
+def test_a_row_too_long_for_the_kernel_goes_through_torch(kind: type[NativeInt8Form]) -> None:
+    form = kind(library())
+    plain = Int8Form(None) if kind is NativeInt8Form else Int4Form(False)
+    inputs, weight, _ = parts((3, MOST_INPUTS + 32), 1, torch.float32)
+    kept = form.keep(weight)
+    assert torch.equal(form.pack(kept, None)(inputs), plain.pack(kept, None)(inputs))

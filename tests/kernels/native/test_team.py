@@ -1,0 +1,112 @@
+"""The team of threads: the same bits however many there are, and however late one of them is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
+from kernels.linear.reference import Form
+from kernels.native.library import Library
+from kernels.native_ops import native_ops
+from tests.kernels.native.here import NEEDS_COMPILER, library
+
+pytestmark = NEEDS_COMPILER
+COUNTS = (1, 2, 3, 8, 40)  # far more than cores: most are put off in the middle of something
+
+
+@pytest.fixture
+def contended() -> Iterator[None]:
+    """Other processes want the cores as well."""
+    spin = "while True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(4)]
+    yield
+    for each in others:
+        each.kill()
+        each.wait()
+
+
+def forms(found: Library) -> list[Form]:
+    return [NativeBfloatForm(found), NativeInt8Form(found), NativeInt4Form(found)]
+
+
+@pytest.mark.usefixtures("contended")
+def test_a_product_has_the_same_bits_with_any_threads() -> None:
+    """Each part that came too late was done again, and was thrown away when it came."""
+    draw = torch.Generator().manual_seed(1)
+    weight = torch.randn(4096, 512, generator=draw).bfloat16()
+    inputs = [torch.randn(1, 512, generator=draw).bfloat16() for _ in range(8)]
+    for form in forms(library()):
+        matrix = form.pack(form.keep(weight), None)
+        torch.set_num_threads(1)
+        expected = [matrix(each) for each in inputs]
+        for _ in range(30):
+            for count in COUNTS:
+                torch.set_num_threads(count)
+                # One after the other: a late part of one falls into the next.
+                found = [matrix(each) for each in inputs]
+                assert all(map(torch.equal, found, expected)), count
+    torch.set_num_threads(1)
+
+
+@pytest.mark.usefixtures("contended")
+def test_matrices_may_go_while_a_thread_is_late() -> None:
+    """The memory of a weight is given back to the system, so reading it would end the process."""
+    form = NativeInt8Form(library())
+    torch.set_num_threads(8)
+    for size in range(60):
+        weight = torch.full((8192, 1024), size + 1, dtype=torch.int8)
+        matrix = form.pack((weight, torch.ones(8192, 1)), None)
+        del weight
+        found = matrix(torch.ones(1, 1024))
+        del matrix
+        assert torch.allclose(found, torch.full((1, 8192), 1024.0 * (size + 1)))
+    torch.set_num_threads(1)
+
+
+def stepping(heads: int) -> Callable[[int], list[Tensor]]:
+    """A delta rule step, attention, norms and products over rows with so many threads."""
+    ops: Any = native_ops(library())
+
+    def run(count: int) -> list[Tensor]:
+        draw = torch.Generator().manual_seed(2)
+        torch.set_num_threads(count)
+        state = torch.randn(heads, 24, 150, generator=draw)
+        rows = torch.randn(200, heads, 24, generator=draw)
+        values = torch.randn(1, heads, 150, generator=draw)
+        gates = torch.rand(1, heads, generator=draw)
+        found = ops.recurrent_gated_delta_step(
+            rows[:1], rows[1:2], values, -gates, gates, state=state
+        )
+        attended = ops.causal_attention(rows[:1], rows, rows, 0.2)
+        wide = rows.flatten(1)
+        angles = torch.randn(200, 8, generator=draw)
+        return [
+            found,
+            state,
+            attended,
+            ops.rms_norm(rows, torch.ones(24), 1e-6),
+            ops.gated_rms_norm(rows, torch.ones(24), rows, 1e-6, torch.float32),
+            ops.rotate(rows, angles.cos(), angles.sin()),
+            ops.convolve(wide, torch.randn(4, wide.shape[1], generator=draw)),
+            ops.swiglu(wide, wide),
+        ]
+
+    return run
+
+
+@pytest.mark.usefixtures("contended")
+@pytest.mark.parametrize("heads", [1, 3, 16])
+def test_operations_have_the_same_bits_with_any_threads(heads: int) -> None:
+    run = stepping(heads)
+    expected = run(1)
+    for _ in range(20):
+        for count in COUNTS[1:]:
+            assert all(map(torch.equal, run(count), expected)), count
+    torch.set_num_threads(1)

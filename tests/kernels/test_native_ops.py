@@ -1,0 +1,163 @@
+"""Every compiled operation held to plain torch, on odd sizes, and to memory that is its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.dispatch import REFERENCE, Backend
+from kernels.native_ops import native_ops
+from kernels.ops import PLAIN_OPS, Ops
+from kernels.shapes import (
+    AttentionShape,
+    DeltaShape,
+    GateShape,
+    NormShape,
+    OpShape,
+    RotationShape,
+)
+from kernels.trial import tried
+from kernels.trial_cases import cases
+from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.kernels.poison import poisoned_memory
+
+pytestmark = NEEDS_COMPILER
+CPU = torch.device("cpu")
+PLAIN: Any = PLAIN_OPS  # a type checker would take functions that a class holds for its methods
+TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+SHAPES: list[OpShape] = [
+    *(NormShape(width, gated) for width in (1, 7, 16, 33, 128) for gated in (False, True)),
+    *(GateShape(width) for width in (1, 15, 64, 100)),
+    *(RotationShape(3, dim, turned) for dim, turned in ((2, 2), (10, 6), (33, 32), (64, 16))),
+    AttentionShape(1, 1, 1),
+    AttentionShape(4, 2, 17),
+    AttentionShape(32, 1, 48),
+    AttentionShape(8, 2, 256, window=300),
+    AttentionShape(6, 6, 40, window=3),
+    DeltaShape(1, 1, 1, 1, 2),
+    DeltaShape(1, 8, 2, 6, 4),
+    DeltaShape(2, 33, 6, 130, 2),
+    DeltaShape(4, 128, 4, 128, 4),
+    DeltaShape(1, 20, 3, 300, 7),
+]
+
+
+def ops() -> Any:
+    return native_ops(library())
+
+
+@TYPES
+@pytest.mark.parametrize("shape", SHAPES, ids=repr)
+def test_it_is_right_and_repeats_itself(
+    shape: OpShape, dtype: torch.dtype, caplog: pytest.LogCaptureFixture
+) -> None:
+    with poisoned_memory():
+        backend = Backend("compiled", REFERENCE.forms, ops())
+        assert tried(backend, [shape], CPU, dtype) is backend
+    assert not caplog.records
+
+
+def test_every_compiled_operation_is_tried() -> None:
+    """One that no case calls would never be compared with anything."""
+    called = {case.op for case in cases(SHAPES, CPU, torch.float32)}
+    compiled = {
+        name for name in Ops.__slots__ if getattr(ops(), name) is not getattr(PLAIN_OPS, name)
+    }
+    assert compiled and compiled <= called
+
+
+@TYPES
+def test_long_runs_are_right(dtype: torch.dtype) -> None:
+    """More rows than one part takes, and more than any number of threads divides evenly."""
+    draw = torch.Generator().manual_seed(0)
+    rows = torch.randn(1003, 3 * 40, generator=draw).to(dtype)
+    weight = torch.randn(4, 120, generator=draw)
+    angles = torch.randn(1003, 8, generator=draw)
+    turn = (angles.cos().to(dtype), angles.sin().to(dtype))
+    calls: list[tuple[str, tuple[object, ...]]] = [
+        ("convolve", (rows, weight)),
+        ("rms_norm", (rows, torch.ones(120), 1e-6)),
+        ("rotate", (rows.view(1003, 3, 40), *turn)),
+        ("swiglu", (rows[:, :60], rows[:, 60:])),
+    ]
+    for name, inputs in calls:
+        found, expected = (getattr(each, name)(*inputs) for each in (ops(), PLAIN))
+        assert found.dtype == expected.dtype
+        torch.testing.assert_close(found, expected, rtol=2**-6, atol=2**-6)
+
+
+def test_attention_over_many_stretches_is_right() -> None:
+    draw = torch.Generator().manual_seed(0)
+    query = torch.randn(1, 8, 32, generator=draw)
+    keys, values = torch.randn(2, 5000, 2, 32, generator=draw)
+    for length in (255, 256, 257, 511, 513, 4999, 5000):
+        found = ops().causal_attention(query, keys[:length], values[:length], 0.3)
+        expected = PLAIN.causal_attention(query, keys[:length], values[:length], 0.3)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "swiglu", "attention", "gates", "convolution"])
+def test_what_is_not_a_number_stays_so(name: str) -> None:
+    """A broken weight must show, not turn into some number."""
+    nan = float("nan")
+    row = torch.tensor([[1.0, nan, 2.0, 0.5]])
+    heads = row.view(1, 1, 4)
+    results: dict[str, list[Tensor]] = {
+        "rms_norm": [ops().rms_norm(row, torch.ones(4), 1e-6)],
+        "swiglu": [
+            ops().swiglu(row, torch.ones(1, 4))[:, 1],
+            ops().swiglu(torch.ones(1, 4), row)[:, 1],
+        ],
+        "attention": [ops().causal_attention(heads, torch.ones(3, 1, 4), torch.ones(3, 1, 4), 1.0)],
+        "gates": [
+            each[:, 1] for each in ops().delta_gates(row, row, -torch.ones(4), torch.ones(4))
+        ],
+        "convolution": [ops().convolve(row, torch.ones(1, 4))[:, 1]],
+    }
+    assert all(bool(each.isnan().all()) for each in results[name])
+
+
+@pytest.mark.parametrize("huge", [100.0, 3e4, 1e38])
+def test_large_numbers_overflow_nowhere(huge: float) -> None:
+    row = torch.tensor([[-huge, huge, -1.0, 1.0]])
+    found = ops().swiglu(row, torch.ones(1, 4))
+    torch.testing.assert_close(found, PLAIN.swiglu(row, torch.ones(1, 4)))
+    for found, expected in zip(
+        ops().delta_gates(row, row, -torch.ones(4), torch.ones(4)),
+        PLAIN.delta_gates(row, row, -torch.ones(4), torch.ones(4)),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, expected)
+    keys = torch.tensor([[[80.0]], [[-80.0]], [[79.0]]])
+    found = ops().causal_attention(torch.full((1, 1, 1), 10.0), keys, keys, 1.0)
+    torch.testing.assert_close(found, torch.full((1, 1, 1), 80.0))
+
+
+def test_a_state_that_is_forgotten_ends_at_zero() -> None:
+    """Numbers below 1e-38 would make each later step ten times slower."""
+    state = torch.full((1, 4, 4), 1e-30)
+    zeros = torch.zeros(1, 1, 4)
+    for _ in range(3):
+        ops().recurrent_gated_delta_step(
+            zeros, zeros, zeros, torch.full((1, 1), -20.0), torch.zeros(1, 1), state=state
+        )
+    assert bool((state == 0).all())
+
+
+def test_what_no_kernel_takes_goes_through_torch() -> None:
+    """Another type, a transposed view, more queries than one."""
+    draw = torch.Generator().manual_seed(0)
+    rows = torch.randn(5, 8, generator=draw)
+    halves = rows.half()
+    assert torch.equal(
+        ops().rms_norm(halves, torch.ones(8), 1e-6), PLAIN.rms_norm(halves, torch.ones(8), 1e-6)
+    )
+    assert torch.equal(ops().swiglu(rows.T, rows.T), PLAIN.swiglu(rows.T, rows.T))
+    heads = rows.view(5, 2, 4)
+    assert torch.equal(
+        ops().causal_attention(heads, heads, heads, 1.0),
+        PLAIN.causal_attention(heads, heads, heads, 1.0),
+    )
