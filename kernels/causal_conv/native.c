@@ -2,7 +2,7 @@
 #include "native/numbers.h"
 #include "native/team.h"
 
-#define FEWEST 8 /* tokens of a part */
+#define FEWEST 32768 /* numbers of a part: fewer are done before a thread wakes */
 
 struct convolution {
     const void *rows; /* [tokens + taps - 1, channels] */
@@ -45,8 +45,8 @@ void waymark_convolve(const void *rows, const float *weight, float *to, long tok
     struct convolution all = {.rows = rows, .weight = weight, .to = to, .tokens = tokens,
                               .channels = channels, .taps = taps, .stride = stride,
                               .is_bfloat = is_bfloat};
-    all.tokens_of_part = team_share(tokens, FEWEST, threads);
-    team_run(some_tokens, NULL, &all, sizeof all, team_parts(tokens, all.tokens_of_part), threads);
+    all.tokens_of_part = team_share(tokens, 1 + FEWEST / channels, threads);
+    team_rows(some_tokens, &all, team_parts(tokens, all.tokens_of_part), threads);
 }
 
 static inline __attribute__((always_inline)) void step_channels(const void *from, const void *tail,

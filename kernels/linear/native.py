@@ -1,9 +1,8 @@
-"""Matrices as they were kept, row by row, for the compiled kernels: one row through them at a time.
+"""Matrices as they were kept, row by row, for the compiled kernels.
 
-One copy serves both ways. A single row reads the weight once and nothing else. More rows go through
-torch's own products: in bfloat16 and in 8-bit integers these put a plain weight in order as they
-go, which costs nothing at 512 rows, and nibbles are turned into numbers first, some outputs at a
-time.
+One copy serves both ways. A few rows read the weight once and nothing else. Many go through torch's
+own products: in bfloat16 and in 8-bit integers these put a plain weight in order as they go, which
+costs nothing at 512 rows, and nibbles are turned into numbers first, some outputs at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +16,10 @@ from torch.nn import functional as F
 from kernels.linear.int4 import Int4Form, in_whole_groups
 from kernels.linear.int8 import DequantisedMatrix, Int8Form, quantise_inputs
 from kernels.linear.reference import Kept, Matrix, PlainForm
-from kernels.native.library import MOST_INPUTS, TYPES, Library, address
+from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
 
+# Up to these rows the compiled product is faster than torch's of a plain weight.
+FEW_BFLOATS, FEW_INTEGERS, FEW_NIBBLES = 8, 32, 32
 _SUMS = 2**20  # of integer products at a time: they stay in a processor's cache
 _FLOATS = 2**21  # numbers unpacked at a time: 4 MB in bfloat16
 
@@ -35,10 +36,11 @@ class _NativeMatrix:
         self._library.quiet()
 
     @staticmethod
-    def _takes(inputs: Tensor, bias: Tensor | None) -> bool:
-        """Whether there is one row, of a type that the kernels read."""
+    def _takes(inputs: Tensor, bias: Tensor | None, few: int, width: int) -> bool:
+        """Whether there are few rows, `width` numbers wide, of a type that the kernels read."""
         alike = bias is None or bias.dtype == inputs.dtype
-        return inputs.shape[0] == 1 and inputs.dtype in TYPES and alike
+        fits = 1 <= inputs.shape[0] <= few and inputs.shape[0] * width <= MOST_NUMBERS
+        return fits and alike and inputs.dtype in TYPES
 
 
 class NativeBfloatMatrix(_NativeMatrix):
@@ -50,12 +52,14 @@ class NativeBfloatMatrix(_NativeMatrix):
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
-        if not (self._takes(inputs, self._bias) and inputs.dtype == self._weight.dtype):
+        few = self._takes(inputs, self._bias, FEW_BFLOATS, inputs.shape[1])
+        if not few or inputs.dtype != self._weight.dtype:
             return F.linear(inputs, self._weight, self._bias)
-        given, result = inputs.contiguous(), inputs.new_empty(1, self._weight.shape[0])
+        rows, outputs = inputs.shape[0], self._weight.shape[0]
+        given, result = inputs.contiguous(), inputs.new_empty(rows, outputs)
         self._library.linear_bfloat(
-            *map(address, (given, self._weight, self._bias, result)), *self._weight.shape,
-            get_num_threads(),
+            *map(address, (given, self._weight, self._bias, result)), rows, outputs,
+            inputs.shape[1], get_num_threads(),
         )  # fmt: skip
         return result
 
@@ -73,18 +77,18 @@ class NativeIntegerMatrix(_NativeMatrix):
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
-        if self._takes(inputs, self._bias):
-            return self._one_row(inputs.contiguous())
+        if self._takes(inputs, self._bias, FEW_INTEGERS, inputs.shape[1]):
+            return self._few_rows(inputs.contiguous())
         if self._floats is not None or inputs.dtype not in TYPES:
             floats = self._floats or DequantisedMatrix(self._values, self._scales, self._bias)
             return floats(inputs)
         return self._many_rows(inputs)
 
-    def _one_row(self, inputs: Tensor) -> Tensor:
-        result = inputs.new_empty(1, self._values.shape[0])
+    def _few_rows(self, inputs: Tensor) -> Tensor:
+        result = inputs.new_empty(inputs.shape[0], self._values.shape[0])
         self._library.linear_int8(
             *map(address, (inputs, self._values, self._scales, self._bias, result)),
-            *self._values.shape, inputs.dtype == torch.bfloat16, get_num_threads(),
+            inputs.shape[0], *self._values.shape, inputs.dtype == torch.bfloat16, get_num_threads(),
         )  # fmt: skip
         return result
 
@@ -117,16 +121,17 @@ class NativeNibbleMatrix(_NativeMatrix):
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
-        if self._takes(inputs, self._bias):
-            return self._one_row(inputs.contiguous())
+        if self._takes(inputs, self._bias, FEW_NIBBLES, 2 * self._values.shape[1]):
+            return self._few_rows(inputs.contiguous())
         return self._many_rows(in_whole_groups(inputs))
 
-    def _one_row(self, inputs: Tensor) -> Tensor:
+    def _few_rows(self, inputs: Tensor) -> Tensor:
         outputs, halves = self._values.shape
-        result = inputs.new_empty(1, outputs)
+        result = inputs.new_empty(inputs.shape[0], outputs)
         self._library.linear_int4(
-            *map(address, (inputs, self._values, self._scales, self._bias, result)), outputs,
-            2 * halves, inputs.shape[1], inputs.dtype == torch.bfloat16, get_num_threads(),
+            *map(address, (inputs, self._values, self._scales, self._bias, result)),
+            inputs.shape[0], outputs, 2 * halves, inputs.shape[1],
+            inputs.dtype == torch.bfloat16, get_num_threads(),
         )  # fmt: skip
         return result
 
@@ -158,7 +163,7 @@ class NativeBfloatForm(PlainForm):
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form` (kernels.linear.reference)."""
         (weight,) = kept
-        if weight.dtype != torch.bfloat16 or weight.shape[1] > MOST_INPUTS:
+        if weight.dtype != torch.bfloat16:
             return super().pack(kept, bias)
         return NativeBfloatMatrix(self._library, weight, bias)
 
@@ -172,8 +177,6 @@ class NativeInt8Form(Int8Form):
 
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""
-        if kept[0].shape[1] > MOST_INPUTS:
-            return super().pack(kept, bias)
         values, scales = kept
         exact = multiplies_plain_integers()
         return NativeIntegerMatrix(self._library, values, scales, bias, exact)
@@ -188,8 +191,6 @@ class NativeInt4Form(Int4Form):
 
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""
-        if 2 * kept[0].shape[1] > MOST_INPUTS:
-            return super().pack(kept, bias)
         values, scales = kept
         return NativeNibbleMatrix(self._library, values, scales, bias)
 

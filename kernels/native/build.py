@@ -18,6 +18,7 @@ from pathlib import Path
 from kernels.capability import processor_facts
 
 _KERNELS = Path(__file__).parents[1]
+_CHECK = _KERNELS / "native" / "check.c"
 _COMPILERS = ("cc", "gcc", "clang")
 _LONGEST_S = 120
 # An old or strange compiler may know some instructions and not others; the plain ones all know.
@@ -40,22 +41,31 @@ def built(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             part = Path(scratch) / path.name
-            _compile(part)
-            _check(part)
+            _make(part)
             os.replace(part, path)  # whole or not at all, whoever else compiles meanwhile
     except OSError as error:
         raise CannotCompileError(f"{folder} can't be written: {error}") from error
     return path
 
 
-def _compile(target: Path) -> None:
-    _run([*_compiler(), *_flags(), "-I", str(_KERNELS), *_sources(), "-o", str(target), "-lm"])
+def _make(target: Path) -> None:
+    """With OpenMP, so that prompts run on torch's own threads; without where there is none."""
+    try:
+        _compile(target, "-fopenmp")
+    except CannotCompileError:
+        _compile(target, "-Wno-unknown-pragmas")
+
+
+def _compile(target: Path, flag: str) -> None:
+    flags = [*_flags(), flag, "-I", str(_KERNELS)]
+    _run([*_compiler(), *flags, *_sources(), "-o", str(target), "-lm"])
+    _check(target)
 
 
 def _check(library: Path) -> None:
     """What a compiler made can still end a process, so it ends another one first."""
     program = library.with_name("check")
-    _run([*_compiler(), str(_KERNELS / "native" / "check.c"), str(library), "-o", str(program)])
+    _run([*_compiler(), str(_CHECK), str(library), "-o", str(program)])
     _run([str(program)])
 
 
@@ -87,7 +97,7 @@ def _flags() -> list[str]:
 
 
 def _sources() -> list[str]:
-    return [str(_KERNELS / "native" / "team.c"), *sorted(map(str, _KERNELS.glob("*/native.c")))]
+    return sorted(str(each) for each in _KERNELS.glob("*/*.c") if each != _CHECK)
 
 
 def _digest() -> str:

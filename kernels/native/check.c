@@ -4,11 +4,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-void waymark_linear_bfloat(const void *, const void *, const void *, void *, long, long, int);
+void waymark_linear_bfloat(const void *, const void *, const void *, void *, long, long, long, int);
 void waymark_linear_int8(const void *, const void *, const void *, const void *, void *, long, long,
-                         int, int);
-void waymark_linear_int4(const void *, const void *, const void *, const void *, void *, long, long,
                          long, int, int);
+void waymark_linear_int4(const void *, const void *, const void *, const void *, void *, long, long,
+                         long, long, int, int);
 void waymark_unpack_int4(const void *, const void *, void *, long, long, int, int);
 void waymark_scale_sums(const void *, const void *, const void *, const void *, void *, long, long,
                         long, int, int);
@@ -37,9 +37,11 @@ int main(void) {
         if (!(some[each] = calloc(SIZE * SIZE, sizeof(float)))) return 1;
     for (int bfloat = 0; bfloat < 2; bfloat++) {
         void *a = some[0], *b = some[1], *c = some[2], *d = some[3], *e = some[4], *f = some[5];
-        if (bfloat) waymark_linear_bfloat(a, b, c, d, SIZE, SIZE - 1, 2);
-        waymark_linear_int8(a, b, c, d, e, SIZE, SIZE - 1, bfloat, 2);
-        waymark_linear_int4(a, b, c, d, e, SIZE, SIZE, SIZE - 1, bfloat, 2);
+        for (long rows = 1; rows < 12; rows += 10) {
+            if (bfloat) waymark_linear_bfloat(a, b, c, d, rows, SIZE, SIZE - 1, 2);
+            waymark_linear_int8(a, b, c, d, e, rows, SIZE, SIZE - 1, bfloat, 2);
+            waymark_linear_int4(a, b, c, d, e, rows, SIZE, SIZE, SIZE - 1, bfloat, 2);
+        }
         waymark_unpack_int4(a, b, c, ROWS, SIZE, bfloat, 2);
         waymark_scale_sums(a, b, c, d, e, ROWS, SIZE, SIZE, bfloat, 2);
         waymark_rms_norm(a, b, c, ROWS, 2, SIZE / 2 - 1, SIZE, SIZE / 2, 1e-6f, bfloat, 2);

@@ -22,9 +22,9 @@ from kernels.native.build import CannotCompileError, built
 _LOG = logging.getLogger(__name__)
 _POINTER, _LONG, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "linear_bfloat": (*[_POINTER] * 4, _LONG, _LONG, _INT),
-    "linear_int8": (*[_POINTER] * 5, _LONG, _LONG, _INT, _INT),
-    "linear_int4": (*[_POINTER] * 5, _LONG, _LONG, _LONG, _INT, _INT),
+    "linear_bfloat": (*[_POINTER] * 4, *[_LONG] * 3, _INT),
+    "linear_int8": (*[_POINTER] * 5, *[_LONG] * 3, _INT, _INT),
+    "linear_int4": (*[_POINTER] * 5, *[_LONG] * 4, _INT, _INT),
     "unpack_int4": (*[_POINTER] * 3, _LONG, _LONG, _INT, _INT),
     "scale_sums": (*[_POINTER] * 5, _LONG, _LONG, _LONG, _INT, _INT),
     "rms_norm": (*[_POINTER] * 3, *[_LONG] * 5, _FLOAT, _INT, _INT),
@@ -37,7 +37,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "attend": (*[_POINTER] * 4, *[_LONG] * 6, _FLOAT, _INT, _INT),
     "swiglu": (*[_POINTER] * 3, *[_LONG] * 3, _INT, _INT),
 }
-MOST_INPUTS = 65_536  # of linear/native.c
+MOST_NUMBERS = 2**20  # of rows that are multiplied, together: linear/product.h
 TYPES = (torch.bfloat16, torch.float32)
 
 

@@ -18,10 +18,15 @@
 #include <time.h>
 
 #define MOST_THREADS 255
-/* Waiting in a loop costs less than being woken: the next operation comes within microseconds. */
+/* Waiting in a loop costs less than being woken: the next operation comes within microseconds. But
+ * where another program wants the core, a thread that loops uses up its share of it for nothing. */
 #define LOOP_NS 200000
-/* A part takes 5 to 20 microseconds; who takes longer after all are claimed was put off. */
-#define PATIENCE_NS 30000
+#define CROWDED_LOOP_NS 5000
+/* Whoever loses its core for so long while it loops has company, for so long as far as we know. */
+#define PUT_OFF_NS 1000000
+#define CROWDED_NS 100000000
+/* A part takes 5 to 40 microseconds; who takes longer after all are claimed was put off. */
+#define PATIENCE_NS 100000
 
 struct job {
     team_compute compute;
@@ -36,6 +41,7 @@ static _Atomic uint64_t ticket;
 enum { PENDING, KEEPING, DONE };
 static _Atomic uint64_t states[TEAM_PARTS];
 static _Atomic int num_inside, num_asleep;
+static _Atomic int64_t crowded_until;
 static int num_started = 1; /* the caller counts */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t awake = PTHREAD_COND_INITIALIZER;
@@ -85,7 +91,10 @@ static void work(const struct job *job, long part, uint64_t generation) {
     char result[TEAM_RESULT] __attribute__((aligned(64)));
     job->compute(job->arguments, part, result);
     if (job->keep) {
-        if (!take(part, generation, KEEPING)) return; /* too late: somebody did it again */
+        if (!take(part, generation, KEEPING)) { /* too late: somebody did it again */
+            atomic_store(&crowded_until, now_ns() + CROWDED_NS);
+            return;
+        }
         job->keep(job->arguments, part, result);
     }
     atomic_store(&states[part], generation << 2 | DONE);
@@ -117,12 +126,21 @@ static void sleep_until_work(int index) {
     pthread_mutex_unlock(&lock);
 }
 
+static void loop_until_work(int index) {
+    int64_t began = now_ns(), last = began;
+    int64_t until = began + (began < atomic_load(&crowded_until) ? CROWDED_LOOP_NS : LOOP_NS);
+    while (!has_work(index) && last < until) {
+        for (int round = 0; round < 16 && !has_work(index); round++) pause_briefly();
+        int64_t now = now_ns();
+        if (now - last > PUT_OFF_NS) atomic_store(&crowded_until, now + CROWDED_NS);
+        last = now;
+    }
+}
+
 static void *member(void *argument) {
     int index = (int)(intptr_t)argument;
     for (;;) {
-        int64_t until = now_ns() + LOOP_NS;
-        while (!has_work(index) && now_ns() < until)
-            for (int round = 0; round < 16 && !has_work(index); round++) pause_briefly();
+        loop_until_work(index);
         if (!has_work(index)) sleep_until_work(index);
         help(index);
     }
@@ -199,6 +217,18 @@ void team_run(team_compute compute, team_keep keep, const void *arguments, long 
     publish(parts, threads, generation);
     help(0);
     finish(parts, generation);
+}
+
+void team_rows(team_compute compute, const void *arguments, long parts, int threads) {
+    if (parts == 1 || threads == 1) {
+        alone(compute, NULL, arguments, parts);
+        return;
+    }
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (long part = 0; part < parts; part++) {
+        char result[TEAM_RESULT] __attribute__((aligned(64)));
+        compute(arguments, part, result);
+    }
 }
 
 /* Returns when no thread reads anything of a job any more. For whoever frees memory. */

@@ -2,7 +2,7 @@
 #include "native/numbers.h"
 #include "native/team.h"
 
-#define FEWEST 16 /* rows of a part */
+#define FEWEST 32768 /* numbers of a part: fewer are done before a thread wakes */
 
 struct norm {
     const void *from, *gate; /* gate may be missing */
@@ -67,8 +67,8 @@ static void norm_part(const void *given, long part, void *result) {
 
 static void run(struct norm *all, int threads) {
     long rows = all->tokens * all->heads;
-    all->rows_of_part = team_share(rows, FEWEST, threads);
-    team_run(norm_part, NULL, all, sizeof *all, team_parts(rows, all->rows_of_part), threads);
+    all->rows_of_part = team_share(rows, 1 + FEWEST / all->width, threads);
+    team_rows(norm_part, all, team_parts(rows, all->rows_of_part), threads);
 }
 
 /* `from` [tokens, heads, width] with these strides, `scale` [width]; `to` is contiguous and of the

@@ -2,7 +2,7 @@
 #include "native/numbers.h"
 #include "native/team.h"
 
-#define FEWEST 8 /* tokens of a part */
+#define FEWEST 32768 /* numbers of a part: fewer are done before a thread wakes */
 
 struct rotation {
     const void *from, *cosine, *sine;
@@ -51,6 +51,6 @@ void waymark_rotate(const void *from, const void *cosine, const void *sine, void
                            .tokens = tokens, .heads = heads, .width = width, .half = half,
                            .token_stride = token_stride, .head_stride = head_stride,
                            .is_bfloat = is_bfloat};
-    all.tokens_of_part = team_share(tokens, FEWEST, threads);
-    team_run(some_tokens, NULL, &all, sizeof all, team_parts(tokens, all.tokens_of_part), threads);
+    all.tokens_of_part = team_share(tokens, 1 + FEWEST / (heads * width), threads);
+    team_rows(some_tokens, &all, team_parts(tokens, all.tokens_of_part), threads);
 }

@@ -2,7 +2,7 @@
 #include "native/numbers.h"
 #include "native/team.h"
 
-#define FEWEST 8 /* rows of a part */
+#define FEWEST 32768 /* numbers of a part: fewer are done before a thread wakes */
 
 struct product {
     const void *gate, *up;
@@ -39,6 +39,6 @@ void waymark_swiglu(const void *gate, const void *up, void *to, long rows, long 
                     int is_bfloat, int threads) {
     struct product all = {.gate = gate, .up = up, .to = to, .rows = rows, .width = width,
                           .stride = stride, .is_bfloat = is_bfloat};
-    all.rows_of_part = team_share(rows, FEWEST, threads);
-    team_run(some_rows, NULL, &all, sizeof all, team_parts(rows, all.rows_of_part), threads);
+    all.rows_of_part = team_share(rows, 1 + FEWEST / width, threads);
+    team_rows(some_rows, &all, team_parts(rows, all.rows_of_part), threads);
 }

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -19,19 +19,13 @@ from torch.nn import functional as F
 
 from kernels.attention import fused
 from kernels.attention import reference as attention
-from kernels.causal_conv.reference import causal_conv
-from kernels.dispatch import DEFAULT_ROWS, Integers, backend, fastest
-from kernels.gated_delta.reference import (
-    CHUNK,
-    chunked_gated_delta,
-    recurrent_gated_delta,
-    recurrent_gated_delta_step,
-)
+from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, Integers, backend
+from kernels.gated_delta.reference import CHUNK, chunked_gated_delta, recurrent_gated_delta
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import best_rows
-from kernels.linear.reference import Form, Matrix, PlainMatrix
-from kernels.rms_norm.reference import rms_norm
-from kernels.rope.reference import rotate
+from kernels.linear.reference import Form, Matrix
+from kernels.native.library import compiled
+from kernels.ops import PLAIN_OPS
 from tests.bench.folders import TINY, Shape
 
 Call = Callable[[int], object]
@@ -40,6 +34,7 @@ EPSILON = 1e-6
 TAPS = 4
 FLOATS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 INTEGERS: dict[str, Integers] = {name: name for name in get_args(Integers)}
+PLAIN: Any = PLAIN_OPS  # a type checker would take functions that a class holds for its methods
 RELEASED = Shape()
 
 
@@ -97,18 +92,12 @@ def all_ops(sizes: Sizes, precision: str) -> Iterator[Op]:
 
 
 def linear(sizes: Sizes, precision: str, name: str, rows: int, inputs: int, outputs: int) -> Op:
-    """A matrix as the processor's backend holds it, beside one as published."""
+    """A matrix as the processor's backend holds it, beside torch's best for it."""
     dtype = FLOATS.get(precision, torch.bfloat16)
     weight = _random(outputs, inputs, dtype=dtype) / math.sqrt(inputs)
-    form = _form(precision, dtype)
-    kept = form.keep(weight)  # quantised once: packing is quick beside it
-
-    def pack() -> Matrix:
-        return form.pack(tuple(each.clone() for each in kept), None)
-
-    first = pack()
-    packed = [first, *(pack() for _ in range(_copies(first.num_bytes, sizes) - 1))]
-    plain = [PlainMatrix(weight.clone()) for _ in range(_copies(weight.nbytes, sizes))]
+    packed = _matrices(_backend("cpu", precision).forms.usual, weight, sizes)
+    torchs = _matrices(_backend("torch", precision).forms.usual, weight, sizes)
+    first = packed[0]
     given = _random(rows, inputs, dtype=dtype)
     return Op(
         name=f"linear, {name}, {_rows(rows)}",
@@ -117,9 +106,20 @@ def linear(sizes: Sizes, precision: str, name: str, rows: int, inputs: int, outp
         least_bytes=first.num_bytes if rows == 1 else 0,
         operations=0 if rows == 1 else 2 * rows * weight.numel(),
         dtype=dtype,
-        other=lambda number: plain[number % len(plain)](given),
-        other_name="as published",
+        other=lambda number: torchs[number % len(torchs)](given),
+        other_name="torch, packed",
     )
+
+
+def _matrices(form: Form, weight: Tensor, sizes: Sizes) -> list[Matrix]:
+    """The same weight so often that the caches are full."""
+    kept = form.keep(weight)  # quantised once: packing is quick beside it
+
+    def pack() -> Matrix:
+        return form.pack(tuple(each.clone() for each in kept), None)
+
+    first = pack()
+    return [first, *(pack() for _ in range(_copies(first.num_bytes, sizes) - 1))]
 
 
 def delta_chunked(sizes: Sizes) -> Op:
@@ -142,34 +142,30 @@ def delta_recurrent(sizes: Sizes) -> Op:
     """One token: the state is read and written."""
     arguments, states = _delta_arguments(sizes, 1)
     own = [state.clone() for state in states]
+    step, plain = _ops().recurrent_gated_delta_step, PLAIN.recurrent_gated_delta_step
     return Op(
         name="gated delta, 1 row",
-        run=lambda number: recurrent_gated_delta_step(*arguments, state=own[number]),
+        run=lambda number: step(*arguments, state=own[number]),
         copies=len(states),
         least_bytes=2 * states[0].nbytes,
-        other=lambda number: chunked_gated_delta(*arguments, state=states[number])[0],
-        other_name="in a chunk",
+        other=lambda number: plain(*arguments, state=states[number]),
+        other_name="plain torch",
     )
 
 
 def conv(sizes: Sizes, dtype: torch.dtype) -> Op:
     """A run's columns in, convolved and opened ones in float32 out."""
     width = 3 * sizes.shape.linear_heads * sizes.shape.linear_dim
-    inputs = _copied(sizes, sizes.run, width, dtype=dtype)
-    tail, weight = _random(TAPS - 1, width, dtype=dtype), _random(TAPS, width)
-    kernel = weight.T.contiguous().unsqueeze(1)
-
-    def depthwise(number: int) -> Tensor:
-        columns = torch.cat((tail, inputs[number])).T.float()
-        return F.silu(F.conv1d(columns[None], kernel, groups=width)[0].T)
-
+    rows = _copied(sizes, TAPS - 1 + sizes.run, width, dtype=dtype)
+    weight = _random(TAPS, width)
+    convolve, plain = _ops().convolve, PLAIN.convolve
     return Op(
         name=f"causal conv, {_rows(sizes.run)}",
-        run=lambda number: causal_conv(inputs[number], tail, weight)[0],
-        copies=len(inputs),
-        least_bytes=inputs[0].nbytes + 4 * inputs[0].numel(),
-        other=depthwise,
-        other_name="conv1d",
+        run=lambda number: convolve(rows[number], weight),
+        copies=len(rows),
+        least_bytes=rows[0].nbytes + 4 * sizes.run * width,
+        other=lambda number: plain(rows[number], weight),
+        other_name="plain torch",
     )
 
 
@@ -177,10 +173,10 @@ def norm(sizes: Sizes, dtype: torch.dtype) -> Op:
     """A run's rows in and out."""
     width = sizes.shape.hidden
     inputs, scale = _copied(sizes, sizes.run, width, dtype=dtype), _random(width)
-    as_inputs = scale.to(dtype)
+    as_inputs, norm_rows = scale.to(dtype), _ops().rms_norm
     return Op(
         name=f"rms norm, {_rows(sizes.run)}",
-        run=lambda number: rms_norm(inputs[number], scale, EPSILON),
+        run=lambda number: norm_rows(inputs[number], scale, EPSILON),
         copies=len(inputs),
         least_bytes=2 * inputs[0].nbytes,
         other=lambda number: F.rms_norm(inputs[number], (width,), as_inputs, EPSILON),
@@ -194,11 +190,14 @@ def rope(sizes: Sizes, dtype: torch.dtype) -> Op:
     heads = _copied(sizes, sizes.run, shape.heads, shape.head_dim, dtype=dtype)
     angles = _random(sizes.run, shape.head_dim // 8)
     cosine, sine = angles.cos().to(dtype), angles.sin().to(dtype)
+    rotate, plain = _ops().rotate, PLAIN.rotate
     return Op(
         name=f"rope, {_rows(sizes.run)}",
         run=lambda number: rotate(heads[number], cosine, sine),
         copies=len(heads),
         least_bytes=2 * heads[0].nbytes,
+        other=lambda number: plain(heads[number], cosine, sine),
+        other_name="plain torch",
     )
 
 
@@ -238,17 +237,16 @@ def _attention(sizes: Sizes, dtype: torch.dtype, name: str, rows: int, keys: int
     shape = sizes.shape
     queries = _random(rows, shape.heads, shape.head_dim, dtype=dtype)
     both = _copied(sizes, 2, keys, shape.kv_heads, shape.head_dim, dtype=dtype)
-    scale = shape.head_dim**-0.5
+    scale, attend = shape.head_dim**-0.5, _ops().causal_attention
+    plain = PLAIN.causal_attention if rows == 1 else attention.causal_attention
     return Op(
         name=name,
-        run=lambda number: fused.causal_attention(queries, both[number][0], both[number][1], scale),
+        run=lambda number: attend(queries, both[number][0], both[number][1], scale),
         copies=len(both),
         least_bytes=both[0].nbytes,
         dtype=dtype,
-        other=lambda number: attention.causal_attention(
-            queries, both[number][0], both[number][1], scale
-        ),
-        other_name="reference",
+        other=lambda number: plain(queries, both[number][0], both[number][1], scale),
+        other_name="plain torch" if rows == 1 else "reference",
     )
 
 
@@ -282,11 +280,16 @@ def _random(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 @cache
-def _form(precision: str, dtype: torch.dtype) -> Form:
-    """How matrices are held, with the size of their slices measured as the app does."""
-    integers = INTEGERS.get(precision)
+def _backend(name: BackendName, precision: str) -> Backend:
+    """As the app chooses it, with the size of torch's slices measured as it does."""
+    dtype, integers = FLOATS.get(precision, torch.bfloat16), INTEGERS.get(precision)
     rows = best_rows(dtype, integers) if can_pack(dtype) else DEFAULT_ROWS
-    return backend(fastest(torch.device("cpu")), dtype, rows, integers).forms.usual
+    return backend(name, dtype, rows, integers, compiled())
+
+
+def _ops() -> Any:
+    """Of a model in bfloat16."""
+    return _backend("cpu", "bfloat16").ops
 
 
 def _rows(count: int) -> str:

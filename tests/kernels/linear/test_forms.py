@@ -8,7 +8,9 @@ import torch
 from kernels.linear.cpu import PackedForm, can_pack
 from kernels.linear.int4 import FEW_ROWS, Int4Form, multiplies_nibbles
 from kernels.linear.int8 import Int8Form, multiplies_integers
+from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
 from kernels.linear.reference import Form, PlainForm
+from kernels.native.library import compiled
 from tests.kernels.linear.test_cpu import parts
 
 ROWS = 64
@@ -31,8 +33,19 @@ FORMS = [
 ]
 
 
+if (found := compiled()) is not None:
+    FORMS += [
+        here(kind(found), f"compiled {title}", True)
+        for kind, title in (
+            (NativeBfloatForm, "bfloat16"),
+            (NativeInt8Form, "int8"),
+            (NativeInt4Form, "int4"),
+        )
+    ]
+
+
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("count", [1, 63, 130])
+@pytest.mark.parametrize("count", [1, 5, 12, 63, 130])
 def test_no_row_changes_another(form: Form, count: int) -> None:
     """A later token with huge numbers: scales of whole tensors would flatten the others."""
     inputs, weight, _ = parts((96, 64), count + 1, torch.bfloat16)

@@ -1,0 +1,193 @@
+/* A few rows through a matrix of 4-bit integers in groups of 32 inputs, each group with a scale and
+ * a middle; and such a matrix as numbers, for many rows.
+ *
+ * With inputs p t of 8-bit integers p:  y = t sum_g (s_g sum_i (q_i - 8) p_i + m_g sum_i p_i)
+ */
+#include "linear/product.h"
+
+#define GROUP 32
+#define HALF (GROUP / 2)
+#define GROUPS (BYTES / HALF) /* multiplied at once; a group has four of their sums */
+
+/* For every four sums: -8 times the inputs' sum, and that sum. */
+static int32_t too_much[MOST_NUMBERS / GROUP * 4 + 16] __attribute__((aligned(64)));
+static float input_sums[MOST_NUMBERS / GROUP * 4 + 16] __attribute__((aligned(64)));
+
+/* For each group of four sums its pair of bfloat16, scale and middle. */
+static inline sum_words spread(const uint32_t *pairs) {
+#if BYTES == 64
+    const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    __m128i four = _mm_loadu_si128((const __m128i *)pairs);
+    return (sum_words)_mm512_permutexvar_epi32(places, _mm512_castsi128_si512(four));
+#elif BYTES == 32
+    const __m256i places = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
+    __m128i two = _mm_loadl_epi64((const __m128i *)pairs);
+    return (sum_words)_mm256_permutevar8x32_epi32(_mm256_castsi128_si256(two), places);
+#else
+    return (sum_words){0} + *pairs;
+#endif
+}
+
+static inline float sum_of_sums(sum_floats given) {
+#if BYTES == 64
+    return _mm512_reduce_add_ps((__m512)given);
+#else
+    float lanes[SUMS];
+    memcpy(lanes, &given, sizeof given);
+    for (int width = SUMS / 2; width > 0; width /= 2)
+        for (int lane = 0; lane < width; lane++) lanes[lane] += lanes[lane + width];
+    return lanes[0];
+#endif
+}
+
+/* What a group adds, number by number. */
+static float one_group(const uint8_t *weight, uint32_t pair, const int8_t *given) {
+    int32_t products = 0, inputs = 0;
+    for (int place = 0; place < HALF; place++) {
+        int32_t both = weight[place], even = given[place], odd = given[HALF + place];
+        products += ((both & 15) - 8) * even + ((both >> 4) - 8) * odd;
+        inputs += even + odd;
+    }
+    return (float)products * from_bfloat(pair & 0xffff) + (float)inputs * from_bfloat(pair >> 16);
+}
+
+/* One output of `count` rows from `row` on. */
+INLINE void one_output(const uint8_t *weight, const uint32_t *pairs, long groups, long row,
+                       int count, float *to) {
+    const bytes low_half = (bytes){0} + 15;
+    sum_floats totals[AT_ONCE] = {{0}};
+    long group = 0;
+    for (; group + GROUPS <= groups; group += GROUPS) {
+        bytes both = load_bytes(weight + group * HALF);
+        bytes even = both & low_half, odd = (bytes)((sum_words)both >> 4) & low_half;
+        sum_words pair = spread(pairs + group);
+        sum_floats scale = (sum_floats)(pair << 16), middle = (sum_floats)(pair >> 16 << 16);
+        __builtin_prefetch(weight + group * HALF + AHEAD);
+        for (int each = 0; each < count; each++) {
+            long start = (row + each) * groups + group;
+            sums total;
+            sum_floats of_group;
+            memcpy(&total, too_much + start * 4, sizeof total);
+            memcpy(&of_group, input_sums + start * 4, sizeof of_group);
+            total = add_products(total, even, load_bytes(row_integers + start * GROUP));
+            total = add_products(total, odd, load_bytes(row_integers + start * GROUP + BYTES));
+            totals[each] += __builtin_convertvector(total, sum_floats) * scale + of_group * middle;
+        }
+    }
+    __builtin_prefetch((const char *)pairs + AHEAD);
+    __builtin_prefetch((const char *)pairs + AHEAD + 64);
+    for (int each = 0; each < count; each++) {
+        to[each] = sum_of_sums(totals[each]);
+        for (long rest = group; rest < groups; rest++)
+            to[each] += one_group(weight + rest * HALF, pairs[rest],
+                                  row_integers + ((row + each) * groups + rest) * GROUP);
+        to[each] *= row_scales[row + each];
+    }
+}
+
+INLINE void output_of_rows(const struct product *all, long output, long row, int count,
+                           float *to) {
+    long groups = all->inputs / GROUP;
+    const uint8_t *weight = (const uint8_t *)all->weight + output * groups * HALF;
+    one_output(weight, (const uint32_t *)all->scales + output * groups, groups, row, count, to);
+}
+
+static void multiply_one(const void *given, long part, void *result) {
+    const struct product *all = given;
+    long first = first_output(all, part);
+    for (long output = first; output < end_of_outputs(all, part); output++)
+        output_of_rows(all, output, 0, 1, (float *)result + output - first);
+}
+
+static void multiply_some(const void *given, long part, void *result) {
+    const struct product *all = given;
+    float found[AT_ONCE];
+    (void)result;
+    for (long output = first_output(all, part); output < end_of_outputs(all, part); output++)
+        for (long row = 0; row < all->rows;) {
+            int count = row + AT_ONCE <= all->rows ? AT_ONCE : 1;
+            if (count == 1)
+                output_of_rows(all, output, row, 1, found);
+            else
+                output_of_rows(all, output, row, AT_ONCE, found);
+            for (int each = 0; each < count; each++, row++) put_result(all, row, output, found[each], all->is_bfloat);
+        }
+}
+
+/* Even and odd inputs apart, as the two halves of bytes hold them; for as many groups as are
+ * multiplied at once they lie together. Also the sums that products need. */
+static void sort_row(long row, long groups) {
+    int8_t sorted[2 * BYTES];
+    for (long group = 0; group < groups;) {
+        long start = row * groups + group, count = group + GROUPS <= groups ? GROUPS : 1;
+        int8_t *from = row_integers + start * GROUP;
+        for (long four = 0; four < count * 4; four++) {
+            int32_t total = 0;
+            for (long place = 0; place < 8; place++) total += from[8 * four + place];
+            too_much[start * 4 + four] = -8 * total;
+            input_sums[start * 4 + four] = (float)total;
+        }
+        for (long place = 0; place < count * HALF; place++) {
+            sorted[place] = from[2 * place];
+            sorted[count * HALF + place] = from[2 * place + 1];
+        }
+        memcpy(from, sorted, count * GROUP);
+        group += count;
+    }
+}
+
+/* As waymark_linear_int8 for `weight` [outputs, inputs / 2], two nibbles a byte, and `pairs`
+ * [outputs, inputs / 32] of a scale and a middle in bfloat16. `from` has `given` inputs, filled up
+ * with zeros to `inputs`, whole groups. */
+void waymark_linear_int4(const void *from, const uint8_t *weight, const uint32_t *pairs,
+                         const void *bias, void *to, long rows, long outputs, long inputs,
+                         long given, int is_bfloat, int threads) {
+    quantise_rows(from, rows, given, inputs, is_bfloat, threads);
+    for (long row = 0; row < rows; row++) sort_row(row, inputs / GROUP);
+    struct product all = {.weight = weight, .scales = pairs, .bias = bias, .to = to,
+                          .rows = rows, .outputs = outputs, .inputs = inputs,
+                          .is_bfloat = is_bfloat};
+    run_product(multiply_one, multiply_some, &all, inputs / 2 + inputs / 8, threads);
+}
+
+/* ------------------------------------------------------------------ as numbers */
+
+struct unpacking {
+    const uint8_t *weight;
+    const uint32_t *pairs;
+    void *to;
+    long outputs, inputs, outputs_of_part;
+    int is_bfloat;
+};
+
+INLINE void unpack_group(const uint8_t *from, uint32_t pair, void *to, int is_bfloat) {
+    float scale = from_bfloat(pair & 0xffff), middle = from_bfloat(pair >> 16);
+    for (long place = 0; place < HALF; place++) {
+        float even = (float)(from[place] & 15) - 8, odd = (float)(from[place] >> 4) - 8;
+        write_number(to, 2 * place, even * scale + middle, is_bfloat);
+        write_number(to, 2 * place + 1, odd * scale + middle, is_bfloat);
+    }
+}
+
+static void unpack_some(const void *given, long part, void *result) {
+    const struct unpacking *all = given;
+    long groups = all->inputs / GROUP, first = part * all->outputs_of_part * groups;
+    long end = first + all->outputs_of_part * groups, all_groups = all->outputs * groups;
+    (void)result;
+    for (long group = first; group < (end < all_groups ? end : all_groups); group++) {
+        const uint8_t *from = all->weight + group * HALF;
+        if (all->is_bfloat)
+            unpack_group(from, all->pairs[group], (uint16_t *)all->to + group * GROUP, 1);
+        else
+            unpack_group(from, all->pairs[group], (float *)all->to + group * GROUP, 0);
+    }
+}
+
+/* What waymark_linear_int4 multiplies, as numbers: `to` [outputs, inputs], bfloat16 or float32. */
+void waymark_unpack_int4(const uint8_t *weight, const uint32_t *pairs, void *to, long outputs,
+                         long inputs, int is_bfloat, int threads) {
+    struct unpacking all = {.weight = weight, .pairs = pairs, .to = to, .outputs = outputs,
+                            .inputs = inputs, .is_bfloat = is_bfloat};
+    all.outputs_of_part = team_share(outputs, 1 + 32768 / inputs, threads);
+    team_rows(unpack_some, &all, team_parts(outputs, all.outputs_of_part), threads);
+}
