@@ -20,6 +20,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Scripts under packaging/ import their siblings, so each of these folders is checked on its own.
 SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py)))
 
+C_SOURCES := $(wildcard kernels/*/*.c kernels/*/*.h)
+
 # Minutes of work each, by hand before a release; the suite plays a tenth of it.
 LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds.py
 
@@ -55,6 +57,7 @@ bench-cache: $(STAMPS)/test ## print what reuse is worth and what the cache cost
 check: $(STAMPS)/check ## formatting, lint, types and import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/clang-format --dry-run --Werror $(C_SOURCES)
 	$(BIN)/mypy
 	@set -e; for folder in $(SCRIPT_FOLDERS); do \
 	    echo "mypy $$folder"; MYPYPATH=$$folder $(BIN)/mypy $$folder*.py; done
@@ -63,6 +66,7 @@ check: $(STAMPS)/check ## formatting, lint, types and import layers
 format: $(STAMPS)/check ## rewrite the code in the agreed format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_SOURCES)
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

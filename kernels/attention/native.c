@@ -37,9 +37,8 @@ static inline __attribute__((always_inline)) float product(const float *query, c
     return found;
 }
 
-static inline __attribute__((always_inline)) void add_scaled(float *to, const void *value,
-                                                             float weight, long dim,
-                                                             int is_bfloat) {
+static inline __attribute__((always_inline)) void
+add_scaled(float *to, const void *value, float weight, long dim, int is_bfloat) {
     long place = 0;
     for (; place + LANES <= dim; place += LANES)
         store_floats(to + place,
@@ -57,18 +56,20 @@ static inline __attribute__((always_inline)) void stretch(const struct attention
     const char *values = (const char *)all->values + head * dim * size;
     for (long each = 0; each < group; each++) {
         for (long place = 0; place < dim; place++)
-            query[place] =
-                all->scale * read_number(all->queries, (head * group + each) * dim + place, is_bfloat);
+            query[place] = all->scale * read_number(all->queries,
+                                                    (head * group + each) * dim + place, is_bfloat);
         for (long key = start; key < end; key++)
             scores[each][key - start] =
                 product(query, keys + key * all->key_stride * size, dim, is_bfloat);
     }
     for (long each = 0; each < group; each++) {
-        float *to = all->partial + (number * all->kv_heads * group + head * group + each) * (dim + 2);
+        float *to =
+            all->partial + (number * all->kv_heads * group + head * group + each) * (dim + 2);
         float largest = scores[each][0], sum = 0;
         for (long key = 1; key < end - start; key++)
             largest = scores[each][key] > largest || scores[each][key] != scores[each][key]
-                          ? scores[each][key] : largest;
+                          ? scores[each][key]
+                          : largest;
         for (long key = 0; key < end - start; key++) {
             scores[each][key] = exponential(scores[each][key] - largest);
             sum += scores[each][key];
@@ -116,8 +117,9 @@ static void put_together(const struct attention *all, long head, void *to) {
         write_number(to, head * dim + place, totals[place] / sum, all->is_bfloat);
 }
 
-/* `queries` and `to` [kv_heads * group, dim], contiguous; `keys`, `values` [num_keys, kv_heads, dim]
- * whose tokens begin so many numbers apart; all bfloat16 or all float32. 0 without memory for it. */
+/* `queries` and `to` [kv_heads * group, dim], contiguous; `keys`, `values` [num_keys, kv_heads,
+ * dim] whose tokens begin so many numbers apart; all bfloat16 or all float32. 0 without memory for
+ * it. */
 int waymark_attend(const void *queries, const void *keys, const void *values, void *to,
                    long num_keys, long kv_heads, long group, long dim, long key_stride,
                    long value_stride, float scale, int is_bfloat, int threads) {
@@ -131,14 +133,23 @@ int waymark_attend(const void *queries, const void *keys, const void *values, vo
         room = partial ? needed : 0;
         if (!partial) return 0;
     }
-    struct attention all = {.queries = queries, .keys = keys, .values = values,
-                            .partial = partial, .num_keys = num_keys, .kv_heads = kv_heads,
-                            .group = group, .dim = dim, .stretches = stretches,
-                            .key_stride = key_stride, .value_stride = value_stride,
-                            .scale = scale, .is_bfloat = is_bfloat};
+    struct attention all = {.queries = queries,
+                            .keys = keys,
+                            .values = values,
+                            .partial = partial,
+                            .num_keys = num_keys,
+                            .kv_heads = kv_heads,
+                            .group = group,
+                            .dim = dim,
+                            .stretches = stretches,
+                            .key_stride = key_stride,
+                            .value_stride = value_stride,
+                            .scale = scale,
+                            .is_bfloat = is_bfloat};
     long total = stretches * kv_heads;
     all.stretches_of_part = team_share(total, 1, threads);
-    team_run(some_stretches, NULL, &all, sizeof all, team_parts(total, all.stretches_of_part), threads);
+    team_run(some_stretches, NULL, &all, sizeof all, team_parts(total, all.stretches_of_part),
+             threads);
     for (long head = 0; head < heads; head++) put_together(&all, head, to);
     return 1;
 }

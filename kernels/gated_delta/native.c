@@ -10,9 +10,9 @@
 #include <immintrin.h>
 #endif
 
-#define COLUMNS 128   /* of a state, taken at once: 8 registers of sums */
+#define COLUMNS 128 /* of a state, taken at once: 8 registers of sums */
 #define MOST_KEYS 1024
-#define EPSILON 1e-6f /* under the root of a key's squared length */
+#define EPSILON 1e-6f    /* under the root of a key's squared length */
 #define FORGOTTEN -40.0f /* see reference.py */
 
 struct step {
@@ -103,23 +103,64 @@ void waymark_delta_step(const float *queries, const float *keys, const float *va
                         long key_heads, long value_heads, long key_dim, long value_dim,
                         int threads) {
     long blocks = (value_dim + COLUMNS - 1) / COLUMNS;
-    struct step all = {.queries = queries, .keys = keys, .values = values, .decay = decay,
-                       .beta = beta, .state = state, .to = to, .key_heads = key_heads,
-                       .value_heads = value_heads, .key_dim = key_dim, .value_dim = value_dim,
+    struct step all = {.queries = queries,
+                       .keys = keys,
+                       .values = values,
+                       .decay = decay,
+                       .beta = beta,
+                       .state = state,
+                       .to = to,
+                       .key_heads = key_heads,
+                       .value_heads = value_heads,
+                       .key_dim = key_dim,
+                       .value_dim = value_dim,
                        .blocks = blocks};
     team_run(one_block, NULL, &all, sizeof all, value_heads * blocks, threads);
 }
 
 /* The log decay rate * softplus(step + bias) and sigmoid(beta); `steps` and `betas` are rows of
  * `heads` numbers `stride` apart, the results are contiguous. */
-void waymark_delta_gates(const void *steps, const void *betas, const float *rate,
-                         const float *bias, float *decay, float *beta, long tokens, long heads,
-                         long stride, int is_bfloat) {
+void waymark_delta_gates(const void *steps, const void *betas, const float *rate, const float *bias,
+                         float *decay, float *beta, long tokens, long heads, long stride,
+                         int is_bfloat) {
     for (long token = 0; token < tokens; token++)
         for (long head = 0; head < heads; head++) {
             float step = read_number(steps, token * stride + head, is_bfloat) + bias[head];
             float soft = step > 20.0f ? step : log1pf(exponential(step));
             decay[token * heads + head] = rate[head] * soft;
-            beta[token * heads + head] = sigmoid(read_number(betas, token * stride + head, is_bfloat));
+            beta[token * heads + head] =
+                sigmoid(read_number(betas, token * stride + head, is_bfloat));
         }
+}
+
+/* ------------------------------------------------------------------ a whole step */
+
+#define MOST_COLUMNS 65536
+
+/* Elsewhere: causal_conv/native.c, rms_norm/native.c. */
+void waymark_conv_step(const void *from, void *tail, const float *weight, float *to, long channels,
+                       long taps, int is_bfloat);
+void waymark_gated_rms_norm(const float *from, const float *scale, const void *gate, void *to,
+                            long tokens, long heads, long width, long gate_stride, float epsilon,
+                            int to_bfloat, int threads);
+
+/* What a gated delta net does with one token between its two matrices, by the functions above: the
+ * same bits in one call. `mixed` [2 key_heads key_dim + value_heads value_dim], `gate` and `to`
+ * [value_heads, value_dim], `betas`, `steps` [value_heads] are what the first matrix gave and the
+ * second takes. */
+void waymark_delta_net_step(const void *mixed, const void *gate, const void *betas,
+                            const void *steps, void *tail, float *state, const float *conv,
+                            const float *rate, const float *bias, const float *scale, void *to,
+                            long key_heads, long value_heads, long key_dim, long value_dim,
+                            long taps, float epsilon, int is_bfloat, int threads) {
+    static float columns_of[MOST_COLUMNS], decay[MOST_COLUMNS], beta[MOST_COLUMNS];
+    static float read[MOST_COLUMNS];
+    long width = key_heads * key_dim, channels = 2 * width + value_heads * value_dim;
+    waymark_conv_step(mixed, tail, conv, columns_of, channels, taps, is_bfloat);
+    waymark_delta_gates(steps, betas, rate, bias, decay, beta, 1, value_heads, value_heads,
+                        is_bfloat);
+    waymark_delta_step(columns_of, columns_of + width, columns_of + 2 * width, decay, beta, state,
+                       read, key_heads, value_heads, key_dim, value_dim, threads);
+    waymark_gated_rms_norm(read, scale, gate, to, 1, value_heads, value_dim, 0, epsilon, is_bfloat,
+                           threads);
 }

@@ -31,7 +31,8 @@ INLINE void one_output(const uint16_t *weight, long inputs, long row, int count,
     for (int each = 0; each < count; each++) {
         to[each] = sum_of(totals[each]);
         for (long rest = place; rest < inputs; rest++)
-            to[each] += from_bfloat(weight[rest]) * from_bfloat(bfloats[(row + each) * inputs + rest]);
+            to[each] +=
+                from_bfloat(weight[rest]) * from_bfloat(bfloats[(row + each) * inputs + rest]);
     }
 }
 
@@ -55,20 +56,26 @@ static void multiply_some(const void *given, long part, void *result) {
                 one_output(weight, all->inputs, row, 1, found);
             else
                 one_output(weight, all->inputs, row, AT_ONCE, found);
-            for (int each = 0; each < count; each++, row++) put_result(all, row, output, found[each], 1);
+            for (int each = 0; each < count; each++, row++)
+                put_result(all, row, output, found[each], 1);
         }
     }
 }
 
-/* `from` [rows, inputs], `weight` [outputs, inputs], `bias` [outputs] or NULL, `to` [rows, outputs],
- * all bfloat16; rows * inputs <= MOST_NUMBERS. */
+/* `from` [rows, inputs], `weight` [outputs, inputs], `bias` [outputs] or NULL, `to` [rows,
+ * outputs], all bfloat16; rows * inputs <= MOST_NUMBERS. */
 void waymark_linear_bfloat(const uint16_t *from, const uint16_t *weight, const uint16_t *bias,
                            uint16_t *to, long rows, long outputs, long inputs, int threads) {
     memcpy(bfloats, from, rows * inputs * sizeof *from);
 #ifndef __AVX512BF16__
     for (long place = 0; place < rows * inputs; place++) wide[place] = from_bfloat(from[place]);
 #endif
-    struct product all = {.weight = weight, .bias = bias, .to = to, .rows = rows,
-                          .outputs = outputs, .inputs = inputs, .is_bfloat = 1};
+    struct product all = {.weight = weight,
+                          .bias = bias,
+                          .to = to,
+                          .rows = rows,
+                          .outputs = outputs,
+                          .inputs = inputs,
+                          .is_bfloat = 1};
     run_product(multiply_one, multiply_some, &all, 2 * inputs, threads);
 }

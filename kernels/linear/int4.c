@@ -85,8 +85,7 @@ INLINE void one_output(const uint8_t *weight, const uint32_t *pairs, long groups
     }
 }
 
-INLINE void output_of_rows(const struct product *all, long output, long row, int count,
-                           float *to) {
+INLINE void output_of_rows(const struct product *all, long output, long row, int count, float *to) {
     long groups = all->inputs / GROUP;
     const uint8_t *weight = (const uint8_t *)all->weight + output * groups * HALF;
     one_output(weight, (const uint32_t *)all->scales + output * groups, groups, row, count, to);
@@ -110,7 +109,8 @@ static void multiply_some(const void *given, long part, void *result) {
                 output_of_rows(all, output, row, 1, found);
             else
                 output_of_rows(all, output, row, AT_ONCE, found);
-            for (int each = 0; each < count; each++, row++) put_result(all, row, output, found[each], all->is_bfloat);
+            for (int each = 0; each < count; each++, row++)
+                put_result(all, row, output, found[each], all->is_bfloat);
         }
 }
 
@@ -144,8 +144,13 @@ void waymark_linear_int4(const void *from, const uint8_t *weight, const uint32_t
                          long given, int is_bfloat, int threads) {
     quantise_rows(from, rows, given, inputs, is_bfloat, threads);
     for (long row = 0; row < rows; row++) sort_row(row, inputs / GROUP);
-    struct product all = {.weight = weight, .scales = pairs, .bias = bias, .to = to,
-                          .rows = rows, .outputs = outputs, .inputs = inputs,
+    struct product all = {.weight = weight,
+                          .scales = pairs,
+                          .bias = bias,
+                          .to = to,
+                          .rows = rows,
+                          .outputs = outputs,
+                          .inputs = inputs,
                           .is_bfloat = is_bfloat};
     run_product(multiply_one, multiply_some, &all, inputs / 2 + inputs / 8, threads);
 }
@@ -186,8 +191,12 @@ static void unpack_some(const void *given, long part, void *result) {
 /* What waymark_linear_int4 multiplies, as numbers: `to` [outputs, inputs], bfloat16 or float32. */
 void waymark_unpack_int4(const uint8_t *weight, const uint32_t *pairs, void *to, long outputs,
                          long inputs, int is_bfloat, int threads) {
-    struct unpacking all = {.weight = weight, .pairs = pairs, .to = to, .outputs = outputs,
-                            .inputs = inputs, .is_bfloat = is_bfloat};
+    struct unpacking all = {.weight = weight,
+                            .pairs = pairs,
+                            .to = to,
+                            .outputs = outputs,
+                            .inputs = inputs,
+                            .is_bfloat = is_bfloat};
     all.outputs_of_part = team_share(outputs, 1 + 32768 / inputs, threads);
     team_rows(unpack_some, &all, team_parts(outputs, all.outputs_of_part), threads);
 }

@@ -25,7 +25,8 @@ static void quantise_row(const struct quantising *all, long row) {
     uint32_t largest = 0; /* sizes as bits: in the order of numbers, infinity and NaN at the end */
     if (all->is_bfloat) {
         const uint16_t *from = (const uint16_t *)all->from + row * all->given;
-        for (long place = 0; place < all->given; place++) floats_of[place] = from_bfloat(from[place]);
+        for (long place = 0; place < all->given; place++)
+            floats_of[place] = from_bfloat(from[place]);
     } else {
         memcpy(floats_of, (const float *)all->from + row * all->given, all->given * sizeof(float));
     }
@@ -49,14 +50,13 @@ static void quantise_some(const void *given, long part, void *result) {
     const struct quantising *all = given;
     long first = part * all->rows_of_part, end = first + all->rows_of_part;
     (void)result;
-    for (long row = first; row < (end < all->rows ? end : all->rows); row++)
-        quantise_row(all, row);
+    for (long row = first; row < (end < all->rows ? end : all->rows); row++) quantise_row(all, row);
 }
 
 void quantise_rows(const void *from, long rows, long given, long inputs, int is_bfloat,
                    int threads) {
-    struct quantising all = {.from = from, .rows = rows, .given = given, .inputs = inputs,
-                             .is_bfloat = is_bfloat};
+    struct quantising all = {
+        .from = from, .rows = rows, .given = given, .inputs = inputs, .is_bfloat = is_bfloat};
     all.rows_of_part = team_share(rows, 1 + 32768 / inputs, threads);
     team_rows(quantise_some, &all, team_parts(rows, all.rows_of_part), threads);
 }
@@ -138,8 +138,13 @@ void waymark_linear_int8(const void *from, const int8_t *weight, const float *sc
             total += row_integers[row * inputs + place];
         too_much[row] = 128 * total;
     }
-    struct product all = {.weight = weight, .scales = scales, .bias = bias, .to = to,
-                          .rows = rows, .outputs = outputs, .inputs = inputs,
+    struct product all = {.weight = weight,
+                          .scales = scales,
+                          .bias = bias,
+                          .to = to,
+                          .rows = rows,
+                          .outputs = outputs,
+                          .inputs = inputs,
                           .is_bfloat = is_bfloat};
     run_product(multiply_one, multiply_some, &all, inputs, threads);
 }
@@ -182,9 +187,15 @@ static void scale_some(const void *given, long part, void *result) {
 void waymark_scale_sums(const int32_t *sums_of, const float *scales, const float *scales_of_rows,
                         const void *bias, void *to, long rows, long outputs, long stride,
                         int is_bfloat, int threads) {
-    struct scaling all = {.sums = sums_of, .scales = scales, .scales_of_rows = scales_of_rows,
-                          .bias = bias, .to = to, .rows = rows, .outputs = outputs,
-                          .stride = stride, .is_bfloat = is_bfloat};
+    struct scaling all = {.sums = sums_of,
+                          .scales = scales,
+                          .scales_of_rows = scales_of_rows,
+                          .bias = bias,
+                          .to = to,
+                          .rows = rows,
+                          .outputs = outputs,
+                          .stride = stride,
+                          .is_bfloat = is_bfloat};
     all.rows_of_part = team_share(rows, 1 + 32768 / outputs, threads);
     team_rows(scale_some, &all, team_parts(rows, all.rows_of_part), threads);
 }

@@ -15,12 +15,6 @@
 /* Numbers of all rows together, and of one: what the places below have room for. */
 #define MOST_NUMBERS (1 << 20)
 #define AT_ONCE 8 /* rows of inputs */
-/* Eight parts a thread, so that the last ones end together, of so many bytes of weights at most: a
- * new place in memory starts slowly. */
-#define PARTS_OF_THREAD 8
-#define FEWEST_BYTES 65536
-#define MOST_BYTES 524288
-#define MOST_OUTPUTS (TEAM_RESULT / (long)sizeof(float))
 /* Bytes ahead of where a row is read. Rows follow one another in memory, so nothing is in vain. */
 #define AHEAD 2048
 
@@ -31,8 +25,8 @@ struct product {
     int is_bfloat; /* bias and results, else float32 */
 };
 
-/* The integers of rows of inputs and their scales: int8.c. In place, because a thread that comes too
- * late to be heard still reads them. */
+/* The integers of rows of inputs and their scales: int8.c. In place, because a thread that comes
+ * too late to be heard still reads them. */
 extern int8_t row_integers[MOST_NUMBERS + 64];
 extern float row_scales[MOST_NUMBERS / 16];
 
@@ -56,28 +50,9 @@ static inline long end_of_outputs(const struct product *all, long part) {
     return end < all->outputs ? end : all->outputs;
 }
 
-/* One row: results go to `result` first, since a part may be done twice. */
-static void put_results(const void *given, long part, const void *result) {
-    const struct product *all = given;
-    long first = first_output(all, part), end = end_of_outputs(all, part);
-    for (long output = first; output < end; output++)
-        put_result(all, 0, output, ((const float *)result)[output - first], all->is_bfloat);
-}
-
 /* `one` does a part of a product with one row and leaves its results, `some` one with more rows and
  * puts them where they belong. `row_bytes` are those of a row of weights. */
-static void run_product(team_compute one, team_compute some, struct product *all, long row_bytes,
-                        int threads) {
-    long bytes = row_bytes * all->outputs / (PARTS_OF_THREAD * threads);
-    bytes = bytes < FEWEST_BYTES ? FEWEST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
-    long outputs = bytes / row_bytes, fewest = (all->outputs + TEAM_PARTS - 1) / TEAM_PARTS;
-    outputs = outputs < fewest ? fewest : outputs;
-    all->outputs_of_part = outputs < 1 ? 1 : outputs > MOST_OUTPUTS ? MOST_OUTPUTS : outputs;
-    long parts = team_parts(all->outputs, all->outputs_of_part);
-    if (all->rows == 1)
-        team_run(one, put_results, all, sizeof *all, parts, threads);
-    else
-        team_rows(some, all, parts, threads);
-}
+void run_product(team_compute one, team_compute some, struct product *all, long row_bytes,
+                 int threads);
 
 #endif

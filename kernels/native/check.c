@@ -24,6 +24,9 @@ void waymark_delta_step(const void *, const void *, const void *, const void *, 
                         void *, void *, long, long, long, long, int);
 void waymark_delta_gates(const void *, const void *, const void *, const void *, void *, void *,
                          long, long, long, int);
+void waymark_delta_net_step(const void *, const void *, const void *, const void *, void *, void *,
+                            const void *, const void *, const void *, const void *, void *, long,
+                            long, long, long, long, float, int, int);
 int waymark_attend(const void *, const void *, const void *, void *, long, long, long, long, long,
                    long, float, int, int);
 void waymark_swiglu(const void *, const void *, void *, long, long, long, int, int);
@@ -51,6 +54,8 @@ int main(void) {
         waymark_rotate(a, b, c, d, ROWS, 2, SIZE / 2, 17, SIZE, SIZE / 2, bfloat, 2);
         waymark_delta_step(a, b, c, d, e, f, some[6], 2, 4, 33, SIZE - 1, 2);
         waymark_delta_gates(a, b, c, d, e, f, ROWS, 17, SIZE, bfloat);
+        waymark_delta_net_step(a, b, c, d, e, f, a, b, c, d, some[6], 2, 4, 33, 40, 4, 1e-6f,
+                               bfloat, 2);
         if (!waymark_attend(a, b, c, d, SIZE, 1, 4, SIZE - 1, SIZE - 1, SIZE - 1, 1, bfloat, 2))
             return 1;
         waymark_swiglu(a, b, c, ROWS, SIZE - 1, SIZE, bfloat, 2);

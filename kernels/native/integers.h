@@ -72,8 +72,8 @@ static inline void sums_of_eight(const sums *given, int32_t *to) {
     for (int each = 0; each < 8; each++) {
 #if BYTES == 64
         __m512i whole = (__m512i)given[each];
-        half[each] = _mm256_add_epi32(_mm512_castsi512_si256(whole),
-                                      _mm512_extracti64x4_epi64(whole, 1));
+        half[each] =
+            _mm256_add_epi32(_mm512_castsi512_si256(whole), _mm512_extracti64x4_epi64(whole, 1));
 #else
         half[each] = (__m256i)given[each];
 #endif

@@ -34,6 +34,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "rotate": (*[_POINTER] * 4, *[_LONG] * 6, _INT, _INT),
     "delta_step": (*[_POINTER] * 7, *[_LONG] * 4, _INT),
     "delta_gates": (*[_POINTER] * 6, *[_LONG] * 3, _INT),
+    "delta_net_step": (*[_POINTER] * 11, *[_LONG] * 5, _FLOAT, _INT, _INT),
     "attend": (*[_POINTER] * 4, *[_LONG] * 6, _FLOAT, _INT, _INT),
     "swiglu": (*[_POINTER] * 3, *[_LONG] * 3, _INT, _INT),
 }

@@ -21,7 +21,9 @@ static inline floats load_floats(const float *from) {
     return found;
 }
 
-static inline void store_floats(float *to, floats given) { memcpy(to, &given, sizeof given); }
+static inline void store_floats(float *to, floats given) {
+    memcpy(to, &given, sizeof given);
+}
 
 static inline floats load_bfloats(const uint16_t *from) {
     halves found;
@@ -57,8 +59,8 @@ static inline uint16_t to_bfloat(float given) {
     return given != given ? 0x7fc0 : (uint16_t)rounded;
 }
 
-/* e^x within two last places; 0 below -87, infinite above 88. Without branches, so that loops over it
- * become vector code: e^x = 2^n e^r with |r| <= ln 2 / 2, and the series of e^r to r^7. */
+/* e^x within two last places; 0 below -87, infinite above 88. Without branches, so that loops over
+ * it become vector code: e^x = 2^n e^r with |r| <= ln 2 / 2, and the series of e^r to r^7. */
 static inline float exponential(float x) {
     float bounded = x > 88.0f ? 88.0f : x < -87.0f ? -87.0f : x;
     float n = __builtin_rintf(bounded * 1.44269504f);
@@ -79,9 +81,13 @@ static inline float exponential(float x) {
     return x != x ? x : found;
 }
 
-static inline float sigmoid(float x) { return 1.0f / (1.0f + exponential(-x)); }
+static inline float sigmoid(float x) {
+    return 1.0f / (1.0f + exponential(-x));
+}
 
-static inline float silu(float x) { return x * sigmoid(x); }
+static inline float silu(float x) {
+    return x * sigmoid(x);
+}
 
 /* Number `place` of an array that is bfloat16 or float32. */
 static inline __attribute__((always_inline)) float read_number(const void *from, long place,

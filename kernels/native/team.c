@@ -35,7 +35,8 @@ struct job {
 };
 
 static struct job current;
-/* generation << 40 | threads << 32 | parts << 16 | next part to take: read and taken as one. */
+/* generation << 40 | threads << 32 | end << 16 | first: the parts that nobody took yet, read and
+ * taken as one. The caller takes from the front, the others from the back. */
 static _Atomic uint64_t ticket;
 /* generation << 2 | one of these, for every part. */
 enum { PENDING, KEEPING, DONE };
@@ -60,18 +61,27 @@ static int64_t now_ns(void) {
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-static inline uint64_t generation_of(uint64_t value) { return value >> 40; }
-static inline int threads_of(uint64_t value) { return (value >> 32) & 0xff; }
-static inline long parts_of(uint64_t value) { return (value >> 16) & 0xffff; }
-static inline long next_of(uint64_t value) { return value & 0xffff; }
+static inline uint64_t generation_of(uint64_t value) {
+    return value >> 40;
+}
+static inline int threads_of(uint64_t value) {
+    return (value >> 32) & 0xff;
+}
+static inline long end_of(uint64_t value) {
+    return (value >> 16) & 0xffff;
+}
+static inline long first_of(uint64_t value) {
+    return value & 0xffff;
+}
 
 /* The next part for thread `index`, and the generation it belongs to; -1 where there is none. */
 static long claim(int index, uint64_t *generation) {
     uint64_t seen = atomic_load(&ticket);
-    while (index < threads_of(seen) && next_of(seen) < parts_of(seen)) {
-        if (atomic_compare_exchange_weak(&ticket, &seen, seen + 1)) {
+    while (index < threads_of(seen) && first_of(seen) < end_of(seen)) {
+        uint64_t left = index == 0 ? seen + 1 : seen - (1 << 16);
+        if (atomic_compare_exchange_weak(&ticket, &seen, left)) {
             *generation = generation_of(seen);
-            return next_of(seen);
+            return index == 0 ? first_of(seen) : end_of(seen) - 1;
         }
     }
     return -1;
@@ -115,7 +125,7 @@ static void help(int index) {
 
 static int has_work(int index) {
     uint64_t seen = atomic_load(&ticket);
-    return index < threads_of(seen) && next_of(seen) < parts_of(seen);
+    return index < threads_of(seen) && first_of(seen) < end_of(seen);
 }
 
 static void sleep_until_work(int index) {

@@ -18,17 +18,20 @@ typedef void (*team_keep)(const void *arguments, long part, const void *result);
 void team_run(team_compute compute, team_keep keep, const void *arguments, long bytes, long parts,
               int threads);
 
-/* As team_run without `keep`, for prompts: on the threads that torch has there, if its OpenMP can be
- * shared. Two teams that wait in loops for each other's work would take each other's cores. */
+/* As team_run without `keep`, for prompts: on the threads that torch has there, if its OpenMP can
+ * be shared. Two teams that wait in loops for each other's work would take each other's cores. */
 void team_rows(team_compute compute, const void *arguments, long parts, int threads);
 
-/* How many of `total` equal pieces a part should have: at least `fewest`, and a few parts a thread. */
+/* How many of `total` equal pieces a part should have: at least `fewest`, and a few parts a thread.
+ */
 static inline long team_share(long total, long fewest, int threads) {
     long share = (total + 8L * threads - 1) / (8L * threads);
     return share > fewest ? share : fewest;
 }
 
 /* How many parts of so many pieces there are. */
-static inline long team_parts(long total, long share) { return (total + share - 1) / share; }
+static inline long team_parts(long total, long share) {
+    return (total + share - 1) / share;
+}
 
 #endif

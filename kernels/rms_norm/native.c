@@ -32,9 +32,8 @@ static inline __attribute__((always_inline)) float squared_length(const void *fr
     return found;
 }
 
-static inline __attribute__((always_inline)) void norm_row(const struct norm *all, long token,
-                                                           long head, int is_bfloat, int to_bfloat,
-                                                           int gated) {
+static inline __attribute__((always_inline)) void
+norm_row(const struct norm *all, long token, long head, int is_bfloat, int to_bfloat, int gated) {
     long start = token * all->token_stride + head * all->head_stride, width = all->width;
     const void *from = (const char *)all->from + start * (is_bfloat ? 2 : 4);
     void *to = (char *)all->to + (token * all->heads + head) * width * (to_bfloat ? 2 : 4);
@@ -74,11 +73,19 @@ static void run(struct norm *all, int threads) {
 /* `from` [tokens, heads, width] with these strides, `scale` [width]; `to` is contiguous and of the
  * type of `from`, bfloat16 or float32. */
 void waymark_rms_norm(const void *from, const float *scale, void *to, long tokens, long heads,
-                      long width, long token_stride, long head_stride, float epsilon,
-                      int is_bfloat, int threads) {
-    struct norm all = {.from = from, .scale = scale, .to = to, .tokens = tokens, .heads = heads,
-                       .width = width, .token_stride = token_stride, .head_stride = head_stride,
-                       .epsilon = epsilon, .is_bfloat = is_bfloat, .to_bfloat = is_bfloat};
+                      long width, long token_stride, long head_stride, float epsilon, int is_bfloat,
+                      int threads) {
+    struct norm all = {.from = from,
+                       .scale = scale,
+                       .to = to,
+                       .tokens = tokens,
+                       .heads = heads,
+                       .width = width,
+                       .token_stride = token_stride,
+                       .head_stride = head_stride,
+                       .epsilon = epsilon,
+                       .is_bfloat = is_bfloat,
+                       .to_bfloat = is_bfloat};
     run(&all, threads);
 }
 
@@ -87,9 +94,17 @@ void waymark_rms_norm(const void *from, const float *scale, void *to, long token
 void waymark_gated_rms_norm(const float *from, const float *scale, const void *gate, void *to,
                             long tokens, long heads, long width, long gate_stride, float epsilon,
                             int to_bfloat, int threads) {
-    struct norm all = {.from = from, .gate = gate, .scale = scale, .to = to, .tokens = tokens,
-                       .heads = heads, .width = width, .token_stride = heads * width,
-                       .head_stride = width, .gate_stride = gate_stride, .epsilon = epsilon,
+    struct norm all = {.from = from,
+                       .gate = gate,
+                       .scale = scale,
+                       .to = to,
+                       .tokens = tokens,
+                       .heads = heads,
+                       .width = width,
+                       .token_stride = heads * width,
+                       .head_stride = width,
+                       .gate_stride = gate_stride,
+                       .epsilon = epsilon,
                        .to_bfloat = to_bfloat};
     run(&all, threads);
 }

@@ -33,7 +33,8 @@ static void some_tokens(const void *given, long part, void *result) {
     const struct rotation *all = given;
     long end = (part + 1) * all->tokens_of_part;
     (void)result;
-    for (long token = part * all->tokens_of_part; token < (end < all->tokens ? end : all->tokens); token++)
+    for (long token = part * all->tokens_of_part; token < (end < all->tokens ? end : all->tokens);
+         token++)
         for (long head = 0; head < all->heads; head++) {
             if (all->is_bfloat)
                 one_head(all, token, head, 1);
@@ -47,9 +48,16 @@ static void some_tokens(const void *given, long part, void *result) {
 void waymark_rotate(const void *from, const void *cosine, const void *sine, void *to, long tokens,
                     long heads, long width, long half, long token_stride, long head_stride,
                     int is_bfloat, int threads) {
-    struct rotation all = {.from = from, .cosine = cosine, .sine = sine, .to = to,
-                           .tokens = tokens, .heads = heads, .width = width, .half = half,
-                           .token_stride = token_stride, .head_stride = head_stride,
+    struct rotation all = {.from = from,
+                           .cosine = cosine,
+                           .sine = sine,
+                           .to = to,
+                           .tokens = tokens,
+                           .heads = heads,
+                           .width = width,
+                           .half = half,
+                           .token_stride = token_stride,
+                           .head_stride = head_stride,
                            .is_bfloat = is_bfloat};
     all.tokens_of_part = team_share(tokens, 1 + FEWEST / (heads * width), threads);
     team_rows(some_tokens, &all, team_parts(tokens, all.tokens_of_part), threads);

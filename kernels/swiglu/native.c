@@ -37,8 +37,13 @@ static void some_rows(const void *given, long part, void *result) {
  * all float32. */
 void waymark_swiglu(const void *gate, const void *up, void *to, long rows, long width, long stride,
                     int is_bfloat, int threads) {
-    struct product all = {.gate = gate, .up = up, .to = to, .rows = rows, .width = width,
-                          .stride = stride, .is_bfloat = is_bfloat};
+    struct product all = {.gate = gate,
+                          .up = up,
+                          .to = to,
+                          .rows = rows,
+                          .width = width,
+                          .stride = stride,
+                          .is_bfloat = is_bfloat};
     all.rows_of_part = team_share(rows, 1 + FEWEST / width, threads);
     team_rows(some_rows, &all, team_parts(rows, all.rows_of_part), threads);
 }

@@ -15,7 +15,7 @@ from kernels.linear.native import (
     NativeInt8Form,
     multiplies_plain_integers,
 )
-from kernels.linear.reference import Form
+from kernels.linear.reference import Form, Kept
 from kernels.native.library import MOST_NUMBERS
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.native.here import NEEDS_COMPILER, library
@@ -46,6 +46,14 @@ def rounded(inputs: Tensor) -> Tensor:
     return integers.double() * scales.double()
 
 
+def held(kept: Kept, inputs: int) -> Tensor:
+    """What a form of integers kept of a weight, as float64 [outputs, inputs]."""
+    values, scales = kept
+    if values.dtype == torch.int8:
+        return values.double() * scales.double()
+    return dequantise_groups(unhalve(values), scales)[:, :inputs].double()
+
+
 def assert_integers_exact(
     found: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor | None
 ) -> None:
@@ -67,12 +75,11 @@ def test_int8_is_exact_but_for_rounding(
     form = NativeInt8Form(library())
     for count in COUNTS if multiplies_plain_integers() else (1,):
         inputs, weight, bias = parts(shape, count, dtype)
-        values, scales = form.keep(weight)
+        kept = form.keep(weight)
         given = bias if with_bias else None
         with poisoned_memory():
-            found = form.pack((values, scales), given)(inputs)
-        plain = values.double() * scales.double()
-        assert_integers_exact(found, rounded(inputs), plain, given)
+            found = form.pack(kept, given)(inputs)
+        assert_integers_exact(found, rounded(inputs), held(kept, shape[1]), given)
 
 
 @TYPES
@@ -84,13 +91,12 @@ def test_int4_is_exact_but_for_rounding(
     form = NativeInt4Form(library())
     for count in COUNTS:
         inputs, weight, bias = parts(shape, count, dtype)
-        halves, scales = form.keep(weight)
-        given = bias if with_bias else None
+        kept = form.keep(weight)
+        given, plain = bias if with_bias else None, held(kept, shape[1])
         with poisoned_memory():
-            found = form.pack((halves, scales), given)(inputs)
-        plain = dequantise_groups(unhalve(halves), scales)[:, : shape[1]]
+            found = form.pack(kept, given)(inputs)
         if count <= FEW_NIBBLES:
-            assert_integers_exact(found, rounded(inputs), plain.double(), given)
+            assert_integers_exact(found, rounded(inputs), plain, given)
         else:
             assert_exact(found, inputs, plain.to(dtype), given)
 
@@ -151,12 +157,7 @@ def test_a_row_too_long_for_the_kernel_goes_through_torch(kind: type[NativeInt8F
     form = kind(library())
     inputs, weight, _ = parts((3, MOST_NUMBERS + 32), 1, torch.float32)
     kept = form.keep(weight)
-    plain = (
-        kept[0] * kept[1]
-        if kind is NativeInt8Form
-        else dequantise_groups(unhalve(kept[0]), kept[1])
-    )
-    expected = inputs.double() @ plain.double().T
+    expected = inputs.double() @ held(kept, inputs.shape[1]).T
     found = form.pack(kept, None)(inputs).double()
     # Up to a million rounded inputs, and sums of as many numbers.
     torch.testing.assert_close(found, expected, rtol=0, atol=0.02 * expected.abs().max().item())

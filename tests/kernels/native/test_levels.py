@@ -1,0 +1,79 @@
+"""The same sources for older processors: other instructions, results as right."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernels.dispatch import REFERENCE, Backend
+from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
+from kernels.native import build
+from kernels.native.build import CannotCompileError, built
+from kernels.native.library import Library
+from kernels.native_ops import native_ops
+from kernels.shapes import AttentionShape, DeltaShape, GateShape, NormShape, RotationShape
+from kernels.trial import tried
+from tests.kernels.linear.test_cpu import assert_exact, parts
+from tests.kernels.linear.test_native import assert_integers_exact, held, rounded
+from tests.kernels.native.here import NEEDS_COMPILER
+
+pytestmark = [
+    NEEDS_COMPILER,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86"),
+]
+# None of it, AVX2, AVX-512 without products of bytes or of bfloat16.
+LEVELS = ("x86-64", "x86-64-v3", "x86-64-v4")
+SHAPES = (
+    NormShape(33),
+    NormShape(64, gated=True),
+    GateShape(50),
+    RotationShape(3, 34, 16),
+    AttentionShape(4, 2, 40),
+    DeltaShape(2, 40, 4, 50, 4),
+)
+
+
+@pytest.fixture(params=LEVELS)
+def older(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Library:
+    flags = ["-O2" if flag == "-O3" else flag for flag in build._flags()]
+    wanted = [f"-march={request.param}" if flag.startswith("-march") else flag for flag in flags]
+    monkeypatch.setattr(build, "_flags", lambda: wanted)
+    try:
+        return Library(built(tmp_path))
+    except CannotCompileError as error:
+        pytest.skip(f"this processor or compiler has no {request.param}: {error}")
+
+
+def test_products_and_operations_are_right(older: Library) -> None:
+    torch.set_num_threads(2)
+    for shape in ((13, 7), (96, 64), (129, 257), (70, 1000)):
+        for count in (1, 8, 11):
+            inputs, weight, bias = parts(shape, count, torch.bfloat16)
+            plain = NativeBfloatForm(older)
+            assert_exact(plain.pack(plain.keep(weight), bias)(inputs), inputs, weight, bias)
+            for form in (NativeInt8Form(older), NativeInt4Form(older)):
+                kept = form.keep(weight)
+                found = form.pack(kept, bias)(inputs)
+                assert_integers_exact(found, rounded(inputs), held(kept, shape[1]), bias)
+    backend = Backend("older", REFERENCE.forms, native_ops(older))
+    for dtype in (torch.float32, torch.bfloat16):
+        assert tried(backend, SHAPES, torch.device("cpu"), dtype) is backend
+    torch.set_num_threads(1)
+
+
+def test_integers_are_exact(older: Library) -> None:
+    """Products of bytes that add up pairs in 16 bits would overflow here."""
+    draw = torch.Generator().manual_seed(0)
+    values = torch.full((40, 520), 127, dtype=torch.int8)
+    values[::3] = -127
+    inputs = torch.randint(-127, 128, (9, 520), generator=draw).float()
+    inputs[:, 0] = 127  # so that the scale of each row is one
+    matrix = NativeInt8Form(older).pack((values, torch.ones(40, 1)), None)
+    for count in (1, 9):
+        expected = inputs[:count].double() @ values.double().T
+        assert torch.equal(matrix(inputs[:count]).double(), expected)
