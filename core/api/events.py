@@ -118,7 +118,8 @@ class LoadFacts(_Frozen):
     that the kernels read.
 
     `from_disk` says that quantised matrices were read as an earlier load had kept them. On disk all
-    models' take `kept_bytes` now, and `kept_budget` at most.
+    models' take `kept_bytes` now, and `kept_budget` at most. `slowed_by` is why replies are slower
+    than they could be here.
     """
 
     seconds: float = 0.0
@@ -126,6 +127,7 @@ class LoadFacts(_Frozen):
     from_disk: bool = False
     kept_bytes: int = 0
     kept_budget: int = 0
+    slowed_by: str = ""
 
 
 class ModelInfo(_Frozen):

@@ -29,7 +29,7 @@ from kernels.dispatch import (
 )
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import CHOICES, best_rows, faster_float
-from kernels.native.library import Library, compiled
+from kernels.native.library import Library, compiled, why_none
 
 VARIABLE = "WAYMARK_KERNELS"
 _FILE = "kernels.json"
@@ -62,6 +62,18 @@ def choose_backend(
         key = f"{dtype}, {integers}" if integers else f"{dtype}"
         rows = remembered(settings, key, CHOICES, lambda: measure(dtype, integers))
     return backend(name, dtype, rows, integers)
+
+
+def what_slows(
+    kernels: Backend,
+    device: torch.device,
+    dtype: torch.dtype,
+    integers: Integers | None,
+    missing: Callable[[], str] = why_none,
+) -> str:
+    """Why the chosen `kernels` are slower than they could be, for a person to read; else empty."""
+    fast = kernels.shares_out or not uses_library(dtype, integers)
+    return "" if fast or device.type != "cpu" or _wished() is not None else missing()
 
 
 def faster_type(

@@ -23,6 +23,7 @@ from core.cache.context import Budgets, ContextCache
 from core.cache.disk import SegmentStore
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.tier import DiskTier
+from core.engine.backend import what_slows
 from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
 from core.engine.kept_weights import kept_bytes, open_keeping, weights_budget
@@ -100,6 +101,7 @@ def load(
         from_disk=loaded.from_disk,
         kept_bytes=kept_bytes(settings),
         kept_budget=weights_budget(settings),
+        slowed_by=what_slows(kernels, device, dtype, precision.integers),
     )
     return LoadedModel(
         settings=settings,

@@ -63,7 +63,10 @@ def describe_load(load: LoadFacts) -> str:
         return ""
     seconds, packing = format_seconds(load.seconds), format_seconds(load.packing_s)
     words = f"Loaded in {seconds}, {packing} of it packing"
-    return f"{words}; quantised weights came from disk." if load.from_disk else f"{words}."
+    words += "; quantised weights came from disk." if load.from_disk else "."
+    if load.slowed_by:
+        words += f" Replies are slower than they could be: {load.slowed_by}."
+    return words
 
 
 def count_of(count: int, noun: str) -> str:

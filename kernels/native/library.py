@@ -63,17 +63,28 @@ class Library:
         raise AttributeError(name)
 
 
-@cache
 def compiled() -> Library | None:
     """The kernels for this processor; None where there are none, and the log says once why.
 
     The first call on a machine compiles them, for some seconds.
     """
+    found = _found()
+    return found if isinstance(found, Library) else None
+
+
+def why_none() -> str:
+    """Why there are no compiled kernels, for a person to read; empty where there are."""
+    found = _found()
+    return "" if isinstance(found, Library) else found
+
+
+@cache
+def _found() -> Library | str:
     try:
         return Library(built(cache_folder()))
     except (CannotCompileError, OSError, AttributeError) as error:
         _LOG.warning("Compiled kernels are not used, replies are slower: %s", error)
-        return None
+        return str(error)
 
 
 def cache_folder() -> Path:

@@ -120,6 +120,11 @@ def test_what_was_restored_is_placed() -> None:
             LoadFacts(seconds=2.1, packing_s=1.3, from_disk=True),
             "Loaded in 2.1 s, 1.3 s of it packing; quantised weights came from disk.",
         ),
+        (
+            LoadFacts(seconds=2.1, packing_s=1.3, slowed_by="no C compiler was found"),
+            "Loaded in 2.1 s, 1.3 s of it packing. "
+            "Replies are slower than they could be: no C compiler was found.",
+        ),
     ],
 )
 def test_a_load_says_how_long_it_took(load: LoadFacts, words: str) -> None:

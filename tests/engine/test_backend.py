@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
-from core.engine.backend import VARIABLE, choose_backend, faster_type
+from core.engine.backend import VARIABLE, choose_backend, faster_type, what_slows
 from kernels import capability, dispatch
-from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Integers, backend
+from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, Integers, backend
 from kernels.linear.probe import CHOICES
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
@@ -75,6 +76,20 @@ def test_compiled_kernels_need_no_measurement(integers: Integers | None) -> None
     assert chosen.name.startswith(f"compiled {library().digest}") and chosen.shares_out
     without = choose_backend(settings(), CPU, torch.bfloat16, integers, Probe(), no_library)
     assert without.name.startswith("onednn") and not without.shares_out
+
+
+def test_what_slows_replies_is_told_where_kernels_are_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def slowed(device: torch.device, dtype: torch.dtype, kernels: Backend = REFERENCE) -> str:
+        return what_slows(kernels, device, dtype, None, lambda: "no C compiler was found")
+
+    assert slowed(CPU, torch.bfloat16) == "no C compiler was found"
+    assert slowed(CPU, torch.bfloat16, replace(REFERENCE, shares_out=True)) == ""
+    assert slowed(CPU, torch.float32) == ""
+    assert slowed(torch.device("cuda"), torch.bfloat16) == ""
+    monkeypatch.setenv(VARIABLE, "torch")  # whoever wishes for torch's misses nothing
+    assert slowed(CPU, torch.bfloat16) == ""
 
 
 def test_torch_alone_can_be_wished_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,16 +12,16 @@ import pytest
 
 from kernels.native import build, library
 from kernels.native.build import CannotCompileError, built
-from kernels.native.library import Library, compiled
+from kernels.native.library import Library, compiled, why_none
 from tests.kernels.native.here import NEEDS_COMPILER
 
 
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """`compiled` asks anew, here and after the test."""
-    compiled.cache_clear()
+    library._found.cache_clear()
     yield
-    compiled.cache_clear()
+    library._found.cache_clear()
 
 
 def fake_compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +84,7 @@ def test_without_a_compiler_the_log_says_so_once_and_torch_runs(
     monkeypatch.delenv("CC", raising=False)
     assert compiled() is None
     assert compiled() is None
+    assert why_none() == "no C compiler was found"
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "no C compiler was found" in record.getMessage()
