@@ -65,8 +65,8 @@ def _bytes(part: object, seen: set[int]) -> int:
     if isinstance(part, list | tuple):
         return sum(_bytes(each, seen) for each in part)
     own = getattr(part, "__dict__", None)
-    if own is None and is_dataclass(part):
-        own = {field.name: getattr(part, field.name) for field in fields(part)}
+    if own is None and is_dataclass(part):  # with slots
+        return sum(_bytes(getattr(part, field.name), seen) for field in fields(part))
     if own is None:
         return 0
     num_bytes = getattr(part, "num_bytes", None) if callable(part) else None
