@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from core.api.chat import ImagePart
+from core.engine.backend import VARIABLE
 from core.engine.loaded import LoadedModel
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
@@ -70,11 +72,14 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
-    """One of MODELS or PURE, loaded."""
+    """One of MODELS or PURE, loaded, with the kernels that are wished for when it is asked for."""
 
     @cache
-    def make(name: str, precision: str = "float32") -> LoadedModel:
+    def with_kernels(name: str, precision: str, _wish: str) -> LoadedModel:
         return load(folder_of(name), precision=precision)
+
+    def make(name: str, precision: str = "float32") -> LoadedModel:
+        return with_kernels(name, precision, os.environ.get(VARIABLE, ""))
 
     return make
 
