@@ -7,6 +7,7 @@ it belongs into the fingerprint. Nothing is measured here: what depends on speed
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
@@ -23,8 +24,10 @@ from kernels.linear.native import (
 )
 from kernels.linear.reference import PLAIN, Form, Forms, PlainForm
 from kernels.native.library import Library
+from kernels.native.tape import record
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
+from kernels.recording import Record
 
 BackendName = Literal["reference", "torch", "cpu", "gpu"]
 Integers = Literal["int8", "int4"]
@@ -38,12 +41,14 @@ class Backend:
 
     `forms` are how weight matrices are held, `ops` all else that layers call. `shares_out`: threads
     of a one-token step take its parts as they come for them, so none waits for one that is late.
+    `record` keeps such steps, where that can be done.
     """
 
     name: str
     forms: Forms
     ops: Ops = PLAIN_OPS
     shares_out: bool = False
+    record: Record | None = None
 
 
 REFERENCE = Backend("reference", PLAIN)
@@ -114,4 +119,5 @@ def _compiled(library: Library, packs: bool, integers: Integers | None) -> Backe
     if not packs:
         title += ", plain towers"
     held = Forms(forms[integers], towers, rows_from_file=True)
-    return Backend(title, held, native_ops(library), shares_out=True)
+    keeps = partial(record, library)
+    return Backend(title, held, native_ops(library), shares_out=True, record=keeps)

@@ -18,9 +18,9 @@ from kernels.causal_conv import gpu as causal_conv
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.ops import DeltaRule, Ops
+from kernels.pointwise.reference import add, geglu, open_gate, swiglu
 from kernels.rms_norm.gpu import gated_rms_norm, rms_norm
 from kernels.rope.gpu import rotate
-from kernels.swiglu.reference import swiglu
 
 # The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
@@ -85,6 +85,9 @@ GPU_OPS = Ops(
     causal_attention=causal_attention,
     run_attention=fused.run_attention,
     swiglu=swiglu,
+    geglu=geglu,
+    open_gate=open_gate,
+    add=add,
     # A kernel spreads a whole run over the GPU; parts would leave most of it idle.
     rows_per_part=None,
 )

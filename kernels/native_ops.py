@@ -6,6 +6,7 @@ Prompts go through torch wherever it is as fast: the delta rule in chunks, and a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -34,6 +35,9 @@ def native_ops(library: Library) -> Ops:
         rotate=native.rotate,
         causal_attention=native.causal_attention,
         swiglu=native.swiglu,
+        geglu=native.geglu,
+        open_gate=native.open_gate,
+        add=native.add,
     )
 
 
@@ -166,24 +170,53 @@ class _NativeOps:
         alike = queries.dtype == keys.dtype == values.dtype and queries.dtype in TYPES
         if not (fits and alike and all(map(_together, (queries, keys, values)))):
             return PLAIN_OPS.causal_attention(queries, keys, values, scale, window)
-        if window is not None:
-            keys, values = keys[-window:], values[-window:]
         result = torch.empty(queries.shape, dtype=queries.dtype)
-        done = self._library.attend(
-            *map(address, (queries, keys, values, result)), keys.shape[0], kv_heads, group, dim,
-            keys.stride(0), values.stride(0), scale, _is_bfloat(queries), get_num_threads(),
+        self._library.attend(
+            *map(address, (queries, keys, values, result)), self._library.token, keys.shape[0],
+            window or 0, kv_heads, group, dim, keys.stride(0), values.stride(0), scale,
+            _is_bfloat(queries), get_num_threads(),
         )  # fmt: skip
-        if not done:
-            raise MemoryError(f"No memory to attend to {keys.shape[0]} tokens")
         return result
 
     def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
+        product = self._gated_product(self._library.swiglu, gate, up)
+        return PLAIN_OPS.swiglu(gate, up) if product is None else product
+
+    def geglu(self, gate: Tensor, up: Tensor) -> Tensor:
+        product = self._gated_product(self._library.geglu, gate, up)
+        return PLAIN_OPS.geglu(gate, up) if product is None else product
+
+    @staticmethod
+    def _gated_product(kernel: Callable[..., None], gate: Tensor, up: Tensor) -> Tensor | None:
         alike = gate.stride() == up.stride() and gate.dtype == up.dtype
         if not (alike and gate.dim() == 2 and _rows(gate)):
-            return PLAIN_OPS.swiglu(gate, up)
+            return None
         result = torch.empty(gate.shape, dtype=gate.dtype)
-        self._library.swiglu(
+        kernel(
             *map(address, (gate, up, result)), *gate.shape, gate.stride(0), _is_bfloat(gate),
+            get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def open_gate(self, attended: Tensor, gate: Tensor) -> Tensor:
+        alike = attended.dtype == gate.dtype and attended.shape == gate.shape
+        if not (alike and _rows(gate) and attended.is_contiguous()):
+            return PLAIN_OPS.open_gate(attended, gate)
+        result = torch.empty(gate.shape, dtype=gate.dtype)
+        self._library.open_gate(
+            *map(address, (attended, gate, result)), *gate.shape, gate.stride(0), gate.stride(1),
+            _is_bfloat(gate), get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def add(self, first: Tensor, second: Tensor) -> Tensor:
+        alike = first.dtype == second.dtype and first.shape == second.shape
+        together = first.is_contiguous() and second.is_contiguous() and first.dim() == 2
+        if not (alike and together and first.dtype in TYPES):
+            return PLAIN_OPS.add(first, second)
+        result = torch.empty(first.shape, dtype=first.dtype)
+        self._library.add(
+            *map(address, (first, second, result)), *first.shape, _is_bfloat(first),
             get_num_threads(),
         )  # fmt: skip
         return result

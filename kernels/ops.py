@@ -20,9 +20,9 @@ from kernels.gated_delta.reference import (
     delta_gates,
     recurrent_gated_delta_step,
 )
+from kernels.pointwise.reference import add, geglu, open_gate, swiglu
 from kernels.rms_norm.reference import gated_rms_norm, rms_norm
 from kernels.rope.reference import rotate
-from kernels.swiglu.reference import swiglu
 
 if TYPE_CHECKING:
     from kernels.delta_net import DeltaNet, Projected
@@ -67,6 +67,9 @@ class Ops:
     causal_attention: Attend
     run_attention: Attend
     swiglu: Callable[[Tensor, Tensor], Tensor]
+    geglu: Callable[[Tensor, Tensor], Tensor]
+    open_gate: Callable[[Tensor, Tensor], Tensor]
+    add: Callable[[Tensor, Tensor], Tensor]
     rows_per_part: int | None
 
 
@@ -83,6 +86,9 @@ PLAIN_OPS = Ops(
     causal_attention=fused.causal_attention,
     run_attention=fused.run_attention,
     swiglu=swiglu,
+    geglu=geglu,
+    open_gate=open_gate,
+    add=add,
     # A dozen float32 temporaries of 64 rows stay in a processor's cache, those of a whole run go
     # out to memory and back.
     rows_per_part=64,

@@ -55,9 +55,27 @@ class DeltaShape:
 
 @dataclass(frozen=True, slots=True)
 class GateShape:
-    """Rows of so many numbers, each opened by silu of another."""
+    """Rows of so many numbers, each opened by silu of another, or by gelu."""
+
+    width: int
+    gelu: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGateShape:
+    """Heads of so many numbers, each opened by the sigmoid of another."""
+
+    heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class SumShape:
+    """Rows of so many numbers, added up in twos."""
 
     width: int
 
 
-OpShape = NormShape | GateShape | AttentionShape | RotationShape | DeltaShape
+OpShape = (
+    NormShape | GateShape | OpenGateShape | SumShape | AttentionShape | RotationShape | DeltaShape
+)

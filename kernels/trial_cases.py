@@ -20,8 +20,10 @@ from kernels.shapes import (
     DeltaShape,
     GateShape,
     NormShape,
+    OpenGateShape,
     OpShape,
     RotationShape,
+    SumShape,
 )
 
 _EPSILON = 1e-6
@@ -56,6 +58,10 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _norm(shape, numbers)
             case GateShape():
                 yield from _gate(shape, numbers)
+            case OpenGateShape():
+                yield from _open_gate(shape, numbers)
+            case SumShape():
+                yield from _sum(shape, numbers)
             case RotationShape():
                 yield from _rotation(shape, numbers)
             case AttentionShape():
@@ -110,12 +116,38 @@ def _gate(shape: GateShape, numbers: _Numbers) -> Iterator[Case]:
     both = numbers.rough(9, 2 * shape.width)
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.swiglu(*both.to(dtype).chunk(2, dim=1))]
+        gate, up = both.to(dtype).chunk(2, dim=1)
+        return [ops.geglu(gate, up) if shape.gelu else ops.swiglu(gate, up)]
 
-    # Plain torch rounds silu to the model's type before the product: once more than is allowed for
-    # by itself, and a place below a power of two is twice as wide as one above.
-    rounded = 2**16 if numbers.dtype == torch.bfloat16 else 0
-    yield Case("swiglu", numbers.dtype, call, 16 + rounded)
+    # A cube in the exponent: off by as many last places as that is large.
+    ulps = 64 if shape.gelu else 16
+    name = "geglu" if shape.gelu else "swiglu"
+    yield Case(name, numbers.dtype, call, ulps + _rounded_gate(numbers))
+
+
+def _rounded_gate(numbers: _Numbers) -> int:
+    """Plain torch rounds a gate to the model's type before the product: once more than is allowed
+    for by itself, and a place below a power of two is twice as wide as one above."""
+    return 2**16 if numbers.dtype == torch.bfloat16 else 0
+
+
+def _open_gate(shape: OpenGateShape, numbers: _Numbers) -> Iterator[Case]:
+    attended = numbers.rough(9, shape.heads, shape.head_dim)
+    gates = numbers.rough(9, shape.heads, 2 * shape.head_dim)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.open_gate(attended.to(dtype), gates.to(dtype)[..., shape.head_dim :])]
+
+    yield Case("open_gate", numbers.dtype, call, 16 + _rounded_gate(numbers))
+
+
+def _sum(shape: SumShape, numbers: _Numbers) -> Iterator[Case]:
+    first, second = numbers.rough(2, 9, shape.width)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.add(first.to(dtype), second.to(dtype))]
+
+    yield Case("add", numbers.dtype, call, 1)
 
 
 def _rotation(shape: RotationShape, numbers: _Numbers) -> Iterator[Case]:

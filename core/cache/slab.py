@@ -97,10 +97,15 @@ class KVSlab:
         """Store rows from `start` on; returns views of rows 0..end of the layer."""
         end = start + keys.shape[0]
         self.reserve(end)
-        all_keys, all_values = self._layers[layer]
+        all_keys, all_values = self.rows(layer)
         all_keys[start:end] = keys
         all_values[start:end] = values
         return all_keys[:end], all_values[:end]
+
+    def rows(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Where a layer's rows lie, [limit, heads, head_dim] each, once there are any: the same
+        place as long as there is a slab, but only rows that were reserved may be written."""
+        return self._layers[layer]
 
     def view(self, start: int, end: int) -> KVRows:
         """Rows start..end where they lie; the next write there changes them."""

@@ -45,6 +45,12 @@ class RecurrentState:
             }
         )
 
+    def take(self, other: RecurrentState) -> None:
+        """Become what `other` is, which has the same tensors, without moving to another place."""
+        for layer, state in other.layers.items():
+            for own, given in zip(self.layers[layer], state, strict=True):
+                own.copy_(given)
+
     @property
     def num_bytes(self) -> int:
         return sum(tensor.nbytes for state in self.layers.values() for tensor in state)

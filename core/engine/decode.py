@@ -10,13 +10,18 @@ from torch import Tensor
 from core.api.prompt import Cut
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
+from core.engine.recorded import StepRecorder
 from core.engine.run_memory import StepMemory
 from core.engine.step_threads import StepThreads
 from core.models.model import Model
+from kernels.recording import NotRecordableError
 
 
 class Decode:
-    """Feeds sampled ids from `start` on; a sampled placeholder id is text like any other."""
+    """Feeds sampled ids from `start` on; a sampled placeholder id is text like any other.
+
+    One reply at a time: with another `Decode` of the same `recorder` this one is at its end.
+    """
 
     def __init__(
         self,
@@ -26,12 +31,17 @@ class Decode:
         start: Cut,
         check: Callable[[], None],
         threads: StepThreads,
+        recorder: StepRecorder,
     ) -> None:
-        self._model = model
-        self._memory = StepMemory(slab, state, start.token, check)
+        """`state` stays as it is."""
+        self._model, self._slab, self._state = model, slab, state
         self._next = start
         self._check = check
         self._threads = threads
+        self._recorder = recorder
+        self._memory: StepMemory | None = None
+        self._recorded = recorder.step(model, slab)
+        self._reply = self._recorded.begin(state) if self._recorded is not None else 0
         threads.restart()
 
     def step(self, token_id: int) -> Tensor:
@@ -44,7 +54,19 @@ class Decode:
         embedding = self._model.embed(torch.tensor([token_id], device=device))
         position = self._next.position.value
         positions = torch.tensor([[position]] * 3, device=device)
-        hidden = self._model.forward(embedding, positions, self._memory)
+        hidden = self._forward(embedding, positions)
         self._next = Cut(self._next.token + 1, self._next.position + 1)
-        self._memory.token = self._next.token
         return self._model.logits(hidden)[0]
+
+    def _forward(self, embedding: Tensor, positions: Tensor) -> Tensor:
+        if self._recorded is not None:
+            try:
+                token = self._next.token.value
+                return self._recorded.forward(self._reply, embedding, positions, token, self._check)
+            except NotRecordableError as reason:  # of the first step: nothing was lost by trying
+                self._recorder.give_up(reason)
+                self._recorded = None
+        if self._memory is None:
+            self._memory = StepMemory(self._slab, self._state, self._next.token, self._check)
+        self._memory.token = self._next.token
+        return self._model.forward(embedding, positions, self._memory)

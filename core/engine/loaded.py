@@ -28,6 +28,7 @@ from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
 from core.engine.kept_weights import kept_bytes, open_keeping, weights_budget
 from core.engine.precision import Precision, choose_precision
+from core.engine.recorded import StepRecorder
 from core.engine.step_threads import StepThreads, open_step_threads
 from core.models.model import Model
 from core.models.registry import load_model, try_kernels
@@ -60,6 +61,7 @@ class LoadedModel:
     processor: PictureProcessor | None
     cache: ContextCache
     threads: StepThreads
+    steps: StepRecorder
     weight_bytes: int
     info: ModelInfo
 
@@ -113,6 +115,7 @@ def load(
         threads=open_step_threads(
             settings, model, kernels, context, (loaded.config, precision.name)
         ),
+        steps=StepRecorder(kernels.record),
         weight_bytes=needed,
         info=info.model_copy(update={"load": facts}),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from core.cache.specs import FullAttentionSpec, LayerMemory
@@ -13,7 +12,7 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
-from kernels.shapes import AttentionShape, RotationShape
+from kernels.shapes import AttentionShape, OpenGateShape, RotationShape
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +128,7 @@ class GatedAttention(Attention):
             return ZeroCentredRMSNorm(scope, sizes.head_dim, epsilon)
 
         super().__init__(weights, sizes, norm, bias=bias)
+        self._open = weights.ops(OpenGateShape(sizes.heads, sizes.head_dim)).open_gate
 
     def __call__(
         self,
@@ -143,4 +143,4 @@ class GatedAttention(Attention):
         doubled, keys, values = self._heads(hidden)
         queries, gate = doubled.chunk(2, dim=-1)
         attended = self._attend(queries, keys, values, rotation, memory, layer, both_ways)
-        return self.output(attended.flatten(1) * torch.sigmoid(gate.flatten(1)))
+        return self.output(self._open(attended, gate).flatten(1))

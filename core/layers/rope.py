@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 Rotation = tuple[Tensor, Tensor]
 """Cosine and sine, each [n, rotary_dim / 2]."""
+
+Rotations = Mapping[str, Rotation]
+"""The rotation of a forward's tokens for each kind of layer, by its name."""
 
 
 def inverse_frequencies(theta: float, dim: int, device: torch.device) -> Tensor:

@@ -15,11 +15,8 @@ from torch import Tensor
 
 from core.api.errors import NoVisionError
 from core.cache.specs import LayerMemory, LayerSpec
-from core.layers.rope import Rotation
+from core.layers.rope import Rotation, Rotations
 from core.weights.plan import Weights
-
-Rotations = Mapping[str, Rotation]
-"""The rotation of a forward's tokens for every name in `Stack.ropes`."""
 
 
 class Block(Protocol):
@@ -122,8 +119,18 @@ class Decoder:
         An `image` has to come whole: some families let its rows attend to one another both ways.
         Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
         """
-        rotations = {name: rope(positions) for name, rope in self.ropes.items()}
-        hidden = embeddings
+        return self.through(embeddings, self.rotations(positions), memory, image=image)
+
+    @torch.inference_mode()
+    def rotations(self, positions: Tensor) -> Rotations:
+        """How positions [3, n] turn queries and keys, for every kind of layer that asks."""
+        return {name: rope(positions) for name, rope in self.ropes.items()}
+
+    @torch.inference_mode()
+    def through(
+        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, *, image: bool = False
+    ) -> Tensor:
+        """`forward` for tokens whose `rotations` are known."""
         for layer, block in enumerate(self.blocks):
             memory.check_cancelled()
             hidden = block(hidden, rotations, memory, layer, image)

@@ -19,12 +19,13 @@ from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.attention import Attention, AttentionSizes
 from core.layers.mlp import GeGLU
 from core.layers.norm import ZeroCentredRMSNorm
-from core.layers.rope import RoPE
-from core.models.decoder import Decoder, Rotations, Stack
+from core.layers.rope import RoPE, Rotations
+from core.models.decoder import Decoder, Stack
 from core.models.gemma3_vision import VisionConfig, VisionTower
 from core.models.rope_settings import RopeSettings, one_spelling
 from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
+from kernels.shapes import SumShape
 
 LayerType = Literal["sliding_attention", "full_attention"]
 
@@ -172,6 +173,7 @@ class Block:
         self.before_mlp = norm("pre_feedforward_layernorm")
         self.after_mlp = norm("post_feedforward_layernorm")
         self.mlp = GeGLU(weights.scope("mlp"), width, config.intermediate_size)
+        self._add = weights.ops(SumShape(width)).add
         self.attention = Attention(
             weights.scope("self_attn"),
             config.attention_sizes,
@@ -186,8 +188,8 @@ class Block:
     ) -> Tensor:
         inputs, rotation = self.before_attention(hidden), rotations[self.kind]
         attended = self.attention(inputs, rotation, memory, layer, both_ways=image)
-        hidden = hidden + self.after_attention(attended)
-        return hidden + self.after_mlp(self.mlp(self.before_mlp(hidden)))
+        hidden = self._add(hidden, self.after_attention(attended))
+        return self._add(hidden, self.after_mlp(self.mlp(self.before_mlp(hidden))))
 
     @property
     def spec(self) -> LayerSpec:

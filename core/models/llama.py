@@ -17,11 +17,12 @@ from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.attention import Attention, AttentionSizes
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
-from core.layers.rope import RoPE
-from core.models.decoder import Decoder, Rotations, Stack
+from core.layers.rope import RoPE, Rotations
+from core.models.decoder import Decoder, Stack
 from core.models.rope_settings import RopeSettings, one_spelling
 from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
+from kernels.shapes import SumShape
 
 # ------------------------------------------------------------------ config
 
@@ -114,13 +115,15 @@ class Block:
         )
         inner = config.intermediate_size
         self.mlp = SwiGLU(weights.scope("mlp"), width, inner, bias=config.mlp_bias)
+        self._add = weights.ops(SumShape(width)).add
 
     def __call__(
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
     ) -> Tensor:
         inputs = self.attention_norm(hidden)
-        hidden = hidden + self.attention(inputs, rotations["full_attention"], memory, layer)
-        return hidden + self.mlp(self.mlp_norm(hidden))
+        attended = self.attention(inputs, rotations["full_attention"], memory, layer)
+        hidden = self._add(hidden, attended)
+        return self._add(hidden, self.mlp(self.mlp_norm(hidden)))
 
     @property
     def spec(self) -> LayerSpec:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from core.cache.specs import LayerMemory, LayerSpec
+from core.layers.rope import Rotations
 
 
 class Model(Protocol):
@@ -47,6 +48,16 @@ class Model(Protocol):
         `image` says that the rows are one whole picture: some families let its tokens attend to one
         another both ways.
         """
+        ...
+
+    def rotations(self, positions: Tensor) -> Rotations:
+        """How positions [3, n] turn queries and keys, for every kind of layer that asks."""
+        ...
+
+    def through(
+        self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, *, image: bool = False
+    ) -> Tensor:
+        """`forward` for tokens whose `rotations` are known."""
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -19,11 +19,12 @@ from core.layers.attention import AttentionSizes, GatedAttention
 from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
 from core.layers.mlp import SwiGLU
 from core.layers.norm import ZeroCentredRMSNorm
-from core.layers.rope import InterleavedMRoPE
-from core.models.decoder import Decoder, Rotations, Stack
+from core.layers.rope import InterleavedMRoPE, Rotations
+from core.models.decoder import Decoder, Stack
 from core.models.qwen3_5_vision import VisionConfig, VisionTower
 from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
+from kernels.shapes import SumShape
 
 LayerType = Literal["linear_attention", "full_attention"]
 Section = Annotated[int, Field(ge=0)]
@@ -181,6 +182,7 @@ class Block:
             weights.scope("post_attention_layernorm"), width, epsilon
         )
         self.mlp = SwiGLU(weights.scope("mlp"), width, config.intermediate_size)
+        self._add = weights.ops(SumShape(width)).add
         self.mixer: GatedDeltaNet | GatedAttention
         if kind == "linear_attention":
             scope = weights.scope("linear_attn")
@@ -195,10 +197,11 @@ class Block:
     ) -> Tensor:
         inputs = self.mixer_norm(hidden)
         if isinstance(self.mixer, GatedDeltaNet):
-            hidden = hidden + self.mixer(inputs, memory, layer)
+            mixed = self.mixer(inputs, memory, layer)
         else:
-            hidden = hidden + self.mixer(inputs, rotations["full_attention"], memory, layer)
-        return hidden + self.mlp(self.mlp_norm(hidden))
+            mixed = self.mixer(inputs, rotations["full_attention"], memory, layer)
+        hidden = self._add(hidden, mixed)
+        return self._add(hidden, self.mlp(self.mlp_norm(hidden)))
 
     @property
     def spec(self) -> LayerSpec:

@@ -174,16 +174,18 @@ def _joined(tensors: list[Tensor]) -> Tensor:
 def _stacked(slices: list[Kept], biases: list[Tensor], form: Form) -> Matrix:
     """Matrices too large to be copied at once: each slice is packed, and gone, before the next."""
     matrices: list[Matrix] = []
+    widths: list[int] = []
     bias, start = _joined(biases) if biases else None, 0
     slices.reverse()
     while slices:
         kept = slices.pop()
-        end = start + kept[0].shape[0]
+        widths.append(kept[0].shape[0])
+        end = start + widths[-1]
         matrices.append(form.pack(kept, None if bias is None else bias[start:end]))
         start = end
         del kept
         hand_back()
-    return StackedMatrix(matrices)
+    return StackedMatrix(matrices, widths)
 
 
 def plan_weights(

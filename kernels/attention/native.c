@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "native/calls.h"
 #include "native/numbers.h"
 #include "native/team.h"
 
@@ -12,22 +13,18 @@
 #define MOST_GROUP 32
 #define MOST_DIM 512
 
-struct attention {
-    const void *queries, *keys, *values;
-    float *partial; /* of stretch, head: largest score, sum, then the values' sum [dim] */
-    long num_keys, kv_heads, group, dim, stretches, stretches_of_part, key_stride, value_stride;
-    float scale;
-    int is_bfloat;
-};
+/* Of a stretch and a query head: largest score, sum, then the values' sum [dim]. */
+static inline float *partial_of(const struct attend *all, long number, long head) {
+    long heads = all->kv_heads * all->group;
+    return (float *)all->partial + (number * heads + head) * (all->dim + 2);
+}
 
-static inline __attribute__((always_inline)) floats load_lanes(const void *from, long place,
-                                                               int is_bfloat) {
+INLINE floats load_lanes(const void *from, long place, int is_bfloat) {
     return is_bfloat ? load_bfloats((const uint16_t *)from + place)
                      : load_floats((const float *)from + place);
 }
 
-static inline __attribute__((always_inline)) float product(const float *query, const void *key,
-                                                           long dim, int is_bfloat) {
+INLINE float product(const float *query, const void *key, long dim, int is_bfloat) {
     floats total = {0};
     long place = 0;
     for (; place + LANES <= dim; place += LANES)
@@ -37,8 +34,7 @@ static inline __attribute__((always_inline)) float product(const float *query, c
     return found;
 }
 
-static inline __attribute__((always_inline)) void
-add_scaled(float *to, const void *value, float weight, long dim, int is_bfloat) {
+INLINE void add_scaled(float *to, const void *value, float weight, long dim, int is_bfloat) {
     long place = 0;
     for (; place + LANES <= dim; place += LANES)
         store_floats(to + place,
@@ -46,8 +42,7 @@ add_scaled(float *to, const void *value, float weight, long dim, int is_bfloat) 
     for (; place < dim; place++) to[place] += weight * read_number(value, place, is_bfloat);
 }
 
-static inline __attribute__((always_inline)) void stretch(const struct attention *all, long which,
-                                                          int is_bfloat) {
+INLINE void stretch(const struct attend *all, long which, int is_bfloat) {
     long head = which / all->stretches, number = which % all->stretches, size = is_bfloat ? 2 : 4;
     long dim = all->dim, group = all->group, start = number * STRETCH;
     long end = start + STRETCH < all->num_keys ? start + STRETCH : all->num_keys;
@@ -63,8 +58,7 @@ static inline __attribute__((always_inline)) void stretch(const struct attention
                 product(query, keys + key * all->key_stride * size, dim, is_bfloat);
     }
     for (long each = 0; each < group; each++) {
-        float *to =
-            all->partial + (number * all->kv_heads * group + head * group + each) * (dim + 2);
+        float *to = partial_of(all, number, head * group + each);
         float largest = scores[each][0], sum = 0;
         for (long key = 1; key < end - start; key++)
             largest = scores[each][key] > largest || scores[each][key] != scores[each][key]
@@ -80,14 +74,13 @@ static inline __attribute__((always_inline)) void stretch(const struct attention
     }
     for (long key = start; key < end; key++)
         for (long each = 0; each < group; each++)
-            add_scaled(all->partial +
-                           (number * all->kv_heads * group + head * group + each) * (dim + 2) + 2,
+            add_scaled(partial_of(all, number, head * group + each) + 2,
                        values + key * all->value_stride * size, scores[each][key - start], dim,
                        is_bfloat);
 }
 
 static void some_stretches(const void *given, long part, void *result) {
-    const struct attention *all = given;
+    const struct attend *all = given;
     long first = part * all->stretches_of_part, end = first + all->stretches_of_part;
     long total = all->stretches * all->kv_heads;
     (void)result;
@@ -100,15 +93,15 @@ static void some_stretches(const void *given, long part, void *result) {
 }
 
 /* The stretches of one head, in their order, into `to` [dim]. */
-static void put_together(const struct attention *all, long head, void *to) {
-    long heads = all->kv_heads * all->group, dim = all->dim;
-    float largest = all->partial[head * (dim + 2)], sum = 0, totals[MOST_DIM] = {0};
+static void put_together(const struct attend *all, long head, void *to) {
+    long dim = all->dim;
+    float largest = *partial_of(all, 0, head), sum = 0, totals[MOST_DIM] = {0};
     for (long number = 1; number < all->stretches; number++) {
-        float other = all->partial[(number * heads + head) * (dim + 2)];
+        float other = *partial_of(all, number, head);
         largest = other > largest || other != other ? other : largest;
     }
     for (long number = 0; number < all->stretches; number++) {
-        const float *from = all->partial + (number * heads + head) * (dim + 2);
+        const float *from = partial_of(all, number, head);
         float weight = exponential(from[0] - largest);
         sum += weight * from[1];
         for (long place = 0; place < dim; place++) totals[place] += weight * from[2 + place];
@@ -117,39 +110,39 @@ static void put_together(const struct attention *all, long head, void *to) {
         write_number(to, head * dim + place, totals[place] / sum, all->is_bfloat);
 }
 
-/* `queries` and `to` [kv_heads * group, dim], contiguous; `keys`, `values` [num_keys, kv_heads,
- * dim] whose tokens begin so many numbers apart; all bfloat16 or all float32. 0 without memory for
- * it. */
-int waymark_attend(const void *queries, const void *keys, const void *values, void *to,
-                   long num_keys, long kv_heads, long group, long dim, long key_stride,
-                   long value_stride, float scale, int is_bfloat, int threads) {
+/* As many numbers as were ever wanted at once, NULL without memory for them. */
+static float *room_for(long numbers) {
     static float *partial;
     static long room;
-    long stretches = (num_keys + STRETCH - 1) / STRETCH, heads = kv_heads * group;
-    long needed = stretches * heads * (dim + 2);
-    if (needed > room) {
+    if (numbers > room) {
         free(partial);
-        partial = malloc(needed * sizeof *partial);
-        room = partial ? needed : 0;
-        if (!partial) return 0;
+        partial = malloc(numbers * sizeof *partial);
+        room = partial ? numbers : 0;
     }
-    struct attention all = {.queries = queries,
-                            .keys = keys,
-                            .values = values,
-                            .partial = partial,
-                            .num_keys = num_keys,
-                            .kv_heads = kv_heads,
-                            .group = group,
-                            .dim = dim,
-                            .stretches = stretches,
-                            .key_stride = key_stride,
-                            .value_stride = value_stride,
-                            .scale = scale,
-                            .is_bfloat = is_bfloat};
-    long total = stretches * kv_heads;
-    all.stretches_of_part = team_share(total, 1, threads);
+    return partial;
+}
+
+/* Leaves away what a window hides. */
+static void choose_keys(struct attend *all) {
+    long size = all->is_bfloat ? 2 : 4;
+    if (all->token) all->num_keys = *(const long *)all->token + 1;
+    if (all->window == 0 || all->num_keys <= all->window) return;
+    long hidden = all->num_keys - all->window;
+    all->keys = (const char *)all->keys + hidden * all->key_stride * size;
+    all->values = (const char *)all->values + hidden * all->value_stride * size;
+    all->num_keys = all->window;
+}
+
+int waymark_attend(struct attend *given) {
+    struct attend all = *given; /* which may be called again */
+    choose_keys(&all);
+    all.stretches = (all.num_keys + STRETCH - 1) / STRETCH;
+    long heads = all.kv_heads * all.group, total = all.stretches * all.kv_heads;
+    all.partial = room_for(all.stretches * heads * (all.dim + 2));
+    if (!all.partial) return 0;
+    all.stretches_of_part = team_share(total, 1, all.threads);
     team_run(some_stretches, NULL, &all, sizeof all, team_parts(total, all.stretches_of_part),
-             threads);
-    for (long head = 0; head < heads; head++) put_together(&all, head, to);
+             all.threads);
+    for (long head = 0; head < heads; head++) put_together(&all, head, all.to);
     return 1;
 }

@@ -18,10 +18,10 @@ INLINE floats add_products_of_32(floats total, const uint16_t *weight, long plac
 #endif
 }
 
-/* One output of `count` rows from `row` on. */
-INLINE void one_output(const uint16_t *weight, long inputs, long row, int count, float *to) {
+INLINE void one_output(const struct linear *all, long output, long row, int count, float *to) {
+    long inputs = all->inputs, place = 0;
+    const uint16_t *weight = (const uint16_t *)all->weight + output * inputs;
     floats totals[AT_ONCE] = {{0}};
-    long place = 0;
     for (; place + 2 * LANES <= inputs; place += 2 * LANES) {
         __builtin_prefetch((const char *)(weight + place) + AHEAD);
         for (int each = 0; each < count; each++)
@@ -37,45 +37,20 @@ INLINE void one_output(const uint16_t *weight, long inputs, long row, int count,
 }
 
 static void multiply_one(const void *given, long part, void *result) {
-    const struct product *all = given;
-    long first = first_output(all, part);
-    for (long output = first; output < end_of_outputs(all, part); output++)
-        one_output((const uint16_t *)all->weight + output * all->inputs, all->inputs, 0, 1,
-                   (float *)result + output - first);
+    multiply_row(given, part, result, one_output);
 }
 
 static void multiply_some(const void *given, long part, void *result) {
-    const struct product *all = given;
-    float found[AT_ONCE];
     (void)result;
-    for (long output = first_output(all, part); output < end_of_outputs(all, part); output++) {
-        const uint16_t *weight = (const uint16_t *)all->weight + output * all->inputs;
-        for (long row = 0; row < all->rows;) {
-            int count = row + AT_ONCE <= all->rows ? AT_ONCE : 1;
-            if (count == 1)
-                one_output(weight, all->inputs, row, 1, found);
-            else
-                one_output(weight, all->inputs, row, AT_ONCE, found);
-            for (int each = 0; each < count; each++, row++)
-                put_result(all, row, output, found[each], 1);
-        }
-    }
+    multiply_rows(given, part, one_output);
 }
 
-/* `from` [rows, inputs], `weight` [outputs, inputs], `bias` [outputs] or NULL, `to` [rows,
- * outputs], all bfloat16; rows * inputs <= MOST_NUMBERS. */
-void waymark_linear_bfloat(const uint16_t *from, const uint16_t *weight, const uint16_t *bias,
-                           uint16_t *to, long rows, long outputs, long inputs, int threads) {
-    memcpy(bfloats, from, rows * inputs * sizeof *from);
+int waymark_linear_bfloat(struct linear *all) {
+    long numbers = all->rows * all->inputs;
+    memcpy(bfloats, all->from, numbers * sizeof *bfloats);
 #ifndef __AVX512BF16__
-    for (long place = 0; place < rows * inputs; place++) wide[place] = from_bfloat(from[place]);
+    for (long place = 0; place < numbers; place++) wide[place] = from_bfloat(bfloats[place]);
 #endif
-    struct product all = {.weight = weight,
-                          .bias = bias,
-                          .to = to,
-                          .rows = rows,
-                          .outputs = outputs,
-                          .inputs = inputs,
-                          .is_bfloat = 1};
-    run_product(multiply_one, multiply_some, &all, 2 * inputs, threads);
+    run_product(multiply_one, multiply_some, all, 2 * all->inputs);
+    return 1;
 }

@@ -26,7 +26,7 @@ def can_pack(dtype: torch.dtype) -> bool:
     )
 
 
-class PackedMatrix:
+class PackedMatrix(Matrix):
     """A `Matrix` (kernels.linear.reference) as an opaque copy of the weight and its bias."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, rows: int | None) -> None:

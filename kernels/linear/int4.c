@@ -51,12 +51,12 @@ static float one_group(const uint8_t *weight, uint32_t pair, const int8_t *given
     return (float)products * from_bfloat(pair & 0xffff) + (float)inputs * from_bfloat(pair >> 16);
 }
 
-/* One output of `count` rows from `row` on. */
-INLINE void one_output(const uint8_t *weight, const uint32_t *pairs, long groups, long row,
-                       int count, float *to) {
+INLINE void one_output(const struct linear *all, long output, long row, int count, float *to) {
+    long groups = all->inputs / GROUP, group = 0;
+    const uint8_t *weight = (const uint8_t *)all->weight + output * groups * HALF;
+    const uint32_t *pairs = (const uint32_t *)all->scales + output * groups;
     const bytes low_half = (bytes){0} + 15;
     sum_floats totals[AT_ONCE] = {{0}};
-    long group = 0;
     for (; group + GROUPS <= groups; group += GROUPS) {
         bytes both = load_bytes(weight + group * HALF);
         bytes even = both & low_half, odd = (bytes)((sum_words)both >> 4) & low_half;
@@ -85,33 +85,13 @@ INLINE void one_output(const uint8_t *weight, const uint32_t *pairs, long groups
     }
 }
 
-INLINE void output_of_rows(const struct product *all, long output, long row, int count, float *to) {
-    long groups = all->inputs / GROUP;
-    const uint8_t *weight = (const uint8_t *)all->weight + output * groups * HALF;
-    one_output(weight, (const uint32_t *)all->scales + output * groups, groups, row, count, to);
-}
-
 static void multiply_one(const void *given, long part, void *result) {
-    const struct product *all = given;
-    long first = first_output(all, part);
-    for (long output = first; output < end_of_outputs(all, part); output++)
-        output_of_rows(all, output, 0, 1, (float *)result + output - first);
+    multiply_row(given, part, result, one_output);
 }
 
 static void multiply_some(const void *given, long part, void *result) {
-    const struct product *all = given;
-    float found[AT_ONCE];
     (void)result;
-    for (long output = first_output(all, part); output < end_of_outputs(all, part); output++)
-        for (long row = 0; row < all->rows;) {
-            int count = row + AT_ONCE <= all->rows ? AT_ONCE : 1;
-            if (count == 1)
-                output_of_rows(all, output, row, 1, found);
-            else
-                output_of_rows(all, output, row, AT_ONCE, found);
-            for (int each = 0; each < count; each++, row++)
-                put_result(all, row, output, found[each], all->is_bfloat);
-        }
+    multiply_rows(given, part, one_output);
 }
 
 /* Even and odd inputs apart, as the two halves of bytes hold them; for as many groups as are
@@ -136,67 +116,39 @@ static void sort_row(long row, long groups) {
     }
 }
 
-/* As waymark_linear_int8 for `weight` [outputs, inputs / 2], two nibbles a byte, and `pairs`
- * [outputs, inputs / 32] of a scale and a middle in bfloat16. `from` has `given` inputs, filled up
- * with zeros to `inputs`, whole groups. */
-void waymark_linear_int4(const void *from, const uint8_t *weight, const uint32_t *pairs,
-                         const void *bias, void *to, long rows, long outputs, long inputs,
-                         long given, int is_bfloat, int threads) {
-    quantise_rows(from, rows, given, inputs, is_bfloat, threads);
-    for (long row = 0; row < rows; row++) sort_row(row, inputs / GROUP);
-    struct product all = {.weight = weight,
-                          .scales = pairs,
-                          .bias = bias,
-                          .to = to,
-                          .rows = rows,
-                          .outputs = outputs,
-                          .inputs = inputs,
-                          .is_bfloat = is_bfloat};
-    run_product(multiply_one, multiply_some, &all, inputs / 2 + inputs / 8, threads);
+int waymark_linear_int4(struct linear *all) {
+    long inputs = all->inputs;
+    quantise_rows(all);
+    for (long row = 0; row < all->rows; row++) sort_row(row, inputs / GROUP);
+    run_product(multiply_one, multiply_some, all, inputs / 2 + inputs / 8);
+    return 1;
 }
 
 /* ------------------------------------------------------------------ as numbers */
 
-struct unpacking {
-    const uint8_t *weight;
-    const uint32_t *pairs;
-    void *to;
-    long outputs, inputs, outputs_of_part;
-    int is_bfloat;
-};
-
-INLINE void unpack_group(const uint8_t *from, uint32_t pair, void *to, int is_bfloat) {
+INLINE void unpack_group(const uint8_t *from, uint32_t pair, void *to, long place, int is_bfloat) {
     float scale = from_bfloat(pair & 0xffff), middle = from_bfloat(pair >> 16);
-    for (long place = 0; place < HALF; place++) {
-        float even = (float)(from[place] & 15) - 8, odd = (float)(from[place] >> 4) - 8;
-        write_number(to, 2 * place, even * scale + middle, is_bfloat);
-        write_number(to, 2 * place + 1, odd * scale + middle, is_bfloat);
+    for (long byte = 0; byte < HALF; byte++) {
+        float even = (float)(from[byte] & 15) - 8, odd = (float)(from[byte] >> 4) - 8;
+        write_number(to, place + 2 * byte, even * scale + middle, is_bfloat);
+        write_number(to, place + 2 * byte + 1, odd * scale + middle, is_bfloat);
     }
 }
 
-static void unpack_some(const void *given, long part, void *result) {
-    const struct unpacking *all = given;
-    long groups = all->inputs / GROUP, first = part * all->outputs_of_part * groups;
-    long end = first + all->outputs_of_part * groups, all_groups = all->outputs * groups;
-    (void)result;
-    for (long group = first; group < (end < all_groups ? end : all_groups); group++) {
-        const uint8_t *from = all->weight + group * HALF;
+static void unpack_output(const void *given, long output) {
+    const struct unpack *all = given;
+    long groups = all->inputs / GROUP, first = output * groups;
+    for (long group = first; group < first + groups; group++) {
+        const uint8_t *from = (const uint8_t *)all->weight + group * HALF;
+        uint32_t pair = ((const uint32_t *)all->scales)[group];
         if (all->is_bfloat)
-            unpack_group(from, all->pairs[group], (uint16_t *)all->to + group * GROUP, 1);
+            unpack_group(from, pair, all->to, group * GROUP, 1);
         else
-            unpack_group(from, all->pairs[group], (float *)all->to + group * GROUP, 0);
+            unpack_group(from, pair, all->to, group * GROUP, 0);
     }
 }
 
-/* What waymark_linear_int4 multiplies, as numbers: `to` [outputs, inputs], bfloat16 or float32. */
-void waymark_unpack_int4(const uint8_t *weight, const uint32_t *pairs, void *to, long outputs,
-                         long inputs, int is_bfloat, int threads) {
-    struct unpacking all = {.weight = weight,
-                            .pairs = pairs,
-                            .to = to,
-                            .outputs = outputs,
-                            .inputs = inputs,
-                            .is_bfloat = is_bfloat};
-    all.outputs_of_part = team_share(outputs, 1 + 32768 / inputs, threads);
-    team_rows(unpack_some, &all, team_parts(outputs, all.outputs_of_part), threads);
+int waymark_unpack_int4(struct unpack *all) {
+    team_each(unpack_output, all, all->outputs, all->inputs, all->threads);
+    return 1;
 }

@@ -53,7 +53,7 @@ def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
     return floats.flatten(1)
 
 
-class NibbleMatrix:
+class NibbleMatrix(Matrix):
     """A `Matrix` (kernels.linear.reference) in torch's layout of packed nibbles, for bfloat16."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
@@ -102,7 +102,7 @@ class NibbleMatrix:
         return products[0] if len(products) == 1 else torch.cat(products, dim=1)
 
 
-class FlatNibbleMatrix:
+class FlatNibbleMatrix(Matrix):
     """A `Matrix` that turns its nibbles into floats at every call, for any type and processor."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:

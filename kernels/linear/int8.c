@@ -12,14 +12,9 @@ static float wide[MOST_NUMBERS + 64] __attribute__((aligned(64)));
 
 /* ------------------------------------------------------------------ rows */
 
-struct quantising {
-    const void *from;
-    long rows, given, inputs, rows_of_part;
-    int is_bfloat;
-};
-
 /* As `int8.quantise_inputs`. */
-static void quantise_row(const struct quantising *all, long row) {
+static void quantise_row(const void *given, long row) {
+    const struct linear *all = given;
     float *floats_of = wide + row * all->inputs;
     int8_t *to = row_integers + row * all->inputs;
     uint32_t largest = 0; /* sizes as bits: in the order of numbers, infinity and NaN at the end */
@@ -46,25 +41,14 @@ static void quantise_row(const struct quantising *all, long row) {
     row_scales[row] = scale;
 }
 
-static void quantise_some(const void *given, long part, void *result) {
-    const struct quantising *all = given;
-    long first = part * all->rows_of_part, end = first + all->rows_of_part;
-    (void)result;
-    for (long row = first; row < (end < all->rows ? end : all->rows); row++) quantise_row(all, row);
-}
-
-void quantise_rows(const void *from, long rows, long given, long inputs, int is_bfloat,
-                   int threads) {
-    struct quantising all = {
-        .from = from, .rows = rows, .given = given, .inputs = inputs, .is_bfloat = is_bfloat};
-    all.rows_of_part = team_share(rows, 1 + 32768 / inputs, threads);
-    team_rows(quantise_some, &all, team_parts(rows, all.rows_of_part), threads);
+void quantise_rows(const struct linear *all) {
+    team_each(quantise_row, all, all->rows, all->inputs, all->threads);
 }
 
 /* ------------------------------------------------------------------ products */
 
-/* One output of `count` rows from `row` on, all at once or one: exact sums. */
-INLINE void one_output(const int8_t *weight, long inputs, long row, int count, int32_t *to) {
+/* The exact sums of one output. */
+INLINE void sums_of_output(const int8_t *weight, long inputs, long row, int count, int32_t *to) {
     const bytes flip = (bytes){0} + (int8_t)-128; /* q + 128, in 0 .. 255 */
     sums totals[AT_ONCE] = {{0}};
     long place = 0;
@@ -88,114 +72,58 @@ INLINE void one_output(const int8_t *weight, long inputs, long row, int count, i
     }
 }
 
-INLINE float scaled(const struct product *all, long row, long output, int32_t sum) {
-    return (float)sum * ((const float *)all->scales)[output] * row_scales[row];
+INLINE void one_output(const struct linear *all, long output, long row, int count, float *to) {
+    int32_t found[AT_ONCE];
+    const int8_t *weight = (const int8_t *)all->weight + output * all->inputs;
+    float scale = ((const float *)all->scales)[output];
+    sums_of_output(weight, all->inputs, row, count, found);
+    for (int each = 0; each < count; each++)
+        to[each] = (float)found[each] * scale * row_scales[row + each];
 }
 
 static void multiply_one(const void *given, long part, void *result) {
-    const struct product *all = given;
-    long first = first_output(all, part);
-    int32_t found;
-    for (long output = first; output < end_of_outputs(all, part); output++) {
-        one_output((const int8_t *)all->weight + output * all->inputs, all->inputs, 0, 1, &found);
-        ((float *)result)[output - first] = scaled(all, 0, output, found);
-    }
+    multiply_row(given, part, result, one_output);
 }
 
 static void multiply_some(const void *given, long part, void *result) {
-    const struct product *all = given;
-    int32_t found[AT_ONCE];
     (void)result;
-    for (long output = first_output(all, part); output < end_of_outputs(all, part); output++) {
-        const int8_t *weight = (const int8_t *)all->weight + output * all->inputs;
-        for (long row = 0; row < all->rows;) {
-            int count = row + AT_ONCE <= all->rows ? AT_ONCE : 1;
-            if (count == 1)
-                one_output(weight, all->inputs, row, 1, found);
-            else
-                one_output(weight, all->inputs, row, AT_ONCE, found);
-            for (int each = 0; each < count; each++, row++) {
-                float result_of = scaled(all, row, output, found[each]);
-                if (all->is_bfloat)
-                    put_result(all, row, output, result_of, 1);
-                else
-                    put_result(all, row, output, result_of, 0);
-            }
-        }
-    }
+    multiply_rows(given, part, one_output);
 }
 
-/* `from` [rows, inputs], int8 `weight` [outputs, inputs] with float32 `scales` [outputs], `bias`
- * [outputs] or NULL, `to` [rows, outputs]; `from`, `bias` and `to` are bfloat16 or float32;
- * rows * inputs <= MOST_NUMBERS. */
-void waymark_linear_int8(const void *from, const int8_t *weight, const float *scales,
-                         const void *bias, void *to, long rows, long outputs, long inputs,
-                         int is_bfloat, int threads) {
-    quantise_rows(from, rows, inputs, inputs, is_bfloat, threads);
-    for (long row = 0; row < rows; row++) {
+int waymark_linear_int8(struct linear *all) {
+    quantise_rows(all);
+    for (long row = 0; row < all->rows; row++) {
         int32_t total = 0;
-        for (long place = 0; place < inputs / BYTES * BYTES; place++)
-            total += row_integers[row * inputs + place];
+        for (long place = 0; place < all->inputs / BYTES * BYTES; place++)
+            total += row_integers[row * all->inputs + place];
         too_much[row] = 128 * total;
     }
-    struct product all = {.weight = weight,
-                          .scales = scales,
-                          .bias = bias,
-                          .to = to,
-                          .rows = rows,
-                          .outputs = outputs,
-                          .inputs = inputs,
-                          .is_bfloat = is_bfloat};
-    run_product(multiply_one, multiply_some, &all, inputs, threads);
+    run_product(multiply_one, multiply_some, all, all->inputs);
+    return 1;
 }
 
 /* ------------------------------------------------------------------ sums of somebody else's */
 
-struct scaling {
-    const int32_t *sums;
-    const float *scales, *scales_of_rows;
-    const void *bias;
-    void *to;
-    long rows, outputs, stride, rows_of_part;
-    int is_bfloat;
-};
-
-INLINE void scale_row(const struct scaling *all, long row, int is_bfloat) {
-    const int32_t *sums_of_row = all->sums + row * all->outputs;
-    float factor = all->scales_of_rows[row];
+INLINE void scale_row(const struct scale_sums *all, long row, int is_bfloat) {
+    const int32_t *sums_of_row = (const int32_t *)all->sums + row * all->outputs;
+    const float *scales = all->scales;
+    float factor = ((const float *)all->row_scales)[row];
     for (long output = 0; output < all->outputs; output++) {
-        float found = (float)sums_of_row[output] * all->scales[output] * factor;
+        float found = (float)sums_of_row[output] * scales[output] * factor;
         if (all->bias) found += read_number(all->bias, output, is_bfloat);
-        write_number(all->to, row * all->stride + output, found, is_bfloat);
+        write_number(all->to, row * all->to_stride + output, found, is_bfloat);
     }
 }
 
-static void scale_some(const void *given, long part, void *result) {
-    const struct scaling *all = given;
-    long first = part * all->rows_of_part, end = first + all->rows_of_part;
-    (void)result;
-    for (long row = first; row < (end < all->rows ? end : all->rows); row++) {
-        if (all->is_bfloat)
-            scale_row(all, row, 1);
-        else
-            scale_row(all, row, 0);
-    }
+static void scale_one(const void *given, long row) {
+    const struct scale_sums *all = given;
+    if (all->is_bfloat)
+        scale_row(all, row, 1);
+    else
+        scale_row(all, row, 0);
 }
 
-/* Sums of products of integers [rows, outputs] times the scales of their outputs and rows, and the
- * bias, into rows that begin `stride` numbers apart. */
-void waymark_scale_sums(const int32_t *sums_of, const float *scales, const float *scales_of_rows,
-                        const void *bias, void *to, long rows, long outputs, long stride,
-                        int is_bfloat, int threads) {
-    struct scaling all = {.sums = sums_of,
-                          .scales = scales,
-                          .scales_of_rows = scales_of_rows,
-                          .bias = bias,
-                          .to = to,
-                          .rows = rows,
-                          .outputs = outputs,
-                          .stride = stride,
-                          .is_bfloat = is_bfloat};
-    all.rows_of_part = team_share(rows, 1 + 32768 / outputs, threads);
-    team_rows(scale_some, &all, team_parts(rows, all.rows_of_part), threads);
+int waymark_scale_sums(struct scale_sums *all) {
+    team_each(scale_one, all, all->rows, all->outputs, all->threads);
+    return 1;
 }

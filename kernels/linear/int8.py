@@ -41,7 +41,7 @@ def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
     return floats.div_(scales).round_().to(torch.int8), scales
 
 
-class IntegerMatrix:
+class IntegerMatrix(Matrix):
     """A `Matrix` (kernels.linear.reference) in oneDNN's layout for integers."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None, rows: int) -> None:
@@ -72,7 +72,7 @@ class IntegerMatrix:
         return sums
 
 
-class DequantisedMatrix:
+class DequantisedMatrix(Matrix):
     """A `Matrix` that turns its integers into floats at every call, a block at a time."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:

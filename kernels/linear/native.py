@@ -7,6 +7,7 @@ costs nothing at 512 rows, and nibbles are turned into numbers first, some outpu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -24,44 +25,76 @@ _SUMS = 2**20  # of integer products at a time: they stay in a processor's cache
 _FLOATS = 2**21  # numbers unpacked at a time: 4 MB in bfloat16
 
 
-class _NativeMatrix:
-    """What the three have in common: the library, a bias, and when a compiled product can be."""
+class _NativeMatrix(Matrix):
+    """What the three have in common: one compiled product of up to `few` rows."""
 
-    def __init__(self, library: Library, *tensors: Tensor | None) -> None:
-        self._library = library
-        self.num_bytes = sum(each.nbytes for each in tensors if each is not None)
+    def __init__(
+        self,
+        library: Library,
+        product: Callable[..., None],
+        few: int,
+        shape: tuple[int, int],
+        weight: Tensor,
+        scales: Tensor | None,
+        bias: Tensor | None,
+    ) -> None:
+        """`shape`: outputs, and inputs with those that fill up a row."""
+        self._library, self._product, self._few, self._shape = library, product, few, shape
+        self._weight, self._scales, self._bias = weight, scales, bias
+        held = (weight, scales, bias)
+        self.num_bytes = sum(each.nbytes for each in held if each is not None)
 
     def __del__(self) -> None:
         # A thread that was put off may still read a weight whose product is long there.
         self._library.quiet()
 
-    @staticmethod
-    def _takes(inputs: Tensor, bias: Tensor | None, few: int, width: int) -> bool:
-        """Whether there are few rows, `width` numbers wide, of a type that the kernels read."""
-        alike = bias is None or bias.dtype == inputs.dtype
-        fits = 1 <= inputs.shape[0] <= few and inputs.shape[0] * width <= MOST_NUMBERS
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """As `Matrix`."""
+        if not self._takes(inputs):
+            return self._many_rows(inputs)
+        result = inputs.new_empty(inputs.shape[0], self._shape[0])
+        self._few_rows(result, inputs)
+        return result
+
+    def into(self, result: Tensor, inputs: Tensor) -> None:
+        """As `Matrix`."""
+        if self._takes(inputs):
+            self._few_rows(result, inputs)
+        else:
+            result.copy_(self._many_rows(inputs))
+
+    def _takes(self, inputs: Tensor) -> bool:
+        """Whether there are few rows of a type that the kernels read."""
+        alike = self._bias is None or self._bias.dtype == inputs.dtype
+        fits = 1 <= inputs.shape[0] <= self._few
+        fits = fits and inputs.shape[0] * self._shape[1] <= MOST_NUMBERS
         return fits and alike and inputs.dtype in TYPES
+
+    def _few_rows(self, result: Tensor, inputs: Tensor) -> None:
+        inputs = inputs.contiguous()
+        self._product(
+            *map(address, (inputs, self._weight, self._scales, self._bias, result)),
+            inputs.shape[0], *self._shape, inputs.shape[1], result.stride(0),
+            inputs.dtype == torch.bfloat16, get_num_threads(),
+        )  # fmt: skip
+
+    def _many_rows(self, inputs: Tensor) -> Tensor:
+        raise NotImplementedError
 
 
 class NativeBfloatMatrix(_NativeMatrix):
     """A `Matrix` (kernels.linear.reference) of bfloat16."""
 
     def __init__(self, library: Library, weight: Tensor, bias: Tensor | None) -> None:
-        super().__init__(library, weight, bias)
-        self._weight, self._bias = weight.contiguous(), bias
+        shape = (weight.shape[0], weight.shape[1])
+        weight = weight.contiguous()
+        super().__init__(library, library.linear_bfloat, FEW_BFLOATS, shape, weight, None, bias)
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
-        few = self._takes(inputs, self._bias, FEW_BFLOATS, inputs.shape[1])
-        if not few or inputs.dtype != self._weight.dtype:
-            return F.linear(inputs, self._weight, self._bias)
-        rows, outputs = inputs.shape[0], self._weight.shape[0]
-        given, result = inputs.contiguous(), inputs.new_empty(rows, outputs)
-        self._library.linear_bfloat(
-            *map(address, (given, self._weight, self._bias, result)), rows, outputs,
-            inputs.shape[1], get_num_threads(),
-        )  # fmt: skip
-        return result
+    def _takes(self, inputs: Tensor) -> bool:
+        return inputs.dtype == self._weight.dtype and super()._takes(inputs)
+
+    def _many_rows(self, inputs: Tensor) -> Tensor:
+        return F.linear(inputs, self._weight, self._bias)
 
 
 class NativeIntegerMatrix(_NativeMatrix):
@@ -71,42 +104,27 @@ class NativeIntegerMatrix(_NativeMatrix):
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None, exact: bool
     ) -> None:
         """`exact`: torch multiplies integers of any size exactly, else they become floats."""
-        super().__init__(library, values, scales, bias)
-        self._values, self._scales, self._bias = values.contiguous(), scales.flatten(), bias
-        self._floats = None if exact else DequantisedMatrix(values, scales, bias)
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
-        if self._takes(inputs, self._bias, FEW_INTEGERS, inputs.shape[1]):
-            return self._few_rows(inputs.contiguous())
-        if self._floats is not None or inputs.dtype not in TYPES:
-            floats = self._floats or DequantisedMatrix(self._values, self._scales, self._bias)
-            return floats(inputs)
-        return self._many_rows(inputs)
-
-    def _few_rows(self, inputs: Tensor) -> Tensor:
-        result = inputs.new_empty(inputs.shape[0], self._values.shape[0])
-        self._library.linear_int8(
-            *map(address, (inputs, self._values, self._scales, self._bias, result)),
-            inputs.shape[0], *self._values.shape, inputs.dtype == torch.bfloat16, get_num_threads(),
-        )  # fmt: skip
-        return result
+        shape, held = (values.shape[0], values.shape[1]), (values.contiguous(), scales.flatten())
+        super().__init__(library, library.linear_int8, FEW_INTEGERS, shape, *held, bias)
+        self._exact = exact
 
     def _many_rows(self, inputs: Tensor) -> Tensor:
+        assert self._scales is not None
+        if not self._exact or inputs.dtype not in TYPES:
+            return DequantisedMatrix(self._weight, self._scales[:, None], self._bias)(inputs)
+        result = inputs.new_empty(inputs.shape[0], self._shape[0])
         integers, row_scales = quantise_inputs(inputs)
-        num_rows, num_outputs = inputs.shape[0], self._values.shape[0]
-        results = inputs.new_empty(num_rows, num_outputs)
         bias = self._bias if self._bias is None else self._bias.to(inputs.dtype)
-        outputs = max(64, _SUMS // max(1, num_rows) // 64 * 64)
-        for start in range(0, num_outputs, outputs):
+        outputs = max(64, _SUMS // max(1, inputs.shape[0]) // 64 * 64)
+        for start in range(0, self._shape[0], outputs):
             block = slice(start, start + outputs)
-            sums = torch._int_mm(integers, self._values[block].T)
+            sums = torch._int_mm(integers, self._weight[block].T)
             self._library.scale_sums(
-                sums.data_ptr(), self._scales[block].data_ptr(), row_scales.data_ptr(),
-                address(None if bias is None else bias[block]), results[:, block].data_ptr(),
-                *sums.shape, num_outputs, inputs.dtype == torch.bfloat16, get_num_threads(),
+                *map(address, (sums, self._scales[block], row_scales)),
+                address(None if bias is None else bias[block]), address(result[:, block]),
+                *sums.shape, result.stride(0), inputs.dtype == torch.bfloat16, get_num_threads(),
             )  # fmt: skip
-        return results
+        return result
 
 
 class NativeNibbleMatrix(_NativeMatrix):
@@ -116,42 +134,28 @@ class NativeNibbleMatrix(_NativeMatrix):
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
     ) -> None:
         """As `kernels.linear.int4.Int4Form` keeps them."""
-        super().__init__(library, values, scales, bias)
-        self._values, self._scales, self._bias = values.contiguous(), scales.contiguous(), bias
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`."""
-        if self._takes(inputs, self._bias, FEW_NIBBLES, 2 * self._values.shape[1]):
-            return self._few_rows(inputs.contiguous())
-        return self._many_rows(in_whole_groups(inputs))
-
-    def _few_rows(self, inputs: Tensor) -> Tensor:
-        outputs, halves = self._values.shape
-        result = inputs.new_empty(inputs.shape[0], outputs)
-        self._library.linear_int4(
-            *map(address, (inputs, self._values, self._scales, self._bias, result)),
-            inputs.shape[0], outputs, 2 * halves, inputs.shape[1],
-            inputs.dtype == torch.bfloat16, get_num_threads(),
-        )  # fmt: skip
-        return result
+        shape, held = (values.shape[0], 2 * values.shape[1]), (values, scales)
+        values, scales = (each.contiguous() for each in held)
+        super().__init__(library, library.linear_int4, FEW_NIBBLES, shape, values, scales, bias)
 
     def _many_rows(self, inputs: Tensor) -> Tensor:
-        num_outputs, num_inputs = self._values.shape[0], inputs.shape[1]
-        results = inputs.new_empty(inputs.shape[0], num_outputs)
+        assert self._scales is not None
+        inputs = in_whole_groups(inputs)
+        num_outputs, num_inputs = self._shape
+        result = inputs.new_empty(inputs.shape[0], num_outputs)
         kind = torch.bfloat16 if inputs.dtype == torch.bfloat16 else torch.float32
         outputs = max(64, _FLOATS // max(1, num_inputs) // 64 * 64)
         room = torch.empty(min(outputs, num_outputs), num_inputs, dtype=kind)
         for start in range(0, num_outputs, outputs):
             block = slice(start, start + outputs)
-            values = self._values[block]
-            floats = room[: values.shape[0]]
+            floats = room[: num_outputs - start]
             self._library.unpack_int4(
-                *map(address, (values, self._scales[block], floats)), *floats.shape,
+                *map(address, (self._weight[block], self._scales[block], floats)), *floats.shape,
                 kind == torch.bfloat16, get_num_threads(),
             )  # fmt: skip
             bias = None if self._bias is None else self._bias[block].to(inputs.dtype)
-            results[:, block] = F.linear(inputs, floats.to(inputs.dtype), bias)
-        return results
+            result[:, block] = F.linear(inputs, floats.to(inputs.dtype), bias)
+        return result
 
 
 class NativeBfloatForm(PlainForm):

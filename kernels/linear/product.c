@@ -10,22 +10,21 @@
 
 /* One row: results go to `result` first, since a part may be done twice. */
 static void put_results(const void *given, long part, const void *result) {
-    const struct product *all = given;
+    const struct linear *all = given;
     long first = first_output(all, part), end = end_of_outputs(all, part);
     for (long output = first; output < end; output++)
-        put_result(all, 0, output, ((const float *)result)[output - first], all->is_bfloat);
+        put_result(all, 0, output, ((const float *)result)[output - first]);
 }
 
-void run_product(team_compute one, team_compute some, struct product *all, long row_bytes,
-                 int threads) {
-    long bytes = row_bytes * all->outputs / (PARTS_OF_THREAD * threads);
+void run_product(team_compute one, team_compute some, struct linear *all, long row_bytes) {
+    long bytes = row_bytes * all->outputs / (PARTS_OF_THREAD * all->threads);
     bytes = bytes < FEWEST_BYTES ? FEWEST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
     long outputs = bytes / row_bytes, fewest = (all->outputs + TEAM_PARTS - 1) / TEAM_PARTS;
     outputs = outputs < fewest ? fewest : outputs;
     all->outputs_of_part = outputs < 1 ? 1 : outputs > MOST_OUTPUTS ? MOST_OUTPUTS : outputs;
     long parts = team_parts(all->outputs, all->outputs_of_part);
     if (all->rows == 1)
-        team_run(one, put_results, all, sizeof *all, parts, threads);
+        team_run(one, put_results, all, sizeof *all, parts, all->threads);
     else
-        team_rows(some, all, parts, threads);
+        team_rows(some, all, parts, all->threads);
 }

@@ -7,52 +7,67 @@
 #ifndef WAYMARK_PRODUCT_H
 #define WAYMARK_PRODUCT_H
 
+#include "native/calls.h"
 #include "native/integers.h"
 #include "native/numbers.h"
 #include "native/team.h"
 
-#define INLINE static inline __attribute__((always_inline))
-/* Numbers of all rows together, and of one: what the places below have room for. */
+/* Numbers of all rows together: what the places below have room for. */
 #define MOST_NUMBERS (1 << 20)
 #define AT_ONCE 8 /* rows of inputs */
 /* Bytes ahead of where a row is read. Rows follow one another in memory, so nothing is in vain. */
 #define AHEAD 2048
-
-struct product {
-    const void *weight, *scales, *bias; /* bias may be missing */
-    void *to;
-    long rows, outputs, inputs, outputs_of_part;
-    int is_bfloat; /* bias and results, else float32 */
-};
 
 /* The integers of rows of inputs and their scales: int8.c. In place, because a thread that comes
  * too late to be heard still reads them. */
 extern int8_t row_integers[MOST_NUMBERS + 64];
 extern float row_scales[MOST_NUMBERS / 16];
 
-/* Rows [rows, given] as integers of 8 bits [rows, inputs], filled up with zeros. */
-void quantise_rows(const void *from, long rows, long given, long inputs, int is_bfloat,
-                   int threads);
+/* Turns `from` into them. */
+void quantise_rows(const struct linear *all);
 
-/* Where result `output` of row `row` goes, with its bias. */
-INLINE void put_result(const struct product *all, long row, long output, float found,
-                       int is_bfloat) {
-    if (all->bias) found += read_number(all->bias, output, is_bfloat);
-    write_number(all->to, row * all->outputs + output, found, is_bfloat);
-}
+/* One output of `count` rows from `row` on, without its bias; `count` is 1 or AT_ONCE. */
+typedef void (*output_of)(const struct linear *all, long output, long row, int count, float *to);
 
-static inline long first_output(const struct product *all, long part) {
+static inline long first_output(const struct linear *all, long part) {
     return part * all->outputs_of_part;
 }
 
-static inline long end_of_outputs(const struct product *all, long part) {
+static inline long end_of_outputs(const struct linear *all, long part) {
     long end = (part + 1) * all->outputs_of_part;
     return end < all->outputs ? end : all->outputs;
 }
 
-/* `one` does a part of a product with one row and leaves its results, `some` one with more rows and
- * puts them where they belong. `row_bytes` are those of a row of weights. */
-void run_product(team_compute one, team_compute some, struct product *all, long row_bytes,
-                 int threads);
+/* Where result `output` of row `row` goes, with its bias. */
+INLINE void put_result(const struct linear *all, long row, long output, float found) {
+    if (all->bias) found += read_number(all->bias, output, all->is_bfloat);
+    write_number(all->to, row * all->to_stride + output, found, all->is_bfloat);
+}
+
+/* A part of a product with one row, into `result`: it may be done twice. */
+INLINE void multiply_row(const struct linear *all, long part, float *result, output_of one_output) {
+    long first = first_output(all, part), end = end_of_outputs(all, part);
+    for (long output = first; output < end; output++)
+        one_output(all, output, 0, 1, result + output - first);
+}
+
+/* A part of a product with more rows. */
+INLINE void multiply_rows(const struct linear *all, long part, output_of one_output) {
+    float found[AT_ONCE];
+    for (long output = first_output(all, part); output < end_of_outputs(all, part); output++)
+        for (long row = 0; row < all->rows;) {
+            int count = row + AT_ONCE <= all->rows ? AT_ONCE : 1;
+            if (count == 1)
+                one_output(all, output, row, 1, found);
+            else
+                one_output(all, output, row, AT_ONCE, found);
+            for (int each = 0; each < count; each++, row++)
+                put_result(all, row, output, found[each]);
+        }
+}
+
+/* `one` does a part of a product with one row and leaves its results, `some` one with more rows.
+ * `row_bytes` are those of a row of weights. */
+void run_product(team_compute one, team_compute some, struct linear *all, long row_bytes);
 
 #endif

@@ -29,6 +29,10 @@ class Matrix(Protocol):
         """`inputs` [n, inputs] -> x W^T + b [n, outputs], in the type of `inputs`."""
         ...
 
+    def into(self, result: Tensor, inputs: Tensor) -> None:
+        """The same into `result` [n, outputs], whose rows may be further apart."""
+        result.copy_(self(inputs))
+
 
 class Form(Protocol):
     """How the weights of a model are held: taken one by one as they are read, then packed.
@@ -64,7 +68,7 @@ class Form(Protocol):
         ...
 
 
-class PlainMatrix:
+class PlainMatrix(Matrix):
     """The weight as published, [outputs, inputs], applied by torch's own choice of kernel."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
@@ -102,16 +106,25 @@ class PlainForm:
         return torch.Size(shape).numel() * dtype.itemsize
 
 
-class StackedMatrix:
+class StackedMatrix(Matrix):
     """Matrices of the same inputs as one, their outputs one after the other."""
 
-    def __init__(self, matrices: list[Matrix]) -> None:
-        self._matrices = matrices
+    def __init__(self, matrices: list[Matrix], widths: list[int]) -> None:
+        """`widths` are their numbers of outputs."""
+        self._matrices, self._widths = matrices, widths
         self.num_bytes = sum(matrix.num_bytes for matrix in matrices)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
-        return torch.cat([matrix(inputs) for matrix in self._matrices], dim=1)
+        result = inputs.new_empty(inputs.shape[0], sum(self._widths))
+        self.into(result, inputs)
+        return result
+
+    def into(self, result: Tensor, inputs: Tensor) -> None:
+        """As `Matrix`."""
+        parts = result.split(self._widths, dim=1)
+        for matrix, part in zip(self._matrices, parts, strict=True):
+            matrix.into(part, inputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ def _compile(target: Path, flag: str) -> None:
 def _check(library: Path) -> None:
     """What a compiler made can still end a process, so it ends another one first."""
     program = library.with_name("check")
-    _run([*_compiler(), str(_CHECK), str(library), "-o", str(program)])
+    flags = ["-std=gnu11", "-I", str(_KERNELS)]
+    _run([*_compiler(), *flags, str(_CHECK), str(library), "-o", str(program)])
     _run([str(program)])
 
 

@@ -1,64 +1,89 @@
 /* Runs every kernel once, right after they were compiled and in a process of its own: a compiler
  * and a (virtual) processor that don't agree about instructions would end the engine otherwise.
  * Says nothing about results: those are tried before a model is read. */
-#include <stdint.h>
 #include <stdlib.h>
 
-void waymark_linear_bfloat(const void *, const void *, const void *, void *, long, long, long, int);
-void waymark_linear_int8(const void *, const void *, const void *, const void *, void *, long, long,
-                         long, int, int);
-void waymark_linear_int4(const void *, const void *, const void *, const void *, void *, long, long,
-                         long, long, int, int);
-void waymark_unpack_int4(const void *, const void *, void *, long, long, int, int);
-void waymark_scale_sums(const void *, const void *, const void *, const void *, void *, long, long,
-                        long, int, int);
-void waymark_rms_norm(const void *, const void *, void *, long, long, long, long, long, float, int,
-                      int);
-void waymark_gated_rms_norm(const void *, const void *, const void *, void *, long, long, long,
-                            long, float, int, int);
-void waymark_convolve(const void *, const void *, void *, long, long, long, long, int, int);
-void waymark_conv_step(const void *, void *, const void *, void *, long, long, int);
-void waymark_rotate(const void *, const void *, const void *, void *, long, long, long, long, long,
-                    long, int, int);
-void waymark_delta_step(const void *, const void *, const void *, const void *, const void *,
-                        void *, void *, long, long, long, long, int);
-void waymark_delta_gates(const void *, const void *, const void *, const void *, void *, void *,
-                         long, long, long, int);
-void waymark_delta_net_step(const void *, const void *, const void *, const void *, void *, void *,
-                            const void *, const void *, const void *, const void *, void *, long,
-                            long, long, long, long, float, int, int);
-int waymark_attend(const void *, const void *, const void *, void *, long, long, long, long, long,
-                   long, float, int, int);
-void waymark_swiglu(const void *, const void *, void *, long, long, long, int, int);
+#include "native/calls.h"
 
 #define SIZE 192 /* more than one register of anything, and a rest */
 #define ROWS 40
 
+static void *room(void) {
+    void *some = calloc(SIZE * SIZE, sizeof(float));
+    if (!some) exit(1);
+    return some;
+}
+
+static int products(long rows, int bfloat) {
+    struct linear all = {room(), room(),   room(), room(), room(), rows, SIZE,
+                         SIZE,   SIZE - 1, SIZE,   bfloat, 2,      0};
+    int done = waymark_linear_int4(&all);
+    all.inputs = all.given;
+    return done && waymark_linear_int8(&all) && (!bfloat || waymark_linear_bfloat(&all));
+}
+
+static int matrices(int bfloat) {
+    struct unpack numbers = {room(), room(), room(), ROWS, SIZE, bfloat, 2};
+    struct scale_sums sums = {room(), room(), room(), room(), room(), ROWS, SIZE, SIZE, bfloat, 2};
+    return waymark_unpack_int4(&numbers) && waymark_scale_sums(&sums);
+}
+
+static int rows(int bfloat) {
+    struct rms_norm norm = {room(), room(),   room(), ROWS,   2, SIZE / 2 - 1,
+                            SIZE,   SIZE / 2, 1e-6f,  bfloat, 2};
+    struct gated_rms_norm gated = {room(),       room(), room(), room(), ROWS, 2,
+                                   SIZE / 2 - 1, SIZE,   1e-6f,  bfloat, 2};
+    struct rotate turn = {room(),   room(), room(), room(),   ROWS,   2,
+                          SIZE / 2, 17,     SIZE,   SIZE / 2, bfloat, 2};
+    struct gated_product product = {room(), room(), room(), ROWS, SIZE - 1, SIZE, bfloat, 2};
+    struct open_gate gate = {room(),       room(), room(),   ROWS,   2,
+                             SIZE / 2 - 1, SIZE,   SIZE / 2, bfloat, 2};
+    struct add sum = {room(), room(), room(), ROWS, SIZE - 1, bfloat, 2};
+    return waymark_rms_norm(&norm) && waymark_gated_rms_norm(&gated) && waymark_rotate(&turn) &&
+           waymark_swiglu(&product) && waymark_geglu(&product) && waymark_open_gate(&gate) &&
+           waymark_add(&sum);
+}
+
+static int delta_nets(int bfloat) {
+    struct convolve run = {room(), room(), room(), ROWS, SIZE - 1, 4, SIZE, bfloat, 2};
+    struct conv_step conv = {room(), room(), room(), room(), SIZE - 1, 4, bfloat};
+    struct delta_step rule = {room(), room(), room(), room(), room(),   room(),
+                              room(), 2,      4,      33,     SIZE - 1, 2};
+    struct delta_gates gates = {room(), room(), room(), room(), room(),
+                                room(), ROWS,   17,     SIZE,   bfloat};
+    struct delta_net_step whole = {room(), room(), room(), room(), room(), room(), room(),
+                                   room(), room(), room(), room(), 2,      4,      33,
+                                   40,     4,      1e-6f,  bfloat, 2};
+    return waymark_convolve(&run) && waymark_conv_step(&conv) && waymark_delta_step(&rule) &&
+           waymark_delta_gates(&gates) && waymark_delta_net_step(&whole);
+}
+
+static int attention(int bfloat) {
+    long token = 3;
+    struct store row = {room(), room(), &token, SIZE};
+    struct attend all = {.queries = room(),
+                         .keys = room(),
+                         .values = room(),
+                         .to = room(),
+                         .num_keys = SIZE,
+                         .window = SIZE - 1,
+                         .kv_heads = 1,
+                         .group = 4,
+                         .dim = SIZE - 1,
+                         .key_stride = SIZE - 1,
+                         .value_stride = SIZE - 1,
+                         .scale = 1,
+                         .is_bfloat = bfloat,
+                         .threads = 2};
+    return waymark_store(&row) && waymark_attend(&all);
+}
+
 int main(void) {
-    void *some[7];
-    for (int each = 0; each < 7; each++)
-        if (!(some[each] = calloc(SIZE * SIZE, sizeof(float)))) return 1;
     for (int bfloat = 0; bfloat < 2; bfloat++) {
-        void *a = some[0], *b = some[1], *c = some[2], *d = some[3], *e = some[4], *f = some[5];
-        for (long rows = 1; rows < 12; rows += 10) {
-            if (bfloat) waymark_linear_bfloat(a, b, c, d, rows, SIZE, SIZE - 1, 2);
-            waymark_linear_int8(a, b, c, d, e, rows, SIZE, SIZE - 1, bfloat, 2);
-            waymark_linear_int4(a, b, c, d, e, rows, SIZE, SIZE, SIZE - 1, bfloat, 2);
-        }
-        waymark_unpack_int4(a, b, c, ROWS, SIZE, bfloat, 2);
-        waymark_scale_sums(a, b, c, d, e, ROWS, SIZE, SIZE, bfloat, 2);
-        waymark_rms_norm(a, b, c, ROWS, 2, SIZE / 2 - 1, SIZE, SIZE / 2, 1e-6f, bfloat, 2);
-        waymark_gated_rms_norm(a, b, c, d, ROWS, 2, SIZE / 2 - 1, SIZE, 1e-6f, bfloat, 2);
-        waymark_convolve(a, b, c, ROWS, SIZE - 1, 4, SIZE, bfloat, 2);
-        waymark_conv_step(a, b, c, d, SIZE - 1, 4, bfloat);
-        waymark_rotate(a, b, c, d, ROWS, 2, SIZE / 2, 17, SIZE, SIZE / 2, bfloat, 2);
-        waymark_delta_step(a, b, c, d, e, f, some[6], 2, 4, 33, SIZE - 1, 2);
-        waymark_delta_gates(a, b, c, d, e, f, ROWS, 17, SIZE, bfloat);
-        waymark_delta_net_step(a, b, c, d, e, f, a, b, c, d, some[6], 2, 4, 33, 40, 4, 1e-6f,
-                               bfloat, 2);
-        if (!waymark_attend(a, b, c, d, SIZE, 1, 4, SIZE - 1, SIZE - 1, SIZE - 1, 1, bfloat, 2))
+        for (long rows = 1; rows < 12; rows += 10)
+            if (!products(rows, bfloat)) return 1;
+        if (!matrices(bfloat) || !rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat))
             return 1;
-        waymark_swiglu(a, b, c, ROWS, SIZE - 1, SIZE, bfloat, 2);
     }
     return 0;
 }

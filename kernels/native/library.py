@@ -1,4 +1,4 @@
-"""The compiled kernels as Python sees them: loading them, and what each function takes.
+"""The compiled kernels as Python sees them: loading them, calling them, and noting the calls.
 
 Calls hold Python's lock. So there is one at a time, as the team of threads and the rows that it
 keeps in place want it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,49 +19,51 @@ import torch
 from torch import Tensor
 
 from kernels.native.build import CannotCompileError, built
+from kernels.native.calls import calls
 
 _LOG = logging.getLogger(__name__)
-_POINTER, _LONG, _INT, _FLOAT = ctypes.c_void_p, ctypes.c_long, ctypes.c_int, ctypes.c_float
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "linear_bfloat": (*[_POINTER] * 4, *[_LONG] * 3, _INT),
-    "linear_int8": (*[_POINTER] * 5, *[_LONG] * 3, _INT, _INT),
-    "linear_int4": (*[_POINTER] * 5, *[_LONG] * 4, _INT, _INT),
-    "unpack_int4": (*[_POINTER] * 3, _LONG, _LONG, _INT, _INT),
-    "scale_sums": (*[_POINTER] * 5, _LONG, _LONG, _LONG, _INT, _INT),
-    "rms_norm": (*[_POINTER] * 3, *[_LONG] * 5, _FLOAT, _INT, _INT),
-    "gated_rms_norm": (*[_POINTER] * 4, *[_LONG] * 4, _FLOAT, _INT, _INT),
-    "convolve": (*[_POINTER] * 3, *[_LONG] * 4, _INT, _INT),
-    "conv_step": (*[_POINTER] * 4, _LONG, _LONG, _INT),
-    "rotate": (*[_POINTER] * 4, *[_LONG] * 6, _INT, _INT),
-    "delta_step": (*[_POINTER] * 7, *[_LONG] * 4, _INT),
-    "delta_gates": (*[_POINTER] * 6, *[_LONG] * 3, _INT),
-    "delta_net_step": (*[_POINTER] * 11, *[_LONG] * 5, _FLOAT, _INT, _INT),
-    "attend": (*[_POINTER] * 4, *[_LONG] * 6, _FLOAT, _INT, _INT),
-    "swiglu": (*[_POINTER] * 3, *[_LONG] * 3, _INT, _INT),
-}
 MOST_NUMBERS = 2**20  # of rows that are multiplied, together: linear/product.h
 TYPES = (torch.bfloat16, torch.float32)
 
+Call = tuple[Any, ctypes.Structure]
+"""A function of the library and what it is given."""
+
 
 class Library:
-    """The functions of the compiled kernels by their names in C, less `waymark_`.
+    """Calls the kernels of calls.h by their names, with the members of their structs in order.
 
-    `digest` differs wherever two compilers made different code.
+    `digest` differs wherever two compilers made different code. While `noted` is a list, calls are
+    noted there as well as made. `token` is what kernels that go on with the context take for the
+    place of the present token (see calls.h), None where they are told how long it is.
     """
 
     def __init__(self, path: Path) -> None:
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
+        self.noted: list[Call] | None = None
+        self.token: int | None = None
         loaded = ctypes.PyDLL(str(path))
         # To be called before memory goes that a product has read.
         self.quiet = loaded.team_quiet
-        for name, types in _SIGNATURES.items():
-            function = getattr(loaded, f"waymark_{name}")
-            function.argtypes = types
-            function.restype = ctypes.c_int if name == "attend" else None
-            setattr(self, name, function)
+        self.play = loaded.waymark_play
+        self.play.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+        self.play.restype = ctypes.c_long
+        for name, struct in calls().items():
+            setattr(self, name, self._caller(getattr(loaded, f"waymark_{name}"), struct))
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
+
+    def _caller(self, function: Any, struct: type[ctypes.Structure]) -> Callable[..., None]:
+        function.argtypes, function.restype = (ctypes.c_void_p,), ctypes.c_int
+
+        def call(*members: Any) -> None:
+            arguments = struct(*members)
+            if not function(ctypes.addressof(arguments)):
+                raise MemoryError(f"No memory for {function.__name__}")
+            if self.noted is not None:
+                self.noted.append((function, arguments))
+
+        return call
 
 
 def compiled() -> Library | None:

@@ -10,6 +10,7 @@
 #endif
 
 #define LANES 16
+#define INLINE static inline __attribute__((always_inline))
 
 typedef float floats __attribute__((vector_size(64)));
 typedef uint32_t words __attribute__((vector_size(64)));
@@ -90,13 +91,11 @@ static inline float silu(float x) {
 }
 
 /* Number `place` of an array that is bfloat16 or float32. */
-static inline __attribute__((always_inline)) float read_number(const void *from, long place,
-                                                               int is_bfloat) {
+INLINE float read_number(const void *from, long place, int is_bfloat) {
     return is_bfloat ? from_bfloat(((const uint16_t *)from)[place]) : ((const float *)from)[place];
 }
 
-static inline __attribute__((always_inline)) void write_number(void *to, long place, float given,
-                                                               int is_bfloat) {
+INLINE void write_number(void *to, long place, float given, int is_bfloat) {
     if (is_bfloat)
         ((uint16_t *)to)[place] = to_bfloat(given);
     else

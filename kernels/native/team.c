@@ -241,6 +241,30 @@ void team_rows(team_compute compute, const void *arguments, long parts, int thre
     }
 }
 
+/* ------------------------------------------------------------------ rows */
+
+#define FEWEST_NUMBERS 32768 /* of a part: fewer are done before a thread wakes */
+
+struct rows {
+    team_row one_row;
+    const void *arguments;
+    long rows, rows_of_part;
+};
+
+static void some_rows(const void *given, long part, void *result) {
+    const struct rows *all = given;
+    long end = (part + 1) * all->rows_of_part;
+    (void)result;
+    for (long row = part * all->rows_of_part; row < (end < all->rows ? end : all->rows); row++)
+        all->one_row(all->arguments, row);
+}
+
+void team_each(team_row one_row, const void *arguments, long rows, long width, int threads) {
+    long share = team_share(rows, 1 + FEWEST_NUMBERS / (width > 0 ? width : 1), threads);
+    struct rows all = {one_row, arguments, rows, share};
+    team_rows(some_rows, &all, team_parts(rows, share), threads);
+}
+
 /* Returns when no thread reads anything of a job any more. For whoever frees memory. */
 void team_quiet(void) {
     while (atomic_load(&num_inside) > 0) sched_yield();

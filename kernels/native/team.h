@@ -22,6 +22,11 @@ void team_run(team_compute compute, team_keep keep, const void *arguments, long 
  * be shared. Two teams that wait in loops for each other's work would take each other's cores. */
 void team_rows(team_compute compute, const void *arguments, long parts, int threads);
 
+typedef void (*team_row)(const void *arguments, long row);
+
+/* team_rows for `rows` rows of `width` numbers each, some rows a part. */
+void team_each(team_row one_row, const void *arguments, long rows, long width, int threads);
+
 /* How many of `total` equal pieces a part should have: at least `fewest`, and a few parts a thread.
  */
 static inline long team_share(long total, long fewest, int threads) {

@@ -1,18 +1,10 @@
-/* Rotary position embedding, half-split: pairs (i, i + r) of every head turn by their angles. */
+/* Rotary position embedding, half-split: pairs (i, i + r) of every head turn by their angles.
+ * Products are added up in float32. */
+#include "native/calls.h"
 #include "native/numbers.h"
 #include "native/team.h"
 
-#define FEWEST 32768 /* numbers of a part: fewer are done before a thread wakes */
-
-struct rotation {
-    const void *from, *cosine, *sine;
-    void *to;
-    long tokens, heads, width, half, token_stride, head_stride, tokens_of_part;
-    int is_bfloat;
-};
-
-static inline __attribute__((always_inline)) void one_head(const struct rotation *all, long token,
-                                                           long head, int is_bfloat) {
+INLINE void turn(const struct rotate *all, long token, long head, int is_bfloat) {
     long size = is_bfloat ? 2 : 4, half = all->half, angles = token * half;
     long start = token * all->token_stride + head * all->head_stride;
     const void *from = (const char *)all->from + start * size;
@@ -29,36 +21,17 @@ static inline __attribute__((always_inline)) void one_head(const struct rotation
            (all->width - 2 * half) * size);
 }
 
-static void some_tokens(const void *given, long part, void *result) {
-    const struct rotation *all = given;
-    long end = (part + 1) * all->tokens_of_part;
-    (void)result;
-    for (long token = part * all->tokens_of_part; token < (end < all->tokens ? end : all->tokens);
-         token++)
-        for (long head = 0; head < all->heads; head++) {
-            if (all->is_bfloat)
-                one_head(all, token, head, 1);
-            else
-                one_head(all, token, head, 0);
-        }
+static void one_token(const void *given, long token) {
+    const struct rotate *all = given;
+    for (long head = 0; head < all->heads; head++) {
+        if (all->is_bfloat)
+            turn(all, token, head, 1);
+        else
+            turn(all, token, head, 0);
+    }
 }
 
-/* `from` [tokens, heads, width] with these strides, `cosine` and `sine` [tokens, half]; `to` is
- * contiguous. All are bfloat16 or all float32; products are added up in float32. */
-void waymark_rotate(const void *from, const void *cosine, const void *sine, void *to, long tokens,
-                    long heads, long width, long half, long token_stride, long head_stride,
-                    int is_bfloat, int threads) {
-    struct rotation all = {.from = from,
-                           .cosine = cosine,
-                           .sine = sine,
-                           .to = to,
-                           .tokens = tokens,
-                           .heads = heads,
-                           .width = width,
-                           .half = half,
-                           .token_stride = token_stride,
-                           .head_stride = head_stride,
-                           .is_bfloat = is_bfloat};
-    all.tokens_of_part = team_share(tokens, 1 + FEWEST / (heads * width), threads);
-    team_rows(some_tokens, &all, team_parts(tokens, all.tokens_of_part), threads);
+int waymark_rotate(struct rotate *all) {
+    team_each(one_token, all, all->tokens, all->heads * all->width, all->threads);
+    return 1;
 }

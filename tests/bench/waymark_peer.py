@@ -120,7 +120,15 @@ class Waymark:
         place = self._place
         assert place is not None, "generating needs a context"
         began = time.perf_counter()
-        decode = Decode(opened.model, opened.slab, place.state, place.cut, go_on, fixed_threads())
+        decode = Decode(
+            opened.model,
+            opened.slab,
+            place.state,
+            place.cut,
+            go_on,
+            fixed_threads(),
+            opened.loaded.steps,
+        )
         ids = [place.first]
         for _ in range(size):
             ids.append(int(decode.step(ids[-1]).argmax()))

@@ -127,7 +127,7 @@ class Halving(PlainForm):
         return HalvingMatrix(kept[0].double())
 
 
-class HalvingMatrix:
+class HalvingMatrix(Matrix):
     num_bytes = 0
 
     def __init__(self, weight: Tensor) -> None:

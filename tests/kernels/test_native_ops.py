@@ -16,8 +16,10 @@ from kernels.shapes import (
     DeltaShape,
     GateShape,
     NormShape,
+    OpenGateShape,
     OpShape,
     RotationShape,
+    SumShape,
 )
 from kernels.trial import tried
 from kernels.trial_cases import cases
@@ -30,7 +32,9 @@ PLAIN: Any = PLAIN_OPS  # a type checker would take functions that a class holds
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 SHAPES: list[OpShape] = [
     *(NormShape(width, gated) for width in (1, 7, 16, 33, 128) for gated in (False, True)),
-    *(GateShape(width) for width in (1, 15, 64, 100)),
+    *(GateShape(width, gelu) for width in (1, 15, 64, 100) for gelu in (False, True)),
+    *(OpenGateShape(heads, dim) for heads, dim in ((1, 1), (3, 17), (2, 256))),
+    *(SumShape(width) for width in (1, 15, 64)),
     *(RotationShape(3, dim, turned) for dim, turned in ((2, 2), (10, 6), (33, 32), (64, 16))),
     AttentionShape(1, 1, 1),
     AttentionShape(4, 2, 17),
@@ -82,6 +86,9 @@ def test_long_runs_are_right(dtype: torch.dtype) -> None:
         ("rms_norm", (rows, torch.ones(120), 1e-6)),
         ("rotate", (rows.view(1003, 3, 40), *turn)),
         ("swiglu", (rows[:, :60], rows[:, 60:])),
+        ("geglu", (rows[:, :60], rows[:, 60:])),
+        ("open_gate", (rows.view(1003, 3, 40), rows.view(1003, 3, 40))),
+        ("add", (rows, rows)),
     ]
     for name, inputs in calls:
         found, expected = (getattr(each, name)(*inputs) for each in (ops(), PLAIN))
@@ -99,7 +106,9 @@ def test_attention_over_many_stretches_is_right() -> None:
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["rms_norm", "swiglu", "attention", "gates", "convolution"])
+@pytest.mark.parametrize(
+    "name", ["rms_norm", "swiglu", "geglu", "open_gate", "add", "attention", "gates", "convolution"]
+)
 def test_what_is_not_a_number_stays_so(name: str) -> None:
     """A broken weight must show, not turn into some number."""
     nan = float("nan")
@@ -111,6 +120,9 @@ def test_what_is_not_a_number_stays_so(name: str) -> None:
             ops().swiglu(row, torch.ones(1, 4))[:, 1],
             ops().swiglu(torch.ones(1, 4), row)[:, 1],
         ],
+        "geglu": [ops().geglu(row, torch.ones(1, 4))[:, 1]],
+        "open_gate": [ops().open_gate(torch.ones(1, 1, 4), heads)[..., 1]],
+        "add": [ops().add(row, torch.ones(1, 4))[:, 1]],
         "attention": [ops().causal_attention(heads, torch.ones(3, 1, 4), torch.ones(3, 1, 4), 1.0)],
         "gates": [
             each[:, 1] for each in ops().delta_gates(row, row, -torch.ones(4), torch.ones(4))
@@ -123,8 +135,9 @@ def test_what_is_not_a_number_stays_so(name: str) -> None:
 @pytest.mark.parametrize("huge", [100.0, 3e4, 1e38])
 def test_large_numbers_overflow_nowhere(huge: float) -> None:
     row = torch.tensor([[-huge, huge, -1.0, 1.0]])
-    found = ops().swiglu(row, torch.ones(1, 4))
-    torch.testing.assert_close(found, PLAIN.swiglu(row, torch.ones(1, 4)))
+    for name in ("swiglu", "geglu"):
+        found = getattr(ops(), name)(row, torch.ones(1, 4))
+        torch.testing.assert_close(found, getattr(PLAIN, name)(row, torch.ones(1, 4)))
     for found, expected in zip(
         ops().delta_gates(row, row, -torch.ones(4), torch.ones(4)),
         PLAIN.delta_gates(row, row, -torch.ones(4), torch.ones(4)),

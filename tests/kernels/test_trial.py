@@ -21,8 +21,10 @@ from kernels.shapes import (
     DeltaShape,
     GateShape,
     NormShape,
+    OpenGateShape,
     OpShape,
     RotationShape,
+    SumShape,
 )
 from kernels.trial import tried
 
@@ -31,6 +33,9 @@ SHAPES: tuple[OpShape, ...] = (
     NormShape(24),
     NormShape(24, gated=True),
     GateShape(24),
+    GateShape(24, gelu=True),
+    OpenGateShape(3, 10),
+    SumShape(24),
     RotationShape(3, 10, 6),
     AttentionShape(4, 2, 16, window=7),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),

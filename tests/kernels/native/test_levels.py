@@ -14,7 +14,15 @@ from kernels.native import build
 from kernels.native.build import CannotCompileError, built
 from kernels.native.library import Library
 from kernels.native_ops import native_ops
-from kernels.shapes import AttentionShape, DeltaShape, GateShape, NormShape, RotationShape
+from kernels.shapes import (
+    AttentionShape,
+    DeltaShape,
+    GateShape,
+    NormShape,
+    OpenGateShape,
+    RotationShape,
+    SumShape,
+)
 from kernels.trial import tried
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, rounded
@@ -30,6 +38,9 @@ SHAPES = (
     NormShape(33),
     NormShape(64, gated=True),
     GateShape(50),
+    GateShape(50, gelu=True),
+    OpenGateShape(3, 18),
+    SumShape(50),
     RotationShape(3, 34, 16),
     AttentionShape(4, 2, 40),
     DeltaShape(2, 40, 4, 50, 4),

@@ -96,6 +96,9 @@ def stepping(heads: int) -> Callable[[int], list[Tensor]]:
             ops.rotate(rows, angles.cos(), angles.sin()),
             ops.convolve(wide, torch.randn(4, wide.shape[1], generator=draw)),
             ops.swiglu(wide, wide),
+            ops.geglu(wide, wide),
+            ops.open_gate(rows, rows),
+            ops.add(wide, wide),
         ]
 
     return run

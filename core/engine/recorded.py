@@ -1,0 +1,114 @@
+"""One-token steps that are recorded when the first is computed, and played from then on.
+
+A recording knows places in memory. So it has states of its own, which take over those of every
+reply, and belongs to one slab, whose rows never move.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from core.cache.slab import KVSlab
+from core.cache.specs import LayerState
+from core.cache.state import RecurrentState
+from core.models.model import Model
+from kernels.recording import NotRecordableError, Record, Recorder, Recording
+
+_LOG = logging.getLogger(__name__)
+
+
+class RecordedStep:
+    """What one model computes for one token over one slab. For one reply at a time."""
+
+    def __init__(self, model: Model, slab: KVSlab, record: Record) -> None:
+        self.model, self.slab = model, slab
+        self._record = record
+        self._hidden = torch.empty(1, model.hidden_size, dtype=model.dtype)
+        self._rotations = model.rotations(torch.zeros(3, 1, dtype=torch.int64))
+        self._state = RecurrentState.zeros(model.layer_specs, model.device)
+        self._recording: Recording | None = None
+        self._result = self._hidden
+        self._replies = 0
+
+    @torch.inference_mode()
+    def begin(self, state: RecurrentState) -> int:
+        """A reply begins behind `state`, which stays as it is; returns the reply's number."""
+        self._state.take(state)
+        self._replies += 1
+        return self._replies
+
+    @torch.inference_mode()
+    def forward(
+        self,
+        reply: int,
+        embedding: Tensor,
+        positions: Tensor,
+        token: int,
+        check: Callable[[], None],
+    ) -> Tensor:
+        """As `Model.forward` of token number `token`; the next call writes there again.
+
+        Raises NotRecordableError at the first call, and is of no use then.
+        """
+        assert reply == self._replies, "another reply has begun"
+        self.slab.reserve(token + 1)
+        self._hidden.copy_(embedding)
+        for name, rotation in self.model.rotations(positions).items():
+            for own, given in zip(self._rotations[name], rotation, strict=True):
+                own.copy_(given)
+        if self._recording is None:
+            self._recording, self._result = self._record(token, self._step(token))
+        else:
+            self._recording.play(token, check)
+        return self._result
+
+    def _step(self, token: int) -> Callable[[Recorder], Tensor]:
+        def step(recorder: Recorder) -> Tensor:
+            memory = _Memory(recorder, self.slab, self._state, token)
+            return self.model.through(self._hidden, self._rotations, memory)
+
+        return step
+
+
+class _Memory:
+    """A `LayerMemory` (core.cache.specs) of a step that is recorded."""
+
+    def __init__(self, recorder: Recorder, slab: KVSlab, state: RecurrentState, token: int) -> None:
+        self._recorder, self._slab, self._state, self._token = recorder, slab, state, token
+
+    def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        all_keys, all_values = self._slab.rows(layer)
+        self._recorder.store(keys, all_keys)
+        self._recorder.store(values, all_values)
+        return all_keys[: self._token + 1], all_values[: self._token + 1]
+
+    def state(self, layer: int) -> LayerState:
+        return self._state.layers[layer]
+
+    def check_cancelled(self) -> None:
+        self._recorder.part()
+
+
+class StepRecorder:
+    """Has the recorded step of a loaded model, if its kernels can record it."""
+
+    def __init__(self, record: Record | None) -> None:
+        self._record = record
+        self._step: RecordedStep | None = None
+
+    def step(self, model: Model, slab: KVSlab) -> RecordedStep | None:
+        """The step over `slab`, perhaps yet to be recorded; None where steps can't be."""
+        if self._record is None:
+            return None
+        if self._step is None or self._step.slab is not slab or self._step.model is not model:
+            self._step = RecordedStep(model, slab, self._record)
+        return self._step
+
+    def give_up(self, reason: NotRecordableError) -> None:
+        """Steps are computed one by one from now on."""
+        _LOG.info("Steps are not recorded: %s", reason)
+        self._record = self._step = None

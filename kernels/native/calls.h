@@ -1,0 +1,187 @@
+/* Every kernel, and what it takes: one struct each, so that a call can be kept and made again.
+ *
+ * Python reads this file (calls.py), so a member is a plain number or pointer. Unless said
+ * otherwise tensors are contiguous and `is_bfloat` says that they are bfloat16, else float32;
+ * strides are in numbers. A kernel returns 0 where there was no memory for it, else 1.
+ */
+#ifndef WAYMARK_CALLS_H
+#define WAYMARK_CALLS_H
+
+/* `from` [rows, given] filled up with zeros to `inputs`, through `weight` [outputs, inputs]:
+ * `to` [rows, outputs], whose rows are `to_stride` apart. `bias` [outputs] may be missing. */
+struct linear {
+    const void *from, *weight, *scales, *bias;
+    void *to;
+    long rows, outputs, inputs, given, to_stride;
+    int is_bfloat, threads;
+    long outputs_of_part; /* its own */
+};
+/* `weight` is bfloat16 and so is all else; no `scales`, and `given` is `inputs`. */
+int waymark_linear_bfloat(struct linear *);
+/* `weight` int8, `scales` [outputs] float32; `given` is `inputs`. */
+int waymark_linear_int8(struct linear *);
+/* `weight` [outputs, inputs / 2] of two nibbles a byte, `scales` [outputs, inputs / 32] pairs of a
+ * scale and a middle in bfloat16. */
+int waymark_linear_int4(struct linear *);
+
+/* What linear_int4 multiplies, as numbers: `to` [outputs, inputs]. */
+struct unpack {
+    const void *weight, *scales;
+    void *to;
+    long outputs, inputs;
+    int is_bfloat, threads;
+};
+int waymark_unpack_int4(struct unpack *);
+
+/* `sums` [rows, outputs] int32 times `scales` [outputs] and `row_scales` [rows], both float32, and
+ * `bias`, which may be missing, into rows of `to` that are `to_stride` apart. */
+struct scale_sums {
+    const void *sums, *scales, *row_scales, *bias;
+    void *to;
+    long rows, outputs, to_stride;
+    int is_bfloat, threads;
+};
+int waymark_scale_sums(struct scale_sums *);
+
+/* x / sqrt(mean(x^2) + epsilon) * scale over rows `from` [tokens, heads, width]; `scale` float32.
+ */
+struct rms_norm {
+    const void *from, *scale;
+    void *to;
+    long tokens, heads, width, token_stride, head_stride;
+    float epsilon;
+    int is_bfloat, threads;
+};
+int waymark_rms_norm(struct rms_norm *);
+
+/* The same of float32 rows, times silu of `gate`; `is_bfloat` is about `gate` and `to`. */
+struct gated_rms_norm {
+    const void *from, *scale, *gate;
+    void *to;
+    long tokens, heads, width, gate_stride;
+    float epsilon;
+    int is_bfloat, threads;
+};
+int waymark_gated_rms_norm(struct gated_rms_norm *);
+
+/* Depthwise causal convolution and silu: `rows` [tokens + taps - 1, channels], `weight` [taps,
+ * channels] and `to` [tokens, channels] float32. */
+struct convolve {
+    const void *rows, *weight;
+    void *to;
+    long tokens, channels, taps, stride;
+    int is_bfloat, threads;
+};
+int waymark_convolve(struct convolve *);
+
+/* The same of one token: `tail` [taps - 1, channels] before it, moved on in place. */
+struct conv_step {
+    const void *from;
+    void *tail;
+    const void *weight;
+    void *to;
+    long channels, taps;
+    int is_bfloat;
+};
+int waymark_conv_step(struct conv_step *);
+
+/* The gated delta rule for one token, all float32: `queries`, `keys` [key_heads, key_dim], `values`
+ * and `to` [value_heads, value_dim], `decay`, `beta` [value_heads], `state` [value_heads, key_dim,
+ * value_dim], moved on in place. */
+struct delta_step {
+    const void *queries, *keys, *values, *decay, *beta;
+    void *state, *to;
+    long key_heads, value_heads, key_dim, value_dim;
+    int threads;
+};
+int waymark_delta_step(struct delta_step *);
+
+/* The log decay rate * softplus(step + bias) and sigmoid(beta) of rows of `heads` numbers; `rate`,
+ * `bias` [heads] and both results [tokens, heads] are float32. */
+struct delta_gates {
+    const void *steps, *betas, *rate, *bias;
+    void *decay, *beta;
+    long tokens, heads, stride;
+    int is_bfloat;
+};
+int waymark_delta_gates(struct delta_gates *);
+
+/* What a gated delta net does with one token between its two matrices. `mixed` [2 key_heads key_dim
+ * + value_heads value_dim], `gate`, `betas` and `steps` [value_heads] are what the first gave, `to`
+ * [value_heads, value_dim] what the second takes. */
+struct delta_net_step {
+    const void *mixed, *gate, *betas, *steps;
+    void *tail, *state;
+    const void *conv, *rate, *bias, *scale;
+    void *to;
+    long key_heads, value_heads, key_dim, value_dim, taps;
+    float epsilon;
+    int is_bfloat, threads;
+};
+int waymark_delta_net_step(struct delta_net_step *);
+
+/* Pairs (i, i + half) of every head turn by the angles of `cosine` and `sine` [tokens, half], the
+ * other numbers of `from` [tokens, heads, width] stay. */
+struct rotate {
+    const void *from, *cosine, *sine;
+    void *to;
+    long tokens, heads, width, half, token_stride, head_stride;
+    int is_bfloat, threads;
+};
+int waymark_rotate(struct rotate *);
+
+/* One token's `queries` [kv_heads * group, dim] over the last `window` (all if 0) of `num_keys`
+ * keys and values, whose tokens are a stride apart. With `token`, which counts from 0, there are as
+ * many keys as tokens so far. */
+struct attend {
+    const void *queries, *keys, *values;
+    void *to;
+    const void *token;
+    long num_keys, window, kv_heads, group, dim, key_stride, value_stride;
+    float scale;
+    int is_bfloat, threads;
+    void *partial; /* its own, and the rest */
+    long stretches, stretches_of_part;
+};
+int waymark_attend(struct attend *);
+
+/* f(gate) * up over rows of `width` numbers `stride` apart; `to` [rows, width]. */
+struct gated_product {
+    const void *gate, *up;
+    void *to;
+    long rows, width, stride;
+    int is_bfloat, threads;
+};
+/* f is silu, */
+int waymark_swiglu(struct gated_product *);
+/* or gelu in its tanh form. */
+int waymark_geglu(struct gated_product *);
+
+/* attended * sigmoid(gate) over [tokens, heads, width], `attended` and `to` contiguous. */
+struct open_gate {
+    const void *attended, *gate;
+    void *to;
+    long tokens, heads, width, token_stride, head_stride;
+    int is_bfloat, threads;
+};
+int waymark_open_gate(struct open_gate *);
+
+/* first + second, both and `to` [rows, width]. */
+struct add {
+    const void *first, *second;
+    void *to;
+    long rows, width;
+    int is_bfloat, threads;
+};
+int waymark_add(struct add *);
+
+/* `bytes` of `from` to row `token` of `to`. */
+struct store {
+    const void *from;
+    void *to;
+    const void *token;
+    long bytes;
+};
+int waymark_store(struct store *);
+
+#endif

@@ -1,0 +1,11 @@
+/* Calls that were kept, made again one after the other. */
+struct call {
+    int (*kernel)(void *);
+    void *arguments;
+};
+
+/* Those from `first` to before `end`; returns where it stopped, which is `end` if all went well. */
+long waymark_play(const struct call *calls, long first, long end) {
+    while (first < end && calls[first].kernel(calls[first].arguments)) first++;
+    return first;
+}

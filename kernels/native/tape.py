@@ -1,0 +1,109 @@
+"""Recordings of compiled kernels: a list of calls, played in C.
+
+Knows what may happen in a step that is recorded: calls of the library, and torch's views of tensors
+and new empty ones. Anything else would happen once and never again, so it ends the recording.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernels.native.library import Call, Library, address
+from kernels.recording import NotRecordableError, Recorder
+
+_EMPTY = {
+    torch.ops.aten.empty.memory_format,
+    torch.ops.aten.new_empty.default,
+    torch.ops.aten.empty_strided.default,
+}
+
+
+class _Call(ctypes.Structure):
+    """`struct call` of play.c."""
+
+    _fields_ = (("kernel", ctypes.c_void_p), ("arguments", ctypes.c_void_p))
+
+
+def _address_of(call: Call) -> _Call:
+    kernel, arguments = call
+    return _Call(ctypes.cast(kernel, ctypes.c_void_p).value, ctypes.addressof(arguments))
+
+
+class Tape:
+    """A `Recording` (kernels.recording), and the `Recorder` while it comes about."""
+
+    def __init__(self, library: Library, token: int) -> None:
+        self._library = library
+        self._token = ctypes.c_long(token)
+        self._calls: list[Call] = []
+        self._ends: list[int] = []
+        # Whatever was there meanwhile: calls know addresses only.
+        self._tensors: list[Any] = []
+        self._array: Any = None
+
+    def store(self, row: Tensor, rows: Tensor) -> None:
+        """As `Recorder`."""
+        if not (row.is_contiguous() and rows.is_contiguous() and row.shape[1:] == rows.shape[1:]):
+            raise NotRecordableError("a row that does not lie in one piece")
+        place = ctypes.addressof(self._token)
+        self._library.store(address(row), address(rows), place, row.nbytes)
+        self._tensors += (row, rows)
+
+    def part(self) -> None:
+        """As `Recorder`."""
+        self._ends.append(len(self._calls))
+
+    def play(self, token: int, check: Callable[[], None]) -> None:
+        """As `Recording`."""
+        self._token.value, first = token, 0
+        for end in self._ends:
+            check()
+            if self._library.play(self._array, first, end) != end:
+                raise MemoryError("No memory for a step")
+            first = end
+
+    def note(self, step: Callable[[Recorder], Tensor]) -> Tensor:
+        """Do `step` and keep its calls."""
+        library = self._library
+        library.noted, library.token = self._calls, ctypes.addressof(self._token)
+        try:
+            with _NothingElse(self._tensors):
+                found = step(self)
+        finally:
+            library.noted = library.token = None
+        self.part()
+        self._array = (_Call * len(self._calls))(*map(_address_of, self._calls))
+        return found
+
+
+def record(library: Library, token: int, step: Callable[[Recorder], Tensor]) -> tuple[Tape, Tensor]:
+    """As `Record` (kernels.recording), for steps that call nothing but `library`."""
+    tape = Tape(library, token)
+    return tape, tape.note(step)
+
+
+class _NothingElse(TorchDispatchMode):
+    """Raises for any operation of torch that computes; keeps the tensors of the others."""
+
+    def __init__(self, tensors: list[Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._tensors = tensors
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if not (func in _EMPTY or func.is_view):
+            raise NotRecordableError(str(func))
+        found = func(*args, **(kwargs or {}))
+        self._tensors.append(found)
+        return found

@@ -1,0 +1,93 @@
+/* What is done number by number, a thread some rows. */
+#include "native/calls.h"
+#include "native/numbers.h"
+#include "native/team.h"
+
+/* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, and 1 + tanh(u) = 2 sigmoid(2 u). */
+INLINE float gelu(float x) {
+    return x * sigmoid(1.5957691216f * (x + 0.044715f * x * x * x));
+}
+
+INLINE void multiply(const struct gated_product *all, long row, int is_gelu, int is_bfloat) {
+    long from = row * all->stride, to = row * all->width;
+    for (long place = 0; place < all->width; place++) {
+        float gate = read_number(all->gate, from + place, is_bfloat);
+        float up = read_number(all->up, from + place, is_bfloat);
+        write_number(all->to, to + place, (is_gelu ? gelu(gate) : silu(gate)) * up, is_bfloat);
+    }
+}
+
+static void one_swiglu(const void *given, long row) {
+    const struct gated_product *all = given;
+    if (all->is_bfloat)
+        multiply(all, row, 0, 1);
+    else
+        multiply(all, row, 0, 0);
+}
+
+static void one_geglu(const void *given, long row) {
+    const struct gated_product *all = given;
+    if (all->is_bfloat)
+        multiply(all, row, 1, 1);
+    else
+        multiply(all, row, 1, 0);
+}
+
+int waymark_swiglu(struct gated_product *all) {
+    team_each(one_swiglu, all, all->rows, all->width, all->threads);
+    return 1;
+}
+
+int waymark_geglu(struct gated_product *all) {
+    team_each(one_geglu, all, all->rows, all->width, all->threads);
+    return 1;
+}
+
+INLINE void open_head(const struct open_gate *all, long row, int is_bfloat) {
+    long token = row / all->heads, head = row % all->heads, to = row * all->width;
+    long from = token * all->token_stride + head * all->head_stride;
+    for (long place = 0; place < all->width; place++) {
+        float gate = sigmoid(read_number(all->gate, from + place, is_bfloat));
+        float attended = read_number(all->attended, to + place, is_bfloat);
+        write_number(all->to, to + place, attended * gate, is_bfloat);
+    }
+}
+
+static void one_head(const void *given, long row) {
+    const struct open_gate *all = given;
+    if (all->is_bfloat)
+        open_head(all, row, 1);
+    else
+        open_head(all, row, 0);
+}
+
+int waymark_open_gate(struct open_gate *all) {
+    team_each(one_head, all, all->tokens * all->heads, all->width, all->threads);
+    return 1;
+}
+
+INLINE void add_row(const struct add *all, long row, int is_bfloat) {
+    for (long place = row * all->width; place < (row + 1) * all->width; place++) {
+        float first = read_number(all->first, place, is_bfloat);
+        float second = read_number(all->second, place, is_bfloat);
+        write_number(all->to, place, first + second, is_bfloat);
+    }
+}
+
+static void one_sum(const void *given, long row) {
+    const struct add *all = given;
+    if (all->is_bfloat)
+        add_row(all, row, 1);
+    else
+        add_row(all, row, 0);
+}
+
+int waymark_add(struct add *all) {
+    team_each(one_sum, all, all->rows, all->width, all->threads);
+    return 1;
+}
+
+int waymark_store(struct store *all) {
+    memcpy((char *)all->to + *(const long *)all->token * all->bytes, all->from, all->bytes);
+    return 1;
+}

@@ -1,0 +1,27 @@
+"""What is done number by number, in plain torch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    """silu(gate) * up (Shazeer 2020, arXiv:2002.05202): [n, width] of one type, as the result."""
+    return F.silu(gate).mul_(up)
+
+
+def geglu(gate: Tensor, up: Tensor) -> Tensor:
+    """gelu(gate) * up with gelu in its tanh form (Shazeer 2020): as `swiglu`."""
+    return F.gelu(gate, approximate="tanh").mul_(up)
+
+
+def open_gate(attended: Tensor, gate: Tensor) -> Tensor:
+    """attended * sigmoid(gate), both [n, heads, head_dim] of one type, as the result."""
+    return attended * torch.sigmoid(gate)
+
+
+def add(first: Tensor, second: Tensor) -> Tensor:
+    """first + second, both [n, width] of one type, as the result."""
+    return first + second

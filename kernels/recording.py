@@ -1,0 +1,47 @@
+"""Recording a step: what a model computes for one token, kept so that it can be done again at once.
+
+Python takes longer to call some hundred operations than many of them take. All that changes from
+one token to the next is numbers in places that stay: so the calls are kept while they are made for
+one token, and made again for the others. This says what a backend that can do so offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from torch import Tensor
+
+
+class NotRecordableError(Exception):
+    """A step does something that can't be kept; its name is the message."""
+
+
+class Recorder(Protocol):
+    """What a step has to say while it is recorded, beside calling operations."""
+
+    def store(self, row: Tensor, rows: Tensor) -> None:
+        """Write `row` [1, ..] to the place in `rows` [tokens, ..] that is the token's."""
+        ...
+
+    def part(self) -> None:
+        """One part of the step ends here."""
+        ...
+
+
+class Recording(Protocol):
+    """A step that was recorded. Reads and writes the tensors of then."""
+
+    def play(self, token: int, check: Callable[[], None]) -> None:
+        """Do it for token number `token`, from 0; `check` is called between parts and may raise.
+
+        Raises MemoryError. After either the tensors it writes are of no use.
+        """
+        ...
+
+
+Record = Callable[[int, Callable[[Recorder], Tensor]], tuple[Recording, Tensor]]
+"""`record(token, step)` computes `step` for token number `token` and keeps it.
+
+Returns what `step` returned beside the recording, which writes there again. Raises
+NotRecordableError, with `step` perhaps half done."""

@@ -1,1 +1,0 @@
-"""silu(gate) * up, the middle of a gated feed-forward layer."""

@@ -1,0 +1,161 @@
+"""Generating by a recorded step: the same bits, for every family, precision and reply."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.api.errors import RequestCancelled
+from core.api.positions import PositionIndex, TokenIndex
+from core.api.prompt import Cut
+from core.cache.slab import GROWTH, KVSlab
+from core.cache.state import RecurrentState
+from core.engine.decode import Decode
+from core.engine.loaded import LoadedModel
+from core.engine.recorded import StepRecorder
+from core.engine.step_threads import fixed_threads
+from kernels.ops import PLAIN_OPS
+from tests.kernels.native.here import NEEDS_COMPILER
+
+FAMILIES = ("hybrid", "text", "llama", "qwen3", "gemma3")
+COMPILED = ("bfloat16", "int8", "int4")
+LIMIT = GROWTH + 40
+
+
+def go_on() -> None:
+    """Nobody cancels."""
+
+
+class Place:
+    """Somewhere behind a context of random rows and states, in a slab of its own."""
+
+    def __init__(self, loaded: LoadedModel, tokens: int, seed: int = 0) -> None:
+        self.model = loaded.model
+        self.start = Cut(TokenIndex(tokens), PositionIndex(tokens + 3))
+        self.slab = KVSlab(self.model.layer_specs, self.model.device, LIMIT)
+        self.slab.reserve(tokens)
+        self.fill(seed)
+
+    def fill(self, seed: int) -> None:
+        draw = torch.Generator().manual_seed(seed)
+        for keys, values in self.slab.view(0, self.start.token.value).layers.values():
+            keys.copy_(torch.randn(keys.shape, generator=draw))
+            values.copy_(torch.randn(values.shape, generator=draw))
+        self.state = RecurrentState.zeros(self.model.layer_specs, self.model.device)
+        for state in self.state.layers.values():
+            for tensor in state:
+                tensor.copy_(torch.randn(tensor.shape, generator=draw))
+
+    def decode(self, recorder: StepRecorder, check: Callable[[], None] = go_on) -> Decode:
+        parts = (self.model, self.slab, self.state, self.start)
+        return Decode(*parts, check, fixed_threads(), recorder)
+
+    @torch.inference_mode()
+    def logits(self, recorder: StepRecorder, count: int) -> list[Tensor]:
+        decode = self.decode(recorder)
+        return [decode.step(token % 50).clone() for token in range(count)]
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("precision", COMPILED)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_replies_have_the_bits_of_forwards(
+    loaded_of: Callable[..., LoadedModel], family: str, precision: str
+) -> None:
+    """Over the end of a stretch of attention, and where the slab grows."""
+    loaded = loaded_of(family, precision)
+    recorder = loaded.steps
+    for tokens in (1, 250, GROWTH - 3):
+        place = Place(loaded, tokens)
+        expected = place.logits(StepRecorder(None), 20)
+        assert all(map(torch.equal, place.logits(recorder, 20), expected)), tokens
+        step = recorder.step(place.model, place.slab)
+        assert step is not None and step._recording is not None, "nothing was recorded"
+
+
+@NEEDS_COMPILER
+def test_a_recording_serves_other_replies_and_leaves_their_states(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    loaded = loaded_of("hybrid", "int8")
+    place, recorder = Place(loaded, 60), StepRecorder(loaded.steps._record)
+    place.logits(recorder, 5)
+    recording = recorder.step(place.model, place.slab)
+    for seed in (1, 2):
+        place.fill(seed)
+        before = place.state.copy()
+        expected = place.logits(StepRecorder(None), 9)
+        place.fill(seed)
+        assert all(map(torch.equal, place.logits(recorder, 9), expected))
+        for layer, state in before.layers.items():
+            assert all(map(torch.equal, state, place.state.layers[layer]))
+    assert recorder.step(place.model, place.slab) is recording
+
+
+@NEEDS_COMPILER
+def test_a_reply_that_another_follows_is_at_its_end(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    place = Place(loaded_of("hybrid", "int8"), 10)
+    recorder = StepRecorder(loaded_of("hybrid", "int8").steps._record)
+    with torch.inference_mode():
+        first = place.decode(recorder)
+        first.step(1)
+        second = place.decode(recorder)
+        with pytest.raises(AssertionError, match="another reply"):
+            first.step(2)
+        second.step(2)
+
+
+@NEEDS_COMPILER
+def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel]) -> None:
+    place = Place(loaded_of("hybrid", "bfloat16"), 10)
+    recorder = StepRecorder(loaded_of("hybrid", "bfloat16").steps._record)
+    expected = place.logits(recorder, 3)
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            raise RequestCancelled("cancelled")
+
+    with torch.inference_mode():
+        decode = place.decode(recorder, look)
+        with pytest.raises(RequestCancelled):
+            decode.step(0)
+    assert looks == 3
+    assert all(map(torch.equal, place.logits(recorder, 3), expected))
+
+
+@NEEDS_COMPILER
+def test_what_cannot_be_recorded_is_computed(
+    loaded_of: Callable[..., LoadedModel],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The last layer adds with torch: states and rows of the step that failed are not used."""
+    loaded = loaded_of("hybrid", "bfloat16")
+    place, recorder = Place(loaded, 10), StepRecorder(loaded.steps._record)
+    blocks = loaded.model.blocks  # type: ignore[attr-defined]
+    monkeypatch.setattr(blocks[-1], "_add", PLAIN_OPS.add)
+    expected = place.logits(StepRecorder(None), 4)
+    with caplog.at_level(logging.INFO):
+        assert all(map(torch.equal, place.logits(recorder, 4), expected))
+        assert all(map(torch.equal, place.logits(recorder, 4), expected))
+    assert [record.message for record in caplog.records] == [
+        "Steps are not recorded: aten.add.Tensor"
+    ]
+
+
+def test_kernels_that_record_nothing_compute_every_step(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    loaded = loaded_of("hybrid")
+    place = Place(loaded, 10)
+    assert loaded.steps.step(place.model, place.slab) is None
+    assert all(map(torch.equal, *(place.logits(loaded.steps, 3) for _ in range(2))))

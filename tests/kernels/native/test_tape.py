@@ -1,0 +1,202 @@
+"""Steps that are recorded: played they do what they did, for other numbers and other tokens."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.api.errors import RequestCancelled
+from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
+from kernels.linear.reference import Matrix
+from kernels.native.library import Library
+from kernels.native.tape import Tape, record
+from kernels.native_ops import native_ops
+from kernels.recording import NotRecordableError, Recorder
+from tests.kernels.native.here import NEEDS_COMPILER, library
+
+pytestmark = NEEDS_COMPILER
+HEADS, DIM, LIMIT = 2, 32, 700
+WIDTH = HEADS * DIM
+Store = Callable[[Tensor, Tensor], None]
+
+
+def go_on() -> None:
+    """Nobody cancels."""
+
+
+def matrices(library: Library) -> list[Matrix]:
+    draw = torch.Generator().manual_seed(0)
+    weight = torch.randn(3 * WIDTH, WIDTH, generator=draw).bfloat16() / 8
+    forms = (NativeBfloatForm(library), NativeInt8Form(library), NativeInt4Form(library))
+    return [form.pack(form.keep(weight), None) for form in forms]
+
+
+class Layers:
+    """Products, norms, gates, sums, and attention over rows that grow: a layer for each form."""
+
+    def __init__(self, window: int | None = None) -> None:
+        self.ops: Any = native_ops(library())
+        self.window = window
+        self.matrices = matrices(library())
+        self.scale = torch.ones(WIDTH)
+        self.rows = torch.zeros(len(self.matrices), 2, LIMIT, HEADS, DIM, dtype=torch.bfloat16)
+        self.hidden = torch.zeros(1, WIDTH, dtype=torch.bfloat16)
+
+    def step(self, token: int, store: Store, part: Callable[[], None]) -> Tensor:
+        hidden, ops = self.hidden, self.ops
+        for matrix, (all_keys, all_values) in zip(self.matrices, self.rows, strict=True):
+            joined = matrix(ops.rms_norm(hidden, self.scale, 1e-6)).split(WIDTH, dim=1)
+            queries, keys, values = (each.unflatten(1, (HEADS, DIM)) for each in joined)
+            store(keys, all_keys)
+            store(values, all_values)
+            seen = all_keys[: token + 1], all_values[: token + 1]
+            attended = ops.causal_attention(queries, *seen, 0.2, self.window)
+            hidden = ops.add(hidden, ops.open_gate(attended, values).flatten(1))
+            part()
+        found: Tensor = ops.swiglu(hidden, hidden)
+        return found
+
+    def once(self, token: int, hidden: Tensor) -> Tensor:
+        """The result by calls of its own."""
+
+        def store(row: Tensor, rows: Tensor) -> None:
+            rows[token] = row[0]
+
+        self.hidden.copy_(hidden)
+        return self.step(token, store, lambda: None)
+
+    def recorded(self, token: int, hidden: Tensor) -> tuple[Tape, Tensor]:
+        """The recording, and where results lie."""
+
+        def step(recorder: Recorder) -> Tensor:
+            return self.step(token, recorder.store, recorder.part)
+
+        self.hidden.copy_(hidden)
+        return record(library(), token, step)
+
+
+def inputs(count: int) -> list[Tensor]:
+    draw = torch.Generator().manual_seed(1)
+    return [torch.randn(1, WIDTH, generator=draw).bfloat16() for _ in range(count)]
+
+
+@pytest.mark.parametrize("window", [None, 5, 300])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_it_gives_the_bits_of_calls_one_by_one(window: int | None, threads: int) -> None:
+    """Past a stretch of attention, and before and past what a window hides."""
+    torch.set_num_threads(threads)
+    plain, played = Layers(window), Layers(window)
+    given = inputs(600)
+    expected = [plain.once(token, each).clone() for token, each in enumerate(given)]
+    tape, result = played.recorded(0, given[0])
+    found = [result.clone()]
+    for token, each in enumerate(given[1:], start=1):
+        played.hidden.copy_(each)
+        tape.play(token, go_on)
+        found.append(result.clone())
+    torch.set_num_threads(1)
+    assert all(map(torch.equal, found, expected))
+    assert torch.equal(played.rows, plain.rows)
+
+
+def test_it_may_be_recorded_at_any_token_and_played_at_any_other() -> None:
+    plain, played = Layers(), Layers()
+    plain.rows.copy_(torch.randn(plain.rows.shape, generator=torch.Generator().manual_seed(2)))
+    played.rows.copy_(plain.rows)
+    first, second = inputs(2)
+    tape, result = played.recorded(400, first)
+    assert torch.equal(result, plain.once(400, first))
+    for token in (0, 1, 17, 400, LIMIT - 1):
+        played.hidden.copy_(second)
+        tape.play(token, go_on)
+        assert torch.equal(result, plain.once(token, second)), token
+    assert torch.equal(played.rows, plain.rows)
+
+
+def test_nothing_that_it_needs_is_freed() -> None:
+    """Calls know addresses; what lay there must not become somebody else's."""
+    layers = Layers()
+    given = inputs(3)
+    tape, result = layers.recorded(0, given[0])
+    gc.collect()
+    others = [torch.full((1, 3 * WIDTH), 7.0).bfloat16() for _ in range(200)]
+    layers.hidden.copy_(given[1])
+    tape.play(1, go_on)
+    plain = Layers()
+    plain.once(0, given[0])
+    assert torch.equal(result, plain.once(1, given[1]))
+    assert all(bool((each == 7).all()) for each in others)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda rows: rows + 1,
+        lambda rows: rows.copy_(rows),
+        lambda rows: rows.expand(2, -1).contiguous(),
+        lambda rows: rows.sum().item(),
+        lambda rows: torch.zeros(3),
+        lambda rows: native_ops(library()).rms_norm(rows.half(), torch.ones(WIDTH), 1e-6),
+    ],
+)
+def test_what_is_not_a_call_ends_a_recording(compute: Callable[[Tensor], object]) -> None:
+    """It would be done once and never again. Afterwards calls are no longer noted."""
+    (row,) = inputs(1)
+
+    def step(recorder: Recorder) -> Tensor:
+        native_ops(library()).add(row, row)
+        compute(row)
+        return row
+
+    with pytest.raises(NotRecordableError, match="aten"):
+        record(library(), 0, step)
+    assert library().noted is None and library().token is None
+
+
+def test_a_row_in_pieces_is_not_stored() -> None:
+    rows = torch.zeros(4, HEADS, DIM)
+    for row in (torch.zeros(1, DIM, HEADS).transpose(1, 2), torch.zeros(1, HEADS, DIM + 1)):
+
+        def step(recorder: Recorder, row: Tensor = row) -> Tensor:
+            recorder.store(row, rows)
+            return row
+
+        with pytest.raises(NotRecordableError, match="one piece"):
+            record(library(), 0, step)
+
+
+def test_it_stops_between_parts_and_can_be_played_again() -> None:
+    layers, plain = Layers(), Layers()
+    given = inputs(2)
+    tape, result = layers.recorded(0, given[0])
+    plain.once(0, given[0])
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 3:
+            raise RequestCancelled("cancelled")
+
+    layers.hidden.copy_(given[1])
+    with pytest.raises(RequestCancelled):
+        tape.play(1, look)
+    assert looks == 3 and not layers.rows[2, :, 1].any() and bool(layers.rows[1, :, 1].any())
+    tape.play(1, go_on)
+    assert torch.equal(result, plain.once(1, given[1]))
+
+
+def test_a_kernel_without_memory_ends_it() -> None:
+    """An array of calls of which the first finds none."""
+    tape, _ = Layers().recorded(0, inputs(1)[0])
+    with (
+        mock.patch.object(library(), "play", lambda calls, first, end: first),
+        pytest.raises(MemoryError),
+    ):
+        tape.play(1, go_on)
