@@ -132,6 +132,7 @@ class _NativeOps:
     ) -> Tensor | None:
         shape, (mixed, gate, _, _) = net.shape, projected
         alike = all(each.dtype == net.dtype and each.stride(-1) == 1 for each in projected)
+        alike = alike and tail.dtype == net.dtype and state.dtype == torch.float32
         there = net.dtype in TYPES and tail.is_contiguous() and state.is_contiguous()
         fits = shape.key_dim <= _WIDEST_KEY and mixed.shape[1] <= _MOST_COLUMNS
         if not (alike and there and fits):
@@ -167,6 +168,7 @@ class _NativeOps:
         kv_heads = keys.shape[1]
         group = num_heads // kv_heads
         fits = num_queries == 1 and dim <= _WIDEST_HEAD and group <= _LARGEST_GROUP
+        fits = fits and keys.shape[0] > 0
         alike = queries.dtype == keys.dtype == values.dtype and queries.dtype in TYPES
         if not (fits and alike and all(map(_together, (queries, keys, values)))):
             return PLAIN_OPS.causal_attention(queries, keys, values, scale, window)

@@ -3,6 +3,7 @@
  * Stretches have a fixed length and are put together in their order, so the bits don't depend on
  * the number of threads. Each key and value is read once for all query heads that share it.
  */
+#include <float.h>
 #include <stdlib.h>
 
 #include "native/calls.h"
@@ -12,6 +13,7 @@
 #define STRETCH 256
 #define MOST_GROUP 32
 #define MOST_DIM 512
+TEAM_TAKES(struct attend);
 
 /* Of a stretch and a query head: largest score, sum, then the values' sum [dim]. */
 static inline float *partial_of(const struct attend *all, long number, long head) {
@@ -59,8 +61,8 @@ INLINE void stretch(const struct attend *all, long which, int is_bfloat) {
     }
     for (long each = 0; each < group; each++) {
         float *to = partial_of(all, number, head * group + each);
-        float largest = scores[each][0], sum = 0;
-        for (long key = 1; key < end - start; key++)
+        float largest = -FLT_MAX, sum = 0; /* not -infinity, whose distance from itself is NaN */
+        for (long key = 0; key < end - start; key++)
             largest = scores[each][key] > largest || scores[each][key] != scores[each][key]
                           ? scores[each][key]
                           : largest;

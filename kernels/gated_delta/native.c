@@ -15,6 +15,7 @@
 #define MOST_KEYS 1024
 #define EPSILON 1e-6f    /* under the root of a key's squared length */
 #define FORGOTTEN -40.0f /* see reference.py */
+TEAM_TAKES(struct delta_step);
 
 /* Writes `from` at `length`, as long as `dim` numbers. */
 static void of_length(const float *from, float *to, long dim, float length) {

@@ -1,20 +1,24 @@
 /* A few rows through a matrix of bfloat16. */
 #include "linear/product.h"
 
-/* The rows that are multiplied, as they are and as float32. */
-static uint16_t bfloats[MOST_NUMBERS + 64] __attribute__((aligned(64)));
-#ifndef __AVX512BF16__
-static float wide[MOST_NUMBERS + 64] __attribute__((aligned(64)));
+/* The rows that are multiplied, as they are or as float32. */
+#ifdef __AVX512BF16__
+static uint16_t inputs_of[MOST_NUMBERS + 64] __attribute__((aligned(64)));
+#define NUMBER(place) from_bfloat(inputs_of[place])
+#else
+static float inputs_of[MOST_NUMBERS + 64] __attribute__((aligned(64)));
+#define NUMBER(place) inputs_of[place]
 #endif
 
 /* Products of 32 weights with the numbers of a row from `place` on, added up. */
 INLINE floats add_products_of_32(floats total, const uint16_t *weight, long place) {
 #ifdef __AVX512BF16__
-    __m512i weights = _mm512_loadu_si512(weight), given = _mm512_loadu_si512(bfloats + place);
+    __m512i weights = _mm512_loadu_si512(weight);
+    __m512i given = _mm512_loadu_si512(inputs_of + place);
     return (floats)_mm512_dpbf16_ps((__m512)total, (__m512bh)weights, (__m512bh)given);
 #else
-    total += load_bfloats(weight) * load_floats(wide + place);
-    return total + load_bfloats(weight + LANES) * load_floats(wide + place + LANES);
+    total += load_bfloats(weight) * load_floats(inputs_of + place);
+    return total + load_bfloats(weight + LANES) * load_floats(inputs_of + place + LANES);
 #endif
 }
 
@@ -31,8 +35,7 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
     for (int each = 0; each < count; each++) {
         to[each] = sum_of(totals[each]);
         for (long rest = place; rest < inputs; rest++)
-            to[each] +=
-                from_bfloat(weight[rest]) * from_bfloat(bfloats[(row + each) * inputs + rest]);
+            to[each] += from_bfloat(weight[rest]) * NUMBER((row + each) * inputs + rest);
     }
 }
 
@@ -47,9 +50,11 @@ static void multiply_some(const void *given, long part, void *result) {
 
 int waymark_linear_bfloat(struct linear *all) {
     long numbers = all->rows * all->inputs;
-    memcpy(bfloats, all->from, numbers * sizeof *bfloats);
-#ifndef __AVX512BF16__
-    for (long place = 0; place < numbers; place++) wide[place] = from_bfloat(bfloats[place]);
+#ifdef __AVX512BF16__
+    memcpy(inputs_of, all->from, numbers * sizeof *inputs_of);
+#else
+    const uint16_t *from = all->from;
+    for (long place = 0; place < numbers; place++) inputs_of[place] = from_bfloat(from[place]);
 #endif
     run_product(multiply_one, multiply_some, all, 2 * all->inputs);
     return 1;

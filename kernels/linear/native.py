@@ -14,19 +14,24 @@ import torch
 from torch import Tensor, get_num_threads
 from torch.nn import functional as F
 
-from kernels.linear.int4 import Int4Form, in_whole_groups
+from kernels.linear.int4 import GROUP, Int4Form, in_whole_groups
 from kernels.linear.int8 import DequantisedMatrix, Int8Form, quantise_inputs
 from kernels.linear.reference import Kept, Matrix, PlainForm
 from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
 
 # Up to these rows the compiled product is faster than torch's of a plain weight.
 FEW_BFLOATS, FEW_INTEGERS, FEW_NIBBLES = 8, 32, 32
+# Products of so many 8-bit integers at most add up in 32 bits, whatever they are.
+_LONGEST_SUM = 2**16
 _SUMS = 2**20  # of integer products at a time: they stay in a processor's cache
 _FLOATS = 2**21  # numbers unpacked at a time: 4 MB in bfloat16
 
 
 class _NativeMatrix(Matrix):
     """What the three have in common: one compiled product of up to `few` rows."""
+
+    # Rows of inputs are filled up with zeros to a multiple of this.
+    _filled_up_to = 1
 
     def __init__(
         self,
@@ -66,9 +71,10 @@ class _NativeMatrix(Matrix):
     def _takes(self, inputs: Tensor) -> bool:
         """Whether there are few rows of a type that the kernels read."""
         alike = self._bias is None or self._bias.dtype == inputs.dtype
-        fits = 1 <= inputs.shape[0] <= self._few
-        fits = fits and inputs.shape[0] * self._shape[1] <= MOST_NUMBERS
-        return fits and alike and inputs.dtype in TYPES
+        rows, width = inputs.shape[0], self._shape[1]
+        few = 1 <= rows <= self._few and rows * width <= MOST_NUMBERS
+        filled = 0 <= width - inputs.shape[1] < self._filled_up_to and width > 0
+        return few and filled and alike and inputs.dtype in TYPES
 
     def _few_rows(self, result: Tensor, inputs: Tensor) -> None:
         inputs = inputs.contiguous()
@@ -106,7 +112,10 @@ class NativeIntegerMatrix(_NativeMatrix):
         """`exact`: torch multiplies integers of any size exactly, else they become floats."""
         shape, held = (values.shape[0], values.shape[1]), (values.contiguous(), scales.flatten())
         super().__init__(library, library.linear_int8, FEW_INTEGERS, shape, *held, bias)
-        self._exact = exact
+        self._exact = exact and shape[1] <= _LONGEST_SUM
+
+    def _takes(self, inputs: Tensor) -> bool:
+        return self._shape[1] <= _LONGEST_SUM and super()._takes(inputs)
 
     def _many_rows(self, inputs: Tensor) -> Tensor:
         assert self._scales is not None
@@ -129,6 +138,8 @@ class NativeIntegerMatrix(_NativeMatrix):
 
 class NativeNibbleMatrix(_NativeMatrix):
     """A `Matrix` of 4-bit integers in groups."""
+
+    _filled_up_to = GROUP
 
     def __init__(
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None

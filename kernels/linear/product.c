@@ -7,6 +7,7 @@
 #define FEWEST_BYTES 65536
 #define MOST_BYTES 524288
 #define MOST_OUTPUTS (TEAM_RESULT / (long)sizeof(float))
+TEAM_TAKES(struct linear);
 
 /* One row: results go to `result` first, since a part may be done twice. */
 static void put_results(const void *given, long part, const void *result) {

@@ -11,6 +11,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -21,8 +22,9 @@ _KERNELS = Path(__file__).parents[1]
 _CHECK = _KERNELS / "native" / "check.c"
 _COMPILERS = ("cc", "gcc", "clang")
 _LONGEST_S = 120
-# An old or strange compiler may know some instructions and not others; the plain ones all know.
-_FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-pthread", "-fno-math-errno")
+_LONGEST_REASON = 400
+# Warnings are for us: before an error they would be all that the user gets to see of it.
+_FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-pthread", "-fno-math-errno", "-w")
 
 
 class CannotCompileError(Exception):
@@ -42,10 +44,17 @@ def built(folder: Path) -> Path:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             part = Path(scratch) / path.name
             _make(part)
+            _settle(part)
             os.replace(part, path)  # whole or not at all, whoever else compiles meanwhile
     except OSError as error:
         raise CannotCompileError(f"{folder} can't be written: {error}") from error
     return path
+
+
+def _settle(path: Path) -> None:
+    """Without it a power cut could leave a file that has its name and not all of its bytes."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _make(target: Path) -> None:
@@ -53,42 +62,67 @@ def _make(target: Path) -> None:
     try:
         _compile(target, "-fopenmp")
     except CannotCompileError:
-        _compile(target, "-Wno-unknown-pragmas")
+        _compile(target)
 
 
-def _compile(target: Path, flag: str) -> None:
-    flags = [*_flags(), flag, "-I", str(_KERNELS)]
-    _run([*_compiler(), *flags, *_sources(), "-o", str(target), "-lm"])
+def _compile(target: Path, *more: str) -> None:
+    # By a name without a folder, which some systems would write into the library.
+    flags = [*_flags(), *more, "-I", str(_KERNELS)]
+    _run([*_compiler(), *flags, *_sources(), "-o", f"./{target.name}", "-lm"], target.parent)
     _check(target)
 
 
 def _check(library: Path) -> None:
     """What a compiler made can still end a process, so it ends another one first."""
-    program = library.with_name("check")
-    flags = ["-std=gnu11", "-I", str(_KERNELS)]
-    _run([*_compiler(), *flags, str(_CHECK), str(library), "-o", str(program)])
-    _run([str(program)])
+    flags = ["-std=gnu11", "-w", "-I", str(_KERNELS)]
+    _run([*_compiler(), *flags, str(_CHECK), f"./{library.name}", "-o", "./check"], library.parent)
+    _run(["./check"], library.parent)
 
 
-def _run(command: list[str]) -> None:
+def _run(command: list[str], folder: Path) -> None:
+    """In a session of its own, so that what a compiler starts ends with it; it may say anything
+    in any language, and must not read what our own input is for."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LONGEST_S, check=False
+        done = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise CannotCompileError(f"{command[0]} could not be run: {error}") from error
+    with done:
+        try:
+            _, said = done.communicate(timeout=_LONGEST_S)
+        except subprocess.TimeoutExpired as error:
+            os.killpg(done.pid, signal.SIGKILL)
+            raise CannotCompileError(f"{command[0]} could not be run: {error}") from error
     if done.returncode != 0:
-        said = done.stderr.strip()[:400] or f"nothing, and ended with {done.returncode}"
-        raise CannotCompileError(f"{command[0]} said: {said}")
+        reason = said.strip()[-_LONGEST_REASON:] or f"nothing, and ended with {done.returncode}"
+        raise CannotCompileError(f"{command[0]} said: {reason}")
 
 
 def _compiler() -> list[str]:
-    wish = shlex.split(os.environ.get("CC", ""))
+    try:
+        wish = shlex.split(os.environ.get("CC", ""))
+    except ValueError as error:
+        raise CannotCompileError(f"CC is no command: {error}") from error
     for name in (wish[:1] or _COMPILERS) if os.name == "posix" else ():
         found = shutil.which(name)
-        if found is not None:
+        if found is not None and not _is_stand_in(found):
             return [found, *wish[1:]]
     raise CannotCompileError("no C compiler was found")
+
+
+def _is_stand_in(compiler: str) -> bool:
+    """On a Mac without the command line tools the compilers only ask whether to install them."""
+    if platform.system() != "Darwin" or Path(compiler).parent != Path("/usr/bin"):
+        return False
+    return subprocess.run(["xcode-select", "-p"], capture_output=True, check=False).returncode != 0
 
 
 def _flags() -> list[str]:

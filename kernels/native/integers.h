@@ -7,8 +7,6 @@
 
 #if defined(__AVX512VNNI__) || defined(__AVX2__)
 #include <immintrin.h>
-#elif defined(__ARM_FEATURE_DOTPROD)
-#include <arm_neon.h>
 #endif
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)

@@ -84,10 +84,19 @@ def why_none() -> str:
 @cache
 def _found() -> Library | str:
     try:
-        return Library(built(cache_folder()))
+        return _loaded(built(cache_folder()))
     except (CannotCompileError, OSError, AttributeError) as error:
         _LOG.warning("Compiled kernels are not used, replies are slower: %s", error)
         return str(error)
+
+
+def _loaded(path: Path) -> Library:
+    """What is kept; made once more where something has happened to it."""
+    try:
+        return Library(path)
+    except (OSError, AttributeError):
+        path.unlink()
+        return Library(built(path.parent))
 
 
 def cache_folder() -> Path:

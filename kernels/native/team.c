@@ -117,7 +117,9 @@ static void help(int index) {
     atomic_fetch_add(&num_inside, 1);
     while ((part = claim(index, &generation)) >= 0) {
         struct job job = current;
-        /* While the part is pending the job can't have changed, so the copy is whole. */
+        /* While the part is pending the job can't have changed, so the copy is whole. A processor
+         * may read earlier what comes later, but not across a fence; `team_run` has the other. */
+        atomic_thread_fence(memory_order_acquire);
         if (is_pending(part, generation)) work(&job, part, generation);
     }
     atomic_fetch_sub(&num_inside, 1);
@@ -157,8 +159,19 @@ static void *member(void *argument) {
     return NULL;
 }
 
+/* A process that was forked has none of the threads, and nobody there finishes what they did. */
+static void forget(void) {
+    num_started = 1;
+    atomic_store(&num_inside, 0);
+    atomic_store(&num_asleep, 0);
+    pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&awake, NULL);
+}
+
 /* As many threads as asked for, or as the system gives. */
 static int start(int threads) {
+    static int prepared;
+    if (!prepared) prepared = pthread_atfork(NULL, NULL, forget) == 0;
     threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
     while (num_started < threads) {
         pthread_t thread;
@@ -169,11 +182,13 @@ static int start(int threads) {
     return threads < num_started ? threads : num_started;
 }
 
+/* The caller can do all parts, so whoever is not woken is not waited for either. */
 static void publish(long parts, int threads, uint64_t generation) {
     for (long part = 0; part < parts; part++)
         atomic_store_explicit(&states[part], generation << 2 | PENDING, memory_order_relaxed);
     atomic_store(&ticket, generation << 40 | (uint64_t)threads << 32 | (uint64_t)parts << 16);
-    if (atomic_load(&num_asleep) > 0) {
+    /* More sleep than have nothing to do with this job. */
+    if (atomic_load(&num_asleep) > num_started - threads) {
         pthread_mutex_lock(&lock);
         pthread_cond_broadcast(&awake);
         pthread_mutex_unlock(&lock);
@@ -215,12 +230,13 @@ static void alone(team_compute compute, team_keep keep, const void *arguments, l
 void team_run(team_compute compute, team_keep keep, const void *arguments, long bytes, long parts,
               int threads) {
     static uint64_t generation;
-    if (parts == 1 || threads == 1) {
+    if (parts == 1 || parts > TEAM_PARTS || threads == 1) {
         alone(compute, keep, arguments, parts);
         return;
     }
     threads = start(threads > parts ? (int)parts : threads);
     generation = (generation + 1) & 0xffffff;
+    atomic_thread_fence(memory_order_release);
     current.compute = compute;
     current.keep = keep;
     memcpy(current.arguments, arguments, bytes);
@@ -265,7 +281,6 @@ void team_each(team_row one_row, const void *arguments, long rows, long width, i
     team_rows(some_rows, &all, team_parts(rows, share), threads);
 }
 
-/* Returns when no thread reads anything of a job any more. For whoever frees memory. */
 void team_quiet(void) {
     while (atomic_load(&num_inside) > 0) sched_yield();
 }

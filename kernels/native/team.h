@@ -3,8 +3,9 @@
 #define WAYMARK_TEAM_H
 
 #define TEAM_ARGUMENTS 192 /* bytes that a job's arguments may have */
-#define TEAM_RESULT 4096   /* bytes that the result of one part may have */
-#define TEAM_PARTS 4096    /* parts that a job may have */
+#define TEAM_TAKES(type) _Static_assert(sizeof(type) <= TEAM_ARGUMENTS, "too large for a job")
+#define TEAM_RESULT 4096 /* bytes that the result of one part may have */
+#define TEAM_PARTS 4096  /* parts of a job that are shared out; with more it is not */
 
 /* Works out one part into `result`, which is the thread's own. */
 typedef void (*team_compute)(const void *arguments, long part, void *result);
@@ -17,6 +18,9 @@ typedef void (*team_keep)(const void *arguments, long part, const void *result);
  * changes no bit as long as parts don't depend on each other. For one caller at a time. */
 void team_run(team_compute compute, team_keep keep, const void *arguments, long bytes, long parts,
               int threads);
+
+/* Returns when no thread reads anything of a job any more. For whoever frees memory. */
+void team_quiet(void);
 
 /* As team_run without `keep`, for prompts: on the threads that torch has there, if its OpenMP can
  * be shared. Two teams that wait in loops for each other's work would take each other's cores. */

@@ -132,6 +132,14 @@ def test_what_is_not_a_number_stays_so(name: str) -> None:
     assert all(bool(each.isnan().all()) for each in results[name])
 
 
+def test_a_stretch_that_nobody_attends_to_adds_nothing() -> None:
+    """All of its scores are beyond what a number can be, downwards."""
+    keys = torch.zeros(257, 1, 16)
+    keys[256:] = -3e38
+    query, values = torch.full((1, 1, 16), 3e38), torch.ones(257, 1, 16)
+    assert torch.equal(ops().causal_attention(query, keys, values, 1.0), torch.ones(1, 1, 16))
+
+
 @pytest.mark.parametrize("huge", [100.0, 3e4, 1e38])
 def test_large_numbers_overflow_nowhere(huge: float) -> None:
     row = torch.tensor([[-huge, huge, -1.0, 1.0]])

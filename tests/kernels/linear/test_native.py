@@ -116,6 +116,42 @@ def test_the_largest_integers_overflow_nowhere(inputs: int) -> None:
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("count", [1, 40])
+def test_sums_that_32_bits_may_not_hold_go_through_floats(count: int) -> None:
+    """Each product is 127 squared, and there are 140,000 of them."""
+    values = torch.full((8, 140_000), 127, dtype=torch.int8)
+    inputs = torch.full((count, 140_000), 127.0)  # whose scale is one
+    matrix = NativeInt8Form(library()).pack((values, torch.full((8, 1), 2.0**-8)), None)
+    expected = 140_000 * 127.0**2 / 2**8
+    found = matrix(inputs)
+    # As floats are added up; in 32 bits the sign would be another.
+    torch.testing.assert_close(found, torch.full((count, 8), expected), rtol=1e-3, atol=0)
+
+
+def test_rows_without_numbers_and_of_another_width_are_for_torch() -> None:
+    """The kernels would divide by zero, or read what lies behind."""
+    for form in (NativeBfloatForm(library()), NativeInt8Form(library())):
+        matrix = form.pack(form.keep(torch.ones(4, 32).bfloat16()), None)
+        with pytest.raises(RuntimeError):
+            matrix(torch.ones(1, 31).bfloat16())
+    empty = NativeBfloatForm(library()).pack((torch.ones(4, 0).bfloat16(),), None)
+    assert torch.equal(empty(torch.ones(1, 0).bfloat16()), torch.zeros(1, 4).bfloat16())
+
+
+def test_results_go_where_they_are_wanted() -> None:
+    """Into columns of something wider, for few rows and for many."""
+    draw = torch.Generator().manual_seed(6)
+    weight = torch.randn(24, 64, generator=draw).bfloat16()
+    for form in (NativeBfloatForm(library()), NativeInt8Form(library()), NativeInt4Form(library())):
+        matrix = form.pack(form.keep(weight), None)
+        for count in (1, 5, 50):
+            inputs = torch.randn(count, 64, generator=draw).bfloat16()
+            wide = torch.zeros(count, 40).bfloat16()
+            matrix.into(wide[:, 8:32], inputs)
+            assert torch.equal(wide[:, 8:32], matrix(inputs))
+            assert not wide[:, :8].any() and not wide[:, 32:].any()
+
+
 def test_matrices_of_few_rows_and_of_many_agree() -> None:
     """What is read in a run of 32 tokens and what in one of 33 comes from the same weights."""
     draw = torch.Generator().manual_seed(0)

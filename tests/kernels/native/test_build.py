@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
+import shutil
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kernels.native import build, library
@@ -98,7 +102,17 @@ def test_a_folder_that_cant_be_written_is_named(tmp_path: Path) -> None:
         built(in_the_way / "kernels")
 
 
-@pytest.mark.parametrize("content", [b"", b"\x7fELF and no more", b"text"])
+DAMAGED = pytest.mark.parametrize("content", [b"", b"\x7fELF and no more", b"text"])
+
+
+def damaged(folder: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(library, "cache_folder", lambda: folder)
+    path = folder / f"kernels-{build._digest()}.so"
+    path.write_bytes(content)
+    return path
+
+
+@DAMAGED
 def test_a_damaged_library_is_not_used(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -106,9 +120,88 @@ def test_a_damaged_library_is_not_used(
     forgotten: None,
     content: bytes,
 ) -> None:
-    monkeypatch.setattr(library, "cache_folder", lambda: tmp_path / "kernels")
-    path = tmp_path / "kernels" / f"kernels-{build._digest()}.so"
-    path.parent.mkdir()
-    path.write_bytes(content)
+    path = damaged(tmp_path, content, monkeypatch)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
     assert compiled() is None
-    assert "not used" in caplog.text
+    assert "not used" in caplog.text and not path.exists()
+
+
+@NEEDS_COMPILER
+@DAMAGED
+def test_a_damaged_library_is_made_anew(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    forgotten: None,
+    content: bytes,
+) -> None:
+    path = damaged(tmp_path, content, monkeypatch)
+    assert compiled() is not None
+    assert path.stat().st_size > len(content) and not caplog.records
+
+
+def test_what_a_compiler_says_need_not_be_text_we_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Latin-1, and so many warnings before it that they alone would fill the reason."""
+    script = "for n in $(seq 99); do echo warning >&2; done; printf 'no f\\374r' >&2; exit 1"
+    fake_compiler(tmp_path, script, monkeypatch)
+    with pytest.raises(CannotCompileError, match=r"no f\ufffdr$"):
+        built(tmp_path / "kernels")
+
+
+def test_a_wish_that_is_no_command_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", 'gcc "')
+    with pytest.raises(CannotCompileError, match="CC is no command"):
+        built(tmp_path / "kernels")
+
+
+def test_a_compiler_reads_nothing_that_is_meant_for_us(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's own input is what the window sends."""
+    fake_compiler(tmp_path, "cat > read; exit 1", monkeypatch)
+    seen: list[object] = []
+    popen = subprocess.Popen
+
+    def opened(*args: object, **options: object) -> object:
+        seen.append(options["stdin"])
+        return popen(*args, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "Popen", opened)
+    with pytest.raises(CannotCompileError):
+        built(tmp_path / "kernels")
+    assert set(seen) == {subprocess.DEVNULL}
+
+
+def test_a_compiler_that_does_not_end_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "_LONGEST_S", 0.3)
+    # Elsewhere than in the scratch folder, which goes.
+    script = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
+    fake_compiler(tmp_path, script, monkeypatch)
+    with pytest.raises(CannotCompileError, match="timed out"):
+        built(tmp_path / "kernels")
+    started = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(started) or psutil.Process(started).status() == "zombie"
+
+
+def test_a_mac_without_its_tools_has_no_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its compilers are there all the same, and open a dialog."""
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    asks = tmp_path / "xcode-select"
+    asks.write_text("#!/bin/sh\nexit 2\n")
+    asks.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(CannotCompileError, match="no C compiler"):
+        build._compiler()
+    asks.write_text("#!/bin/sh\nexit 0\n")
+    assert build._compiler() == ["/usr/bin/cc"]

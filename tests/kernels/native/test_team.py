@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -53,6 +54,57 @@ def test_a_product_has_the_same_bits_with_any_threads() -> None:
                 found = [matrix(each) for each in inputs]
                 assert all(map(torch.equal, found, expected)), count
     torch.set_num_threads(1)
+
+
+def test_more_parts_than_are_shared_out_are_done() -> None:
+    """A part for each head here; so many heads come from a broken or hostile config."""
+    heads = 4200
+    ops: Any = native_ops(library())
+    draw = torch.Generator().manual_seed(3)
+    keys, state = torch.randn(1, heads, 8, generator=draw), torch.zeros(2, heads, 8, 1)
+    values, gates = torch.randn(1, heads, 1, generator=draw), torch.ones(1, heads)
+    inputs, found = (keys, keys, values, -gates, gates), []
+    for count, own in zip((1, 2), state, strict=True):
+        torch.set_num_threads(count)
+        found.append(ops.recurrent_gated_delta_step(*inputs, state=own))
+    torch.set_num_threads(1)
+    assert torch.equal(*found) and torch.equal(*state) and found[0].any()
+
+
+def test_threads_that_sit_a_job_out_change_nothing() -> None:
+    """Sixteen were started; the jobs after that are for two, whichever of them sleep."""
+    draw = torch.Generator().manual_seed(4)
+    form = NativeBfloatForm(library())
+    matrix = form.pack(form.keep(torch.randn(2048, 512, generator=draw).bfloat16()), None)
+    row = torch.randn(1, 512, generator=draw).bfloat16()
+    torch.set_num_threads(1)
+    expected = matrix(row)
+    for count in (16, *[2] * 200):
+        torch.set_num_threads(count)
+        assert torch.equal(matrix(row), expected)
+    torch.set_num_threads(1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks there")
+def test_a_forked_process_has_a_team_of_its_own() -> None:
+    """Its parent's threads are not there, whatever they were doing when it was forked."""
+    script = """
+import os, torch
+from kernels.linear.native import NativeBfloatForm
+from tests.kernels.native.here import library
+torch.set_num_threads(4)
+form = NativeBfloatForm(library())
+matrix = form.pack((torch.ones(4096, 512).bfloat16(),), None)
+for _ in range(30):
+    matrix(torch.ones(1, 512).bfloat16())
+    child = os.fork()
+    if child == 0:
+        found = matrix(torch.ones(1, 512).bfloat16())
+        del matrix
+        os._exit(0 if bool((found == 512).all()) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
 @pytest.mark.usefixtures("contended")
