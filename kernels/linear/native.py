@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from kernels.linear.int4 import GROUP, Int4Form, in_whole_groups
 from kernels.linear.int8 import DequantisedMatrix, Int8Form, quantise_inputs
 from kernels.linear.reference import Kept, Matrix, PlainForm
+from kernels.native.arena import Arena
 from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
 
 # Up to these rows the compiled product is faster than torch's of a plain weight.
@@ -93,7 +94,6 @@ class NativeBfloatMatrix(_NativeMatrix):
 
     def __init__(self, library: Library, weight: Tensor, bias: Tensor | None) -> None:
         shape = (weight.shape[0], weight.shape[1])
-        weight = weight.contiguous()
         super().__init__(library, library.linear_bfloat, FEW_BFLOATS, shape, weight, None, bias)
 
     def _takes(self, inputs: Tensor) -> bool:
@@ -110,7 +110,7 @@ class NativeIntegerMatrix(_NativeMatrix):
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None, exact: bool
     ) -> None:
         """`exact`: torch multiplies integers of any size exactly, else they become floats."""
-        shape, held = (values.shape[0], values.shape[1]), (values.contiguous(), scales.flatten())
+        shape, held = (values.shape[0], values.shape[1]), (values, scales.flatten())
         super().__init__(library, library.linear_int8, FEW_INTEGERS, shape, *held, bias)
         self._exact = exact and shape[1] <= _LONGEST_SUM
 
@@ -145,8 +145,7 @@ class NativeNibbleMatrix(_NativeMatrix):
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
     ) -> None:
         """As `kernels.linear.int4.Int4Form` keeps them."""
-        shape, held = (values.shape[0], 2 * values.shape[1]), (values, scales)
-        values, scales = (each.contiguous() for each in held)
+        shape = (values.shape[0], 2 * values.shape[1])
         super().__init__(library, library.linear_int4, FEW_NIBBLES, shape, values, scales, bias)
 
     def _many_rows(self, inputs: Tensor) -> Tensor:
@@ -173,14 +172,14 @@ class NativeBfloatForm(PlainForm):
     """Weights as published, in bfloat16."""
 
     def __init__(self, library: Library) -> None:
-        self._library = library
+        self._library, self._arena = library, Arena()
 
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form` (kernels.linear.reference)."""
         (weight,) = kept
         if weight.dtype != torch.bfloat16:
             return super().pack(kept, bias)
-        return NativeBfloatMatrix(self._library, weight, bias)
+        return NativeBfloatMatrix(self._library, self._arena.place(weight), bias)
 
 
 class NativeInt8Form(Int8Form):
@@ -188,11 +187,11 @@ class NativeInt8Form(Int8Form):
 
     def __init__(self, library: Library) -> None:
         super().__init__(None)
-        self._library = library
+        self._library, self._arena = library, Arena()
 
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""
-        values, scales = kept
+        values, scales = map(self._arena.place, kept)
         exact = multiplies_plain_integers()
         return NativeIntegerMatrix(self._library, values, scales, bias, exact)
 
@@ -202,11 +201,11 @@ class NativeInt4Form(Int4Form):
 
     def __init__(self, library: Library) -> None:
         super().__init__(packed=False)
-        self._library = library
+        self._library, self._arena = library, Arena()
 
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""
-        values, scales = kept
+        values, scales = map(self._arena.place, kept)
         return NativeNibbleMatrix(self._library, values, scales, bias)
 
 
