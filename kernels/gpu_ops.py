@@ -80,7 +80,6 @@ GPU_OPS = Ops(
         gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step
     ),
     delta_gates=plain_delta.delta_gates,
-    delta_net_step=None,
     rotate=rotate,
     causal_attention=causal_attention,
     run_attention=fused.run_attention,

@@ -12,12 +12,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor, get_num_threads
 
-from kernels.delta_net import DeltaNet, Projected
 from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops
 
 # Of attention/native.c and gated_delta/native.c.
-_WIDEST_HEAD, _LARGEST_GROUP, _WIDEST_KEY, _MOST_COLUMNS = 512, 32, 1024, 65_536
+_WIDEST_HEAD, _LARGEST_GROUP, _WIDEST_KEY = 512, 32, 1024
 
 
 def native_ops(library: Library) -> Ops:
@@ -31,7 +30,6 @@ def native_ops(library: Library) -> Ops:
         causal_conv_step=native.causal_conv_step,
         recurrent_gated_delta_step=native.recurrent_gated_delta_step,
         delta_gates=native.delta_gates,
-        delta_net_step=native.delta_net_step,
         rotate=native.rotate,
         causal_attention=native.causal_attention,
         swiglu=native.swiglu,
@@ -126,24 +124,6 @@ class _NativeOps:
             _is_bfloat(step),
         )  # fmt: skip
         return decay, open_by
-
-    def delta_net_step(
-        self, net: DeltaNet, projected: Projected, tail: Tensor, state: Tensor
-    ) -> Tensor | None:
-        shape, (mixed, gate, _, _) = net.shape, projected
-        alike = all(each.dtype == net.dtype and each.stride(-1) == 1 for each in projected)
-        alike = alike and tail.dtype == net.dtype and state.dtype == torch.float32
-        there = net.dtype in TYPES and tail.is_contiguous() and state.is_contiguous()
-        fits = shape.key_dim <= _WIDEST_KEY and mixed.shape[1] <= _MOST_COLUMNS
-        if not (alike and there and fits):
-            return None
-        result = torch.empty(gate.shape, dtype=net.dtype)
-        self._library.delta_net_step(
-            *map(address, (*projected, tail, state, net.conv, net.rate, net.bias, net.scale)),
-            result.data_ptr(), shape.key_heads, shape.value_heads, shape.key_dim, shape.value_dim,
-            shape.taps, net.epsilon, _is_bfloat(result), get_num_threads(),
-        )  # fmt: skip
-        return result
 
     def rotate(self, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         alike = heads.dtype == cosine.dtype == sine.dtype

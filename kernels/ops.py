@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -23,9 +23,6 @@ from kernels.gated_delta.reference import (
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
 from kernels.rms_norm.reference import gated_rms_norm, rms_norm
 from kernels.rope.reference import rotate
-
-if TYPE_CHECKING:
-    from kernels.delta_net import DeltaNet, Projected
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
 """As `kernels.attention.reference.causal_attention`."""
@@ -62,7 +59,6 @@ class Ops:
     chunked_gated_delta_: DeltaRule
     recurrent_gated_delta_step: DeltaRule
     delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-    delta_net_step: Callable[[DeltaNet, Projected, Tensor, Tensor], Tensor | None] | None
     rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
     causal_attention: Attend
     run_attention: Attend
@@ -81,7 +77,6 @@ PLAIN_OPS = Ops(
     chunked_gated_delta_=chunked_gated_delta_,
     recurrent_gated_delta_step=recurrent_gated_delta_step,
     delta_gates=delta_gates,
-    delta_net_step=None,
     rotate=rotate,
     causal_attention=fused.causal_attention,
     run_attention=fused.run_attention,

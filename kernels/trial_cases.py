@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kernels.delta_net import DeltaNet, delta_net_step
 from kernels.gated_delta.reference import CHUNK
 from kernels.ops import Ops
 from kernels.shapes import (
@@ -70,7 +69,6 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _convolution(shape, numbers)
                 yield from _delta_gates(shape, numbers)
                 yield from _delta_rule(shape, numbers)
-                yield from _delta_net(shape, numbers)
 
 
 class _Numbers:
@@ -245,24 +243,3 @@ def _delta_rule(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
             return call(ops, name, count)
 
         yield Case(name, numbers.dtype, named, ulps, 0.0)
-
-
-def _delta_net(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
-    heads, channels = shape.value_heads, sum(shape.widths)
-    widths = [channels, heads * shape.value_dim, heads, heads]
-    row, tail = numbers.rough(1, sum(widths)), numbers.rough(shape.taps - 1, channels)
-    state = numbers.exact(heads, shape.key_dim, shape.value_dim)
-    conv, rate = numbers.exact(shape.taps, channels), -numbers.exact(heads).abs()
-    bias, scale = numbers.exact(heads), 1 + 0.2 * numbers.exact(shape.value_dim)
-
-    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        net = DeltaNet(shape, conv, rate, bias, scale, _EPSILON, dtype)
-        projected = torch.split(row.to(dtype), widths, dim=1)
-        own, after = tail.to(dtype, copy=True), state.clone()
-        mixed, gate, beta, step = projected
-        outputs = delta_net_step(ops, net, (mixed, gate, beta, step), own, after)
-        return [outputs, own.float(), after]
-
-    # What the four may be off by, one after the other; the norm may enlarge small outputs.
-    ulps = 64 * (shape.key_dim + 64)
-    yield Case("delta_net_step", numbers.dtype, call, ulps, 1.0)

@@ -17,7 +17,6 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
-from kernels.delta_net import DeltaNet, delta_net_step
 from kernels.shapes import DeltaShape
 
 
@@ -67,12 +66,11 @@ class GatedDeltaNet:
         ]
         self.projections = JoinedLinear(weights, parts, sizes.hidden)
         conv = weights.tensor("conv1d.weight", (sizes.conv_width, 1, sizes.kernel), torch.float32)
+        self.conv = conv.squeeze(1).T.contiguous()
         # Small, and exponentiated: float32 whatever the model's type.
-        rate = -weights.tensor("A_log", (heads,), torch.float32).exp()
-        bias = weights.tensor("dt_bias", (heads,), torch.float32)
+        self.rate = -weights.tensor("A_log", (heads,), torch.float32).exp()
+        self.bias = weights.tensor("dt_bias", (heads,), torch.float32)
         self.norm = GatedRMSNorm(weights.scope("norm"), sizes.value_dim, epsilon)
-        conv, scale = conv.squeeze(1).T.contiguous(), self.norm.scale
-        self.net = DeltaNet(sizes.shape, conv, rate, bias, scale, epsilon, weights.dtype)
         self.output = Linear(weights, "out_proj", sizes.value_width, sizes.hidden)
 
     def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
@@ -87,8 +85,10 @@ class GatedDeltaNet:
     def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
         """The output [1, hidden_size] of one token; moves `tail` and `state` on in place."""
         mixed, gate, beta, step = self.projections(hidden)
-        projected = (mixed, gate, beta, step)
-        return self.output(delta_net_step(self._ops, self.net, projected, tail, state))
+        heads = self._heads(self._ops.causal_conv_step(mixed, tail, self.conv))
+        gates = self._gates(beta, step)
+        read = self._ops.recurrent_gated_delta_step(*heads, *gates, state=state)
+        return self.output(self.norm(read, gate.view(read.shape)).flatten(1))
 
     def _run(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
         """The output [n, hidden_size] of a block; moves `tail` and `state` on in place."""
@@ -99,7 +99,7 @@ class GatedDeltaNet:
         for start in range(0, hidden.shape[0], rows_per_part):
             part = slice(start, start + rows_per_part)
             rows = self._with_rows_before(mixed, part, tail)
-            heads = self.net.heads(self._ops.convolve(rows, self.net.conv))
+            heads = self._heads(self._ops.convolve(rows, self.conv))
             gates = decay[part], beta[part]
             read = self._ops.chunked_gated_delta_(*heads, *gates, state=state)
             gated[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
@@ -113,9 +113,17 @@ class GatedDeltaNet:
             return torch.cat((tail, mixed[part]))
         return mixed[part.start - tail.shape[0] : part.stop]
 
+    def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Split convolved columns [n, channels] into queries, keys and values by head."""
+        sizes = self.sizes
+        queries, keys, values = torch.split(columns, sizes.shape.widths, dim=1)
+        key_heads = (-1, sizes.key_heads, sizes.key_dim)
+        by_value = values.view(-1, sizes.value_heads, sizes.value_dim)
+        return queries.view(key_heads), keys.view(key_heads), by_value
+
     def _gates(self, beta: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
         """The log decay g <= 0 and beta in (0, 1), both [n, hv] float32."""
-        return self._ops.delta_gates(step, beta, self.net.rate, self.net.bias)
+        return self._ops.delta_gates(step, beta, self.rate, self.bias)
 
 
 def _spec(sizes: GatedDeltaNetSizes, dtype: torch.dtype) -> RecurrentSpec:

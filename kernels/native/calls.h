@@ -106,20 +106,6 @@ struct delta_gates {
 };
 int waymark_delta_gates(struct delta_gates *);
 
-/* What a gated delta net does with one token between its two matrices. `mixed` [2 key_heads key_dim
- * + value_heads value_dim], `gate`, `betas` and `steps` [value_heads] are what the first gave, `to`
- * [value_heads, value_dim] what the second takes. */
-struct delta_net_step {
-    const void *mixed, *gate, *betas, *steps;
-    void *tail, *state;
-    const void *conv, *rate, *bias, *scale;
-    void *to;
-    long key_heads, value_heads, key_dim, value_dim, taps;
-    float epsilon;
-    int is_bfloat, threads;
-};
-int waymark_delta_net_step(struct delta_net_step *);
-
 /* Pairs (i, i + half) of every head turn by the angles of `cosine` and `sine` [tokens, half], the
  * other numbers of `from` [tokens, heads, width] stay. */
 struct rotate {
