@@ -64,7 +64,7 @@ def make_replies_long(app: App) -> None:
     for name, value in (
         ("settingSamplingTemperature", "100"),
         ("settingSamplingTopK", "0"),
-        ("settingSamplingSeed", "7"),
+        ("settingSamplingSeed", "11"),
     ):
         field = find(app, QLineEdit, name)
         field.setText(value)

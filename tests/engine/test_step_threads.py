@@ -20,6 +20,7 @@ from core.api.params import SamplingParams
 from core.engine import step_threads
 from core.engine.loaded import LoadedModel
 from core.engine.precision import PRECISIONS
+from core.engine.recorded import StepRecorder
 from core.engine.step_threads import StepThreads, open_step_threads
 from core.engine.thread_choice import ThreadChoice
 from core.engine.thread_proof import same_bits
@@ -61,7 +62,9 @@ class Watched(Machine):
 
     def watch(self, threads: StepThreads) -> list[tuple[int, int]]:
         assert self.engine.loaded is not None
-        self.engine.loaded = replace(self.engine.loaded, threads=threads)
+        # Forwards one by one: the threads of a recorded step are those of when it was recorded.
+        loaded, steps = self.engine.loaded, StepRecorder(None)
+        self.engine.loaded = replace(loaded, threads=threads, steps=steps)
         seen: list[tuple[int, int]] = []
         counting: Any = self.model
         counting._model = Watching(counting._model, seen)
