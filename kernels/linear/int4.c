@@ -63,6 +63,7 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
         sum_words pair = spread(pairs + group);
         sum_floats scale = (sum_floats)(pair << 16), middle = (sum_floats)(pair >> 16 << 16);
         __builtin_prefetch(weight + group * HALF + AHEAD);
+        if (group % 16 == 0) __builtin_prefetch((const char *)(pairs + group) + AHEAD);
         for (int each = 0; each < count; each++) {
             long start = (row + each) * groups + group;
             sums total;
@@ -74,8 +75,6 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
             totals[each] += __builtin_convertvector(total, sum_floats) * scale + of_group * middle;
         }
     }
-    __builtin_prefetch((const char *)pairs + AHEAD);
-    __builtin_prefetch((const char *)pairs + AHEAD + 64);
     for (int each = 0; each < count; each++) {
         to[each] = sum_of_sums(totals[each]);
         for (long rest = group; rest < groups; rest++)
