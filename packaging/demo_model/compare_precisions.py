@@ -2,9 +2,11 @@
 
 Over held-out conversations, each token of the last answer is predicted from the right ones before
 it: mean KL divergence from float32 (nats a token), the share of tokens whose most likely is the
-same, and the share of answers of which every token is first. Once for the shipped model, and once
-for one that computes the same with outliers planted: channels before every matrix that are many
-times larger than the others, as large models have them, and weights as much smaller.
+same, and the share of answers of which every token is first. What comes before the answer is read
+in one forward, the answer token by token as it is generated: a single row goes through other
+kernels than many do, which round differently. Once for the shipped model, and once for one that
+computes the same with outliers planted: channels before every matrix that are many times larger
+than the others, as large models have them, and weights as much smaller.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ from torch import Tensor
 sys.path.insert(0, str(REPOSITORY))
 
 from core.api.params import ModelSettings, Precision
-from core.api.positions import TokenIndex
+from core.api.positions import PositionIndex, TokenIndex
+from core.api.prompt import ORIGIN, Cut
 from core.cache.state import RecurrentState
+from core.engine.decode import Decode
 from core.engine.loaded import LoadedModel, load
 from core.engine.run_memory import RunMemory
 
@@ -64,6 +68,13 @@ class Sample:
         labels = self.encoded.labels
         first = max(place for place, label in enumerate(labels) if label == IGNORED) + 1
         return labels[first:]
+
+    @property
+    def prompt_end(self) -> Cut:
+        """Where the last answer begins."""
+        first = len(self.encoded.ids) - len(self.answer)
+        # The answer is text, whose three positions are the same.
+        return Cut(TokenIndex(first), PositionIndex(self.encoded.positions[first][0]))
 
 
 def main() -> None:
@@ -124,22 +135,43 @@ def predictions(folder: Path, precision: Precision, samples: Sequence[Sample]) -
     settings = ModelSettings(path=str(folder), device="cpu", precision=precision)
     loaded = load(settings, lambda done, total: None, lambda: None)
     for sample in samples:
-        hidden = read(loaded, sample)
-        yield loaded.model.logits(hidden[-len(sample.answer) - 1 : -1]).log_softmax(1)
+        yield answer_logits(loaded, sample).log_softmax(1)
 
 
-def read(loaded: LoadedModel, sample: Sample) -> Tensor:
-    """Hidden rows [tokens, width] of one forward over the whole conversation."""
-    model, slab = loaded.model, loaded.cache.slab
-    ids = torch.tensor(sample.encoded.ids)
-    embedded = model.embed(ids).clone()
+def answer_logits(loaded: LoadedModel, sample: Sample) -> Tensor:
+    """Logits [tokens of the last answer, vocabulary]: the prompt's, then each right token's."""
+    first, state = read_prompt(loaded, sample)
+    decode = Decode(
+        loaded.model,
+        loaded.cache.slab,
+        state,
+        sample.prompt_end,
+        lambda: None,
+        loaded.threads,
+        loaded.steps,
+    )
+    # What the end of the answer predicts is no part of it.
+    return torch.stack([first, *(decode.step(token) for token in sample.answer[:-1])])
+
+
+def read_prompt(loaded: LoadedModel, sample: Sample) -> tuple[Tensor, RecurrentState]:
+    """One forward over all before the last answer: logits [vocabulary] behind it, and the state."""
+    model, num_tokens = loaded.model, sample.prompt_end.token.value
+    positions = torch.tensor(sample.encoded.positions[:num_tokens]).T
+    before = RecurrentState.zeros(model.layer_specs, model.device)
+    memory = RunMemory(loaded.cache.slab, before, ORIGIN.token, lambda: None)
+    hidden = model.forward(embed_prompt(loaded, sample), positions, memory)
+    return model.logits(hidden[-1:])[0], memory.new_state()
+
+
+def embed_prompt(loaded: LoadedModel, sample: Sample) -> Tensor:
+    """Rows [tokens before the last answer, width]: embeddings of ids, and of pictures' cells."""
+    ids = torch.tensor(sample.encoded.ids[: sample.prompt_end.token.value])
+    embedded = loaded.model.embed(ids).clone()
     rows = [encode(loaded, picture) for picture in sample.pictures]
     if rows:
         embedded[ids == sample.placeholder] = torch.cat(rows).to(embedded.dtype)
-    slab.reserve(len(ids))
-    state = RecurrentState.zeros(model.layer_specs, model.device)
-    memory = RunMemory(slab, state, TokenIndex(0), lambda: None)
-    return model.forward(embedded, torch.tensor(sample.encoded.positions).T, memory)
+    return embedded
 
 
 def encode(loaded: LoadedModel, picture: Image.Image) -> Tensor:
