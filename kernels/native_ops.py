@@ -6,6 +6,7 @@ Prompts go through torch wherever it is as fast: the delta rule in chunks, and a
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from torch import Tensor, get_num_threads
 
 from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops
+from kernels.recording import NotRecordableError
 
 # Of attention/native.c and gated_delta/native.c.
 _WIDEST_HEAD, _LARGEST_GROUP, _WIDEST_KEY = 512, 32, 1024
@@ -154,11 +156,20 @@ class _NativeOps:
             return PLAIN_OPS.causal_attention(queries, keys, values, scale, window)
         result = torch.empty(queries.shape, dtype=queries.dtype)
         self._library.attend(
-            *map(address, (queries, keys, values, result)), self._library.token, keys.shape[0],
+            *map(address, (queries, keys, values, result)), self._token_of(keys), keys.shape[0],
             window or 0, kv_heads, group, dim, keys.stride(0), values.stride(0), scale,
             _is_bfloat(queries), get_num_threads(),
         )  # fmt: skip
         return result
+
+    def _token_of(self, keys: Tensor) -> int | None:
+        """Where the token's number lies while a step is recorded, whose keys will be more."""
+        token = self._library.token
+        if token is None:
+            return None
+        if keys.shape[0] != token.value + 1:
+            raise NotRecordableError("attention to a part of the context")
+        return ctypes.addressof(token)
 
     def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
         product = self._gated_product(self._library.swiglu, gate, up)

@@ -21,7 +21,10 @@ class Recorder(Protocol):
     """What a step has to say while it is recorded, beside calling operations."""
 
     def store(self, row: Tensor, rows: Tensor) -> None:
-        """Write `row` [1, ..] to the place in `rows` [tokens, ..] that is the token's."""
+        """Write `row` [1, ..] to the place in `rows` [tokens, ..] that is the token's.
+
+        Only rows that were stored to, from the first to the token's, can be attended to.
+        """
         ...
 
     def part(self) -> None:
@@ -30,7 +33,8 @@ class Recorder(Protocol):
 
 
 class Recording(Protocol):
-    """A step that was recorded. Reads and writes the tensors of then."""
+    """A step that was recorded. Reads and writes the tensors of then; whose weights those are must
+    outlive it."""
 
     def play(self, token: int, check: Callable[[], None]) -> None:
         """Do it for token number `token`, from 0; `check` is called between parts and may raise.

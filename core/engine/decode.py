@@ -20,7 +20,7 @@ from kernels.recording import NotRecordableError
 class Decode:
     """Feeds sampled ids from `start` on; a sampled placeholder id is text like any other.
 
-    One reply at a time: with another `Decode` of the same `recorder` this one is at its end.
+    One reply at a time: where steps are recorded, another over the same slab ends this one.
     """
 
     def __init__(

@@ -22,7 +22,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class RecordedStep:
-    """What one model computes for one token over one slab. For one reply at a time."""
+    """What one model computes for one token over one slab. For one reply at a time.
+
+    Holds one set of states and what a step computes in between, as long as it is there.
+    """
 
     def __init__(self, model: Model, slab: KVSlab, record: Record) -> None:
         self.model, self.slab = model, slab
@@ -54,21 +57,22 @@ class RecordedStep:
 
         Raises NotRecordableError at the first call, and is of no use then.
         """
-        assert reply == self._replies, "another reply has begun"
+        if reply != self._replies:
+            raise RuntimeError("another reply has begun")
         self.slab.reserve(token + 1)
         self._hidden.copy_(embedding)
         for name, rotation in self.model.rotations(positions).items():
             for own, given in zip(self._rotations[name], rotation, strict=True):
                 own.copy_(given)
         if self._recording is None:
-            self._recording, self._result = self._record(token, self._step(token))
+            self._recording, self._result = self._record(token, self._step(token, check))
         else:
             self._recording.play(token, check)
         return self._result
 
-    def _step(self, token: int) -> Callable[[Recorder], Tensor]:
+    def _step(self, token: int, check: Callable[[], None]) -> Callable[[Recorder], Tensor]:
         def step(recorder: Recorder) -> Tensor:
-            memory = _Memory(recorder, self.slab, self._state, token)
+            memory = _Memory(recorder, self.slab, self._state, token, check)
             return self.model.through(self._hidden, self._rotations, memory)
 
         return step
@@ -77,8 +81,16 @@ class RecordedStep:
 class _Memory:
     """A `LayerMemory` (core.cache.specs) of a step that is recorded."""
 
-    def __init__(self, recorder: Recorder, slab: KVSlab, state: RecurrentState, token: int) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        slab: KVSlab,
+        state: RecurrentState,
+        token: int,
+        check: Callable[[], None],
+    ) -> None:
         self._recorder, self._slab, self._state, self._token = recorder, slab, state, token
+        self._check = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         all_keys, all_values = self._slab.rows(layer)
@@ -90,11 +102,15 @@ class _Memory:
         return self._state.layers[layer]
 
     def check_cancelled(self) -> None:
+        self._check()
         self._recorder.part()
 
 
 class StepRecorder:
-    """Has the recorded step of a loaded model, if its kernels can record it."""
+    """Has the recorded step of a loaded model, if its kernels can record it.
+
+    The step stays, with its slab, until one over another slab is asked for.
+    """
 
     def __init__(self, record: Record | None) -> None:
         self._record = record
@@ -105,8 +121,13 @@ class StepRecorder:
         if self._record is None:
             return None
         if self._step is None or self._step.slab is not slab or self._step.model is not model:
+            self._step = None  # its memory first
             self._step = RecordedStep(model, slab, self._record)
         return self._step
+
+    def beside(self) -> StepRecorder:
+        """Another, for a slab that is not to outlive a request."""
+        return StepRecorder(self._record)
 
     def give_up(self, reason: NotRecordableError) -> None:
         """Steps are computed one by one from now on."""

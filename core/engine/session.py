@@ -177,7 +177,7 @@ class Session:
             self._prompt.end,
             self._flag.check,
             self._loaded.threads,
-            self._loaded.steps,
+            self._loaded.steps.beside() if self._command.side else self._loaded.steps,
         )
         stream = ReplyStream(self._command.request, self._emit)
         room = self._context.context_length - self._prompt.num_tokens

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
-import os
 from io import FileIO
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError, NotEnoughMemoryError
 from core.weights.plan import TensorSpec
+from kernels.pages import mapped
 
 # Plain weights, by safetensors' names.
 READABLE = {
@@ -67,11 +65,6 @@ def _mapped(spec: TensorSpec) -> Tensor:
     """A tensor in memory of its own, which goes back to the system when the tensor goes.
 
     The C library keeps freed blocks of up to 32 MB for itself, and most matrices are packed into
-    other memory once they are read. Large pages, where the system has them, are read faster.
+    other memory once they are read.
     """
-    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
-    memory = mmap.mmap(-1, spec.num_bytes, **private)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel without them
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(memory, dtype=spec.dtype).view(spec.shape)
+    return mapped(spec.num_bytes).view(spec.dtype).view(spec.shape)

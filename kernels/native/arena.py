@@ -1,30 +1,28 @@
-"""Memory for weights that stay: in large pages where the system has them.
-
-A generated token reads every weight once. With pages of 4 KiB it looks up hundreds of thousands of
-them as it goes, and what prefetches stops at the end of each; with 2 MiB it is far fewer.
-"""
+"""Where weights lie that stay: one behind the other, in large pages."""
 
 from __future__ import annotations
 
-import mmap
-
 import torch
 from torch import Tensor
+
+from kernels.pages import enlarge, mapped
 
 _CHUNK = 64 * 2**20
 _ALIGNED_TO = 64  # a cache line
 
 
 class Arena:
-    """Places tensors one behind the other. A chunk goes when the last tensor in it has gone."""
+    """Places tensors. A chunk goes when the last tensor in it has gone."""
 
     def __init__(self) -> None:
         self._chunk = torch.empty(0, dtype=torch.uint8)
         self._used = 0
 
     def place(self, tensor: Tensor) -> Tensor:
-        """The same numbers, contiguous, in memory of the arena."""
-        if tensor.nbytes == 0:
+        """The same numbers, contiguous, in memory of the arena or, if they are many, where they
+        are: a copy of the largest matrix would be the most that a load takes."""
+        if tensor.nbytes == 0 or (tensor.nbytes > _CHUNK and tensor.is_contiguous()):
+            enlarge(tensor)
             return tensor
         if self._used + tensor.nbytes > self._chunk.nbytes:
             self._chunk, self._used = _chunk(max(_CHUNK, tensor.nbytes)), 0
@@ -34,8 +32,7 @@ class Arena:
 
 
 def _chunk(num_bytes: int) -> Tensor:
-    """Only what is written to takes any memory."""
-    memory = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return torch.frombuffer(memory, dtype=torch.uint8)
+    try:
+        return mapped(num_bytes)
+    except OSError:  # torch says what is missing as it does for any other tensor
+        return torch.empty(num_bytes, dtype=torch.uint8)

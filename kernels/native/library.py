@@ -33,14 +33,14 @@ class Library:
     """Calls the kernels of calls.h by their names, with the members of their structs in order.
 
     `digest` differs wherever two compilers made different code. While `noted` is a list, calls are
-    noted there as well as made. `token` is what kernels that go on with the context take for the
-    place of the present token (see calls.h), None where they are told how long it is.
+    noted there as well as made. `token` is then where kernels that go on with the context find the
+    present token's number (see calls.h); None where they are told how long it is.
     """
 
     def __init__(self, path: Path) -> None:
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
         self.noted: list[Call] | None = None
-        self.token: int | None = None
+        self.token: ctypes.c_long | None = None
         loaded = ctypes.PyDLL(str(path))
         # To be called before memory goes that a product has read.
         self.quiet = loaded.team_quiet

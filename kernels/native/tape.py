@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from kernels.native.calls import calls
 from kernels.native.library import Call, Library, address
 from kernels.recording import NotRecordableError, Recorder
 
@@ -45,15 +46,19 @@ class Tape:
         self._ends: list[int] = []
         # Whatever was there meanwhile: calls know addresses only.
         self._tensors: list[Any] = []
+        self._stored: set[int | None] = set()
         self._array: Any = None
 
     def store(self, row: Tensor, rows: Tensor) -> None:
         """As `Recorder`."""
-        if not (row.is_contiguous() and rows.is_contiguous() and row.shape[1:] == rows.shape[1:]):
-            raise NotRecordableError("a row that does not lie in one piece")
+        together = row.is_contiguous() and rows.is_contiguous()
+        alike = row.dtype == rows.dtype and row.shape == (1, *rows.shape[1:])
+        if not (together and alike):
+            raise NotRecordableError("a row of another kind, or not in one piece")
         place = ctypes.addressof(self._token)
         self._library.store(address(row), address(rows), place, row.nbytes)
         self._tensors += (row, rows)
+        self._stored.add(address(rows))
 
     def part(self) -> None:
         """As `Recorder`."""
@@ -71,15 +76,24 @@ class Tape:
     def note(self, step: Callable[[Recorder], Tensor]) -> Tensor:
         """Do `step` and keep its calls."""
         library = self._library
-        library.noted, library.token = self._calls, ctypes.addressof(self._token)
+        library.noted, library.token = self._calls, self._token
         try:
             with _NothingElse(self._tensors):
                 found = step(self)
         finally:
             library.noted = library.token = None
+        self._check_rows()
         self.part()
         self._array = (_Call * len(self._calls))(*map(_address_of, self._calls))
         return found
+
+    def _check_rows(self) -> None:
+        """Rows that grow begin where rows are stored; a later token's would not be there else."""
+        for _, arguments in self._calls:
+            if isinstance(arguments, calls()["attend"]):
+                rows: Any = arguments
+                if not {rows.keys, rows.values} <= self._stored:
+                    raise NotRecordableError("attention to rows that don't grow")
 
 
 def record(library: Library, token: int, step: Callable[[Recorder], Tensor]) -> tuple[Tape, Tensor]:
@@ -105,5 +119,20 @@ class _NothingElse(TorchDispatchMode):
         if not (func in _EMPTY or func.is_view):
             raise NotRecordableError(str(func))
         found = func(*args, **(kwargs or {}))
+        # Some that may be views may copy as well, if the tensor does not lie as they like.
+        if func not in _EMPTY and not _lies_in(found, args[0]):
+            raise NotRecordableError(str(func))
         self._tensors.append(found)
         return found
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else torch would load its compiler here, for seconds, to say that it isn't wanted."""
+        return False
+
+
+def _lies_in(found: Any, tensor: Tensor) -> bool:
+    """Whether a tensor, or each of some, lies in the memory of another."""
+    parts = (found,) if isinstance(found, Tensor) else found
+    place = tensor.untyped_storage().data_ptr()
+    return all(each.untyped_storage().data_ptr() == place for each in parts)

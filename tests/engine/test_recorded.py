@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable
 
@@ -20,6 +21,7 @@ from core.engine.recorded import StepRecorder
 from core.engine.step_threads import fixed_threads
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER
+from tests.promises.machine import Machine, user
 
 FAMILIES = ("hybrid", "text", "llama", "qwen3", "gemma3")
 COMPILED = ("bfloat16", "int8", "int4")
@@ -106,7 +108,7 @@ def test_a_reply_that_another_follows_is_at_its_end(
         first = place.decode(recorder)
         first.step(1)
         second = place.decode(recorder)
-        with pytest.raises(AssertionError, match="another reply"):
+        with pytest.raises(RuntimeError, match="another reply"):
             first.step(2)
         second.step(2)
 
@@ -150,6 +152,25 @@ def test_what_cannot_be_recorded_is_computed(
     assert [record.message for record in caplog.records] == [
         "Steps are not recorded: aten.add.Tensor"
     ]
+
+
+@NEEDS_COMPILER
+def test_a_side_request_leaves_nothing_behind(loaded_of: Callable[..., LoadedModel]) -> None:
+    """Its slab goes, and the chat's recording stays the chat's."""
+    loaded = loaded_of("hybrid", "int8")
+    machine = Machine(loaded)
+    chat = [user("Hello there")]
+    expected = machine.ask(chat)
+    recording, slabs = loaded.steps._step, living(KVSlab)
+    assert recording is not None
+    aside = machine.ask(chat, side=True)
+    assert aside.ids == expected.ids and len(aside.ids) > 1
+    assert living(KVSlab) == slabs and loaded.steps._step is recording
+
+
+def living(kind: type) -> int:
+    gc.collect()
+    return sum(type(each) is kind for each in gc.get_objects())
 
 
 def test_kernels_that_record_nothing_compute_every_step(
