@@ -18,7 +18,7 @@ from kernels.ops import PLAIN_OPS, Ops
 from kernels.recording import NotRecordableError
 
 # Of attention/native.c and gated_delta/native.c.
-_WIDEST_HEAD, _LARGEST_GROUP, _WIDEST_KEY = 512, 32, 1024
+_WIDEST_HEAD, _WIDEST_KEY = 512, 1024
 
 
 def native_ops(library: Library) -> Ops:
@@ -149,8 +149,7 @@ class _NativeOps:
         num_queries, num_heads, dim = queries.shape
         kv_heads = keys.shape[1]
         group = num_heads // kv_heads
-        fits = num_queries == 1 and dim <= _WIDEST_HEAD and group <= _LARGEST_GROUP
-        fits = fits and keys.shape[0] > 0
+        fits = num_queries == 1 and dim <= _WIDEST_HEAD and keys.shape[0] > 0
         alike = queries.dtype == keys.dtype == values.dtype and queries.dtype in TYPES
         if not (fits and alike and all(map(_together, (queries, keys, values)))):
             return PLAIN_OPS.causal_attention(queries, keys, values, scale, window)

@@ -1,7 +1,8 @@
 /* One token attends to all before it, a thread some stretches of keys.
  *
  * Stretches have a fixed length and are put together in their order, so the bits don't depend on
- * the number of threads. Each key and value is read once for all query heads that share it.
+ * the number of threads. Keys and values of all heads are gone through as they lie in memory, and
+ * turned into floats once for up to four query heads that share them.
  */
 #include <float.h>
 #include <stdlib.h>
@@ -10,15 +11,67 @@
 #include "native/numbers.h"
 #include "native/team.h"
 
-#define STRETCH 256
-#define MOST_GROUP 32
+#define STRETCH 128 /* a multiple of LANES */
 #define MOST_DIM 512
+/* Query heads that are worked out together, */
+#define MOST_HEADS 4
+/* and keys, or vectors of a value, that registers hold with them. */
+#ifdef __AVX512F__
+#define AT_ONCE 4
+#else
+#define AT_ONCE 1
+#endif
+/* Values that are added up before their sum goes back to memory. */
+#define BLOCK 16
+/* Keys or values ahead of what is read: a head's lie apart, which no processor sees through. */
+#define AHEAD 16
 TEAM_TAKES(struct attend);
 
-/* Of a stretch and a query head: largest score, sum, then the values' sum [dim]. */
+/* Query heads from `first` on that share the keys and values of head `kv`. */
+struct heads {
+    long kv, first;
+    int count;
+};
+
+/* What is done with the keys or values from `start` to before `end` of a stretch. */
+typedef void (*heads_work)(const struct attend *all, long number, long start, long end,
+                           struct heads heads, int is_bfloat);
+
+/* With all heads, up to four at once. */
+INLINE void for_heads(heads_work work, const struct attend *all, long number, long start, long end,
+                      int is_bfloat) {
+    for (long kv = 0; kv < all->kv_heads; kv++) {
+        long first = kv * all->group, last = first + all->group;
+        for (; first + 4 <= last; first += 4)
+            work(all, number, start, end, (struct heads){kv, first, 4}, is_bfloat);
+        for (; first + 2 <= last; first += 2)
+            work(all, number, start, end, (struct heads){kv, first, 2}, is_bfloat);
+        if (first < last) work(all, number, start, end, (struct heads){kv, first, 1}, is_bfloat);
+    }
+}
+
+/* A query times the scale [dim]. */
+static inline float *query_of(const struct attend *all, long head) {
+    return (float *)all->partial + head * all->dim;
+}
+
+/* What a stretch leaves for a query head: largest score, sum, the values' sum [dim]; then its keys'
+ * scores [STRETCH]. */
+static inline long partial_size(const struct attend *all) {
+    return 2 + all->dim + STRETCH;
+}
+
 static inline float *partial_of(const struct attend *all, long number, long head) {
     long heads = all->kv_heads * all->group;
-    return (float *)all->partial + (number * heads + head) * (all->dim + 2);
+    return query_of(all, heads) + (number * heads + head) * partial_size(all);
+}
+
+static inline float *sum_of_values(const struct attend *all, long number, long head) {
+    return partial_of(all, number, head) + 2;
+}
+
+static inline float *scores_of(const struct attend *all, long number, long head) {
+    return sum_of_values(all, number, head) + all->dim;
 }
 
 INLINE floats load_lanes(const void *from, long place, int is_bfloat) {
@@ -26,71 +79,139 @@ INLINE floats load_lanes(const void *from, long place, int is_bfloat) {
                      : load_floats((const float *)from + place);
 }
 
-INLINE float product(const float *query, const void *key, long dim, int is_bfloat) {
-    floats total = {0};
-    long place = 0;
-    for (; place + LANES <= dim; place += LANES)
-        total += load_floats(query + place) * load_lanes(key, place, is_bfloat);
-    float found = sum_of(total);
-    for (; place < dim; place++) found += query[place] * read_number(key, place, is_bfloat);
-    return found;
+/* Asks for the numbers from `place` on, which `load_lanes` takes later. */
+INLINE void look_ahead(const char *from, long place, int is_bfloat) {
+    if (!is_bfloat || place % (2 * LANES) == 0)
+        __builtin_prefetch(from + place * (is_bfloat ? 2 : 4), 0, 2);
 }
 
-INLINE void add_scaled(float *to, const void *value, float weight, long dim, int is_bfloat) {
-    long place = 0;
-    for (; place + LANES <= dim; place += LANES)
-        store_floats(to + place,
-                     load_floats(to + place) + weight * load_lanes(value, place, is_bfloat));
-    for (; place < dim; place++) to[place] += weight * read_number(value, place, is_bfloat);
-}
-
-INLINE void stretch(const struct attend *all, long which, int is_bfloat) {
-    long head = which / all->stretches, number = which % all->stretches, size = is_bfloat ? 2 : 4;
-    long dim = all->dim, group = all->group, start = number * STRETCH;
-    long end = start + STRETCH < all->num_keys ? start + STRETCH : all->num_keys;
-    float query[MOST_DIM], scores[MOST_GROUP][STRETCH];
-    const char *keys = (const char *)all->keys + head * dim * size;
-    const char *values = (const char *)all->values + head * dim * size;
-    for (long each = 0; each < group; each++) {
-        for (long place = 0; place < dim; place++)
-            query[place] = all->scale * read_number(all->queries,
-                                                    (head * group + each) * dim + place, is_bfloat);
-        for (long key = start; key < end; key++)
-            scores[each][key - start] =
-                product(query, keys + key * all->key_stride * size, dim, is_bfloat);
-    }
-    for (long each = 0; each < group; each++) {
-        float *to = partial_of(all, number, head * group + each);
-        float largest = -FLT_MAX, sum = 0; /* not -infinity, whose distance from itself is NaN */
-        for (long key = 0; key < end - start; key++)
-            largest = scores[each][key] > largest || scores[each][key] != scores[each][key]
-                          ? scores[each][key]
-                          : largest;
-        for (long key = 0; key < end - start; key++) {
-            scores[each][key] = exponential(scores[each][key] - largest);
-            sum += scores[each][key];
+/* `keys` keys from `start` on. */
+INLINE void score_keys(const struct attend *all, long number, long start, int keys,
+                       struct heads heads, int is_bfloat) {
+    long size = is_bfloat ? 2 : 4, stride = all->key_stride * size, dim = all->dim, place = 0;
+    const char *from = (const char *)all->keys + (number * STRETCH + start) * stride;
+    const float *queries = query_of(all, heads.first);
+    floats totals[AT_ONCE * MOST_HEADS] = {{0}};
+    float sums[AT_ONCE * MOST_HEADS];
+    from += heads.kv * dim * size;
+    for (; place + LANES <= dim; place += LANES) {
+        floats given[MOST_HEADS];
+        for (int head = 0; head < heads.count; head++)
+            given[head] = load_floats(queries + head * dim + place);
+        for (int key = 0; key < keys; key++) {
+            look_ahead(from + (key + AHEAD) * stride, place, is_bfloat);
+            floats lanes = load_lanes(from + key * stride, place, is_bfloat);
+            for (int head = 0; head < heads.count; head++)
+                totals[key * heads.count + head] += given[head] * lanes;
         }
-        to[0] = largest;
-        to[1] = sum;
-        memset(to + 2, 0, dim * sizeof *to);
     }
-    for (long key = start; key < end; key++)
-        for (long each = 0; each < group; each++)
-            add_scaled(partial_of(all, number, head * group + each) + 2,
-                       values + key * all->value_stride * size, scores[each][key - start], dim,
-                       is_bfloat);
+    sums_of(totals, keys * heads.count, sums);
+    for (int key = 0; key < keys; key++)
+        for (int head = 0; head < heads.count; head++) {
+            float found = sums[key * heads.count + head];
+            for (long rest = place; rest < dim; rest++)
+                found +=
+                    queries[head * dim + rest] * read_number(from + key * stride, rest, is_bfloat);
+            scores_of(all, number, heads.first + head)[start + key] = found;
+        }
+}
+
+INLINE void score(const struct attend *all, long number, long start, long end, struct heads heads,
+                  int is_bfloat) {
+    if (end - start == AT_ONCE)
+        score_keys(all, number, start, AT_ONCE, heads, is_bfloat);
+    else
+        for (; start < end; start++) score_keys(all, number, start, 1, heads, is_bfloat);
+}
+
+static inline float larger(float first, float second) {
+    return (second > first) | (second != second) ? second : first; /* NaN is the largest */
+}
+
+/* From the scores of `keys` keys to weights whose largest is 1. */
+static void weigh(const struct attend *all, long number, long head, long keys) {
+    float *scores = scores_of(all, number, head), *to = partial_of(all, number, head);
+    float largest[LANES], sums[LANES] = {0};
+    for (long key = keys; key % LANES; key++) scores[key] = -INFINITY;
+    /* Not -infinity, whose distance from itself is NaN. */
+    for (int lane = 0; lane < LANES; lane++) largest[lane] = -FLT_MAX;
+    for (long key = 0; key < keys; key += LANES)
+        for (int lane = 0; lane < LANES; lane++)
+            largest[lane] = larger(largest[lane], scores[key + lane]);
+    for (int lane = 1; lane < LANES; lane++) largest[0] = larger(largest[0], largest[lane]);
+    for (long key = 0; key < keys; key += LANES)
+        for (int lane = 0; lane < LANES; lane++) {
+            scores[key + lane] = exponential(scores[key + lane] - largest[0]);
+            sums[lane] += scores[key + lane];
+        }
+    to[0] = largest[0];
+    to[1] = sum_of(load_floats(sums));
+    memset(to + 2, 0, all->dim * sizeof *to);
+}
+
+/* Numbers `place` on of weighed values, `vectors` times LANES. */
+INLINE void add_lanes(const struct attend *all, const char *values, const float *weights, float *to,
+                      long keys, int heads, long place, int vectors, int is_bfloat) {
+    long stride = all->value_stride * (is_bfloat ? 2 : 4), apart = partial_size(all);
+    floats totals[MOST_HEADS][AT_ONCE], lanes[AT_ONCE];
+    for (int head = 0; head < heads; head++)
+        for (int each = 0; each < vectors; each++)
+            totals[head][each] = load_floats(to + head * apart + place + each * LANES);
+    for (long key = 0; key < keys; key++) {
+        for (int each = 0; each < vectors; each++) {
+            look_ahead(values + (key + AHEAD) * stride, place + each * LANES, is_bfloat);
+            lanes[each] = load_lanes(values + key * stride, place + each * LANES, is_bfloat);
+        }
+        for (int head = 0; head < heads; head++)
+            for (int each = 0; each < vectors; each++)
+                totals[head][each] += weights[head * apart + key] * lanes[each];
+    }
+    for (int head = 0; head < heads; head++)
+        for (int each = 0; each < vectors; each++)
+            store_floats(to + head * apart + place + each * LANES, totals[head][each]);
+}
+
+INLINE void add_values(const struct attend *all, long number, long start, long end,
+                       struct heads heads, int is_bfloat) {
+    long size = is_bfloat ? 2 : 4, stride = all->value_stride * size, dim = all->dim, place = 0;
+    const char *values = (const char *)all->values + (number * STRETCH + start) * stride;
+    const float *weights = scores_of(all, number, heads.first) + start;
+    float *to = sum_of_values(all, number, heads.first);
+    values += heads.kv * dim * size;
+    for (; place + AT_ONCE * LANES <= dim; place += AT_ONCE * LANES)
+        add_lanes(all, values, weights, to, end - start, heads.count, place, AT_ONCE, is_bfloat);
+    for (; place + LANES <= dim; place += LANES)
+        add_lanes(all, values, weights, to, end - start, heads.count, place, 1, is_bfloat);
+    for (long key = 0; place < dim && key < end - start; key++)
+        for (long head = 0; head < heads.count * partial_size(all); head += partial_size(all))
+            for (long rest = place; rest < dim; rest++)
+                to[head + rest] +=
+                    weights[head + key] * read_number(values + key * stride, rest, is_bfloat);
+}
+
+static inline long smaller(long first, long second) {
+    return first < second ? first : second;
+}
+
+INLINE void stretch(const struct attend *all, long number, int is_bfloat) {
+    long keys = smaller(all->num_keys - number * STRETCH, STRETCH);
+    for (long key = 0; key < keys; key += AT_ONCE)
+        for_heads(score, all, number, key, smaller(key + AT_ONCE, keys), is_bfloat);
+    for (long head = 0; head < all->kv_heads * all->group; head++) weigh(all, number, head, keys);
+    for (long key = 0; key < keys; key += BLOCK)
+        for_heads(add_values, all, number, key, smaller(key + BLOCK, keys), is_bfloat);
 }
 
 static void some_stretches(const void *given, long part, void *result) {
     const struct attend *all = given;
-    long first = part * all->stretches_of_part, end = first + all->stretches_of_part;
-    long total = all->stretches * all->kv_heads;
+    long first = part * all->stretches_of_part;
+    long end = smaller(first + all->stretches_of_part, all->stretches);
     (void)result;
-    for (long each = first; each < (end < total ? end : total); each++) {
+    for (long number = first; number < end; number++) {
         if (all->is_bfloat)
-            stretch(all, each, 1);
+            stretch(all, number, 1);
         else
-            stretch(all, each, 0);
+            stretch(all, number, 0);
     }
 }
 
@@ -98,10 +219,8 @@ static void some_stretches(const void *given, long part, void *result) {
 static void put_together(const struct attend *all, long head, void *to) {
     long dim = all->dim;
     float largest = *partial_of(all, 0, head), sum = 0, totals[MOST_DIM] = {0};
-    for (long number = 1; number < all->stretches; number++) {
-        float other = *partial_of(all, number, head);
-        largest = other > largest || other != other ? other : largest;
-    }
+    for (long number = 1; number < all->stretches; number++)
+        largest = larger(largest, *partial_of(all, number, head));
     for (long number = 0; number < all->stretches; number++) {
         const float *from = partial_of(all, number, head);
         float weight = exponential(from[0] - largest);
@@ -139,12 +258,14 @@ int waymark_attend(struct attend *given) {
     struct attend all = *given; /* which may be called again */
     choose_keys(&all);
     all.stretches = (all.num_keys + STRETCH - 1) / STRETCH;
-    long heads = all.kv_heads * all.group, total = all.stretches * all.kv_heads;
-    all.partial = room_for(all.stretches * heads * (all.dim + 2));
+    long heads = all.kv_heads * all.group, numbers = heads * all.dim;
+    all.partial = room_for(numbers + all.stretches * heads * partial_size(&all));
     if (!all.partial) return 0;
-    all.stretches_of_part = team_share(total, 1, all.threads);
-    team_run(some_stretches, NULL, &all, sizeof all, team_parts(total, all.stretches_of_part),
-             all.threads);
+    for (long place = 0; place < numbers; place++)
+        query_of(&all, 0)[place] = all.scale * read_number(all.queries, place, all.is_bfloat);
+    all.stretches_of_part = team_share(all.stretches, 1, all.threads);
+    team_run(some_stretches, NULL, &all, sizeof all,
+             team_parts(all.stretches, all.stretches_of_part), all.threads);
     for (long head = 0; head < heads; head++) put_together(&all, head, all.to);
     return 1;
 }

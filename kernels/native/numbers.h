@@ -27,9 +27,15 @@ static inline void store_floats(float *to, floats given) {
 }
 
 static inline floats load_bfloats(const uint16_t *from) {
+#ifdef __AVX512F__
+    /* What gcc makes of the lines below takes four instructions for this one. */
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)from));
+    return (floats)_mm512_slli_epi32(wide, 16);
+#else
     halves found;
     memcpy(&found, from, sizeof found);
     return (floats)(__builtin_convertvector(found, words) << 16);
+#endif
 }
 
 /* Lanes added up pairwise, always in the same order. */
@@ -43,6 +49,26 @@ static inline float sum_of(floats given) {
         for (int lane = 0; lane < width; lane++) lanes[lane] += lanes[lane + width];
     return lanes[0];
 #endif
+}
+
+/* Those of `count` vectors, four of them in half the instructions. */
+INLINE void sums_of(const floats *given, int count, float *to) {
+    int each = 0;
+#ifdef __AVX512F__
+    for (; each + 4 <= count; each += 4) {
+        __m256 half[4];
+        for (int vector = 0; vector < 4; vector++) {
+            __m512d whole = (__m512d)given[each + vector];
+            half[vector] = _mm256_add_ps((__m256)_mm512_castpd512_pd256(whole),
+                                         (__m256)_mm512_extractf64x4_pd(whole, 1));
+        }
+        __m256 pairs =
+            _mm256_hadd_ps(_mm256_hadd_ps(half[0], half[1]), _mm256_hadd_ps(half[2], half[3]));
+        _mm_storeu_ps(to + each,
+                      _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
+    }
+#endif
+    for (; each < count; each++) to[each] = sum_of(given[each]);
 }
 
 static inline float from_bfloat(uint16_t given) {

@@ -39,6 +39,8 @@ SHAPES: list[OpShape] = [
     AttentionShape(1, 1, 1),
     AttentionShape(4, 2, 17),
     AttentionShape(32, 1, 48),
+    AttentionShape(14, 2, 80),
+    AttentionShape(3, 1, 256),
     AttentionShape(8, 2, 256, window=300),
     AttentionShape(6, 6, 40, window=3),
     DeltaShape(1, 1, 1, 1, 2),
@@ -96,14 +98,27 @@ def test_long_runs_are_right(dtype: torch.dtype) -> None:
         torch.testing.assert_close(found, expected, rtol=2**-6, atol=2**-6)
 
 
-def test_attention_over_many_stretches_is_right() -> None:
+@pytest.mark.parametrize(("heads", "kv_heads", "dim"), [(8, 2, 32), (7, 1, 80), (12, 4, 20)])
+def test_attention_over_many_stretches_is_right(heads: int, kv_heads: int, dim: int) -> None:
+    """In a slab of which only the first rows are filled: others must not be used."""
     draw = torch.Generator().manual_seed(0)
-    query = torch.randn(1, 8, 32, generator=draw)
-    keys, values = torch.randn(2, 5000, 2, 32, generator=draw)
-    for length in (255, 256, 257, 511, 513, 4999, 5000):
-        found = ops().causal_attention(query, keys[:length], values[:length], 0.3)
-        expected = PLAIN.causal_attention(query, keys[:length], values[:length], 0.3)
+    query = torch.randn(1, heads, dim, generator=draw)
+    rows = torch.randn(2, 5000, kv_heads, dim, generator=draw)
+    slab = torch.full((2, 5200, kv_heads, dim), float("nan"))
+    for length in (2, 31, 127, 128, 129, 257, 511, 4999, 5000):
+        slab[:, :length] = rows[:, :length]
+        found = ops().causal_attention(query, *slab[:, :length], 0.3)
+        expected = PLAIN.causal_attention(query, *rows[:, :length], 0.3)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("key", [0, 5, 127, 130, 299])
+def test_a_key_that_is_not_a_number_shows_in_all_heads_that_share_it(key: int) -> None:
+    for place in (3, 35):
+        keys, values, query = torch.ones(300, 2, 36), torch.ones(300, 2, 36), torch.ones(1, 6, 36)
+        keys[key, 1, place] = float("nan")
+        found = ops().causal_attention(query, keys, values, 0.1)
+        assert bool(found[:, 3:].isnan().all()) and bool((found[:, :3] == 1).all())
 
 
 @pytest.mark.parametrize(
