@@ -83,6 +83,7 @@ GPU_OPS = Ops(
     rotate=rotate,
     causal_attention=causal_attention,
     run_attention=fused.run_attention,
+    full_attention=fused.full_attention,
     swiglu=swiglu,
     geglu=geglu,
     open_gate=open_gate,

@@ -1,7 +1,8 @@
 """The operations of a processor that its compiled kernels do, and torch where none fits.
 
 Which of the two runs is decided by shapes and types alone, so equal calls always take the same way.
-Prompts go through torch wherever it is as fast: the delta rule in chunks, and attention.
+Prompts go through torch wherever it is as fast: the delta rule in chunks, and attention without a
+matrix unit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops
 from kernels.recording import NotRecordableError
 
-# Of attention/native.c and gated_delta/native.c.
+# Of attention's two kernels and gated_delta/native.c.
 _WIDEST_HEAD, _WIDEST_KEY = 512, 1024
 
 
@@ -34,6 +35,8 @@ def native_ops(library: Library) -> Ops:
         delta_gates=native.delta_gates,
         rotate=native.rotate,
         causal_attention=native.causal_attention,
+        run_attention=native.run_attention,
+        full_attention=native.full_attention,
         swiglu=native.swiglu,
         geglu=native.geglu,
         open_gate=native.open_gate,
@@ -146,18 +149,64 @@ class _NativeOps:
         scale: float,
         window: int | None = None,
     ) -> Tensor:
-        num_queries, num_heads, dim = queries.shape
-        kv_heads = keys.shape[1]
-        group = num_heads // kv_heads
-        fits = num_queries == 1 and dim <= _WIDEST_HEAD and keys.shape[0] > 0
-        alike = queries.dtype == keys.dtype == values.dtype and queries.dtype in TYPES
-        if not (fits and alike and all(map(_together, (queries, keys, values)))):
+        if queries.shape[0] == 1:
+            found = self._attention_of_one(queries, keys, values, scale, window)
+        else:
+            found = self._attention_of_many(queries, keys, values, scale, window, causal=True)
+        if found is None:
             return PLAIN_OPS.causal_attention(queries, keys, values, scale, window)
-        result = torch.empty(queries.shape, dtype=queries.dtype)
+        return found
+
+    def run_attention(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        scale: float,
+        window: int | None = None,
+    ) -> Tensor:
+        found = self._attention_of_many(queries, keys, values, scale, window, causal=False)
+        if found is None:
+            return PLAIN_OPS.run_attention(queries, keys, values, scale, window)
+        return found
+
+    def full_attention(self, queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
+        found = self._attention_of_many(queries, keys, values, scale, None, causal=False)
+        return PLAIN_OPS.full_attention(queries, keys, values, scale) if found is None else found
+
+    def _attention_of_one(
+        self, query: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None
+    ) -> Tensor | None:
+        if not (_attended(query, keys, values) and query.dtype in TYPES):
+            return None
+        result = torch.empty(query.shape, dtype=query.dtype)
         self._library.attend(
-            *map(address, (queries, keys, values, result)), self._token_of(keys), keys.shape[0],
-            window or 0, kv_heads, group, dim, keys.stride(0), values.stride(0), scale,
-            _is_bfloat(queries), get_num_threads(),
+            *map(address, (query, keys, values, result)), self._token_of(keys), keys.shape[0],
+            window or 0, *_groups(query, keys), keys.stride(0), values.stride(0), scale,
+            _is_bfloat(query), get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def _attention_of_many(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        scale: float,
+        window: int | None,
+        *,
+        causal: bool,
+    ) -> Tensor | None:
+        fits = self._library.has_tiles and _is_bfloat(queries) and scale > 0
+        if not (fits and _attended(queries, keys, values)):
+            return None
+        if self._library.token is not None:
+            raise NotRecordableError("attention of many tokens")
+        result = torch.empty(queries.shape, dtype=queries.dtype)
+        self._library.attend_many(
+            *map(address, (queries, keys, values, result)), queries.shape[0], keys.shape[0],
+            window or 0, *_groups(queries, keys), queries.stride(0), keys.stride(0),
+            values.stride(0), scale, causal, get_num_threads(),
         )  # fmt: skip
         return result
 
@@ -212,6 +261,18 @@ class _NativeOps:
             get_num_threads(),
         )  # fmt: skip
         return result
+
+
+def _attended(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
+    """Whether there are keys of as many numbers as kernels have room for, and lie as they read."""
+    alike = queries.dtype == keys.dtype == values.dtype
+    fits = 0 < queries.shape[2] <= _WIDEST_HEAD and keys.shape[0] > 0
+    return alike and fits and all(map(_together, (queries, keys, values)))
+
+
+def _groups(queries: Tensor, keys: Tensor) -> tuple[int, int, int]:
+    """Heads of keys, queries that share one, and numbers of a head."""
+    return keys.shape[1], queries.shape[1] // keys.shape[1], queries.shape[2]
 
 
 def _is_bfloat(tensor: Tensor) -> bool:

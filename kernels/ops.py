@@ -49,7 +49,6 @@ class Ops:
 
     The bits of a call depend on its inputs and their shapes alone. A run of the gated delta net
     goes through convolution, rule and norm `rows_per_part` rows at a time, at once if that is None.
-    The attention of vision towers is torch's everywhere and stands in no set.
     """
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
@@ -62,6 +61,7 @@ class Ops:
     rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
     causal_attention: Attend
     run_attention: Attend
+    full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
     swiglu: Callable[[Tensor, Tensor], Tensor]
     geglu: Callable[[Tensor, Tensor], Tensor]
     open_gate: Callable[[Tensor, Tensor], Tensor]
@@ -80,6 +80,7 @@ PLAIN_OPS = Ops(
     rotate=rotate,
     causal_attention=fused.causal_attention,
     run_attention=fused.run_attention,
+    full_attention=fused.full_attention,
     swiglu=swiglu,
     geglu=geglu,
     open_gate=open_gate,

@@ -28,6 +28,14 @@ class AttentionShape:
 
 
 @dataclass(frozen=True, slots=True)
+class FullAttentionShape:
+    """Heads of a vision tower's attention."""
+
+    heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True, slots=True)
 class RotationShape:
     """Heads of which `rotary_dim` numbers turn."""
 
@@ -77,5 +85,12 @@ class SumShape:
 
 
 OpShape = (
-    NormShape | GateShape | OpenGateShape | SumShape | AttentionShape | RotationShape | DeltaShape
+    NormShape
+    | GateShape
+    | OpenGateShape
+    | SumShape
+    | AttentionShape
+    | FullAttentionShape
+    | RotationShape
+    | DeltaShape
 )

@@ -26,7 +26,12 @@ _LOG = logging.getLogger(__name__)
 _FLOAT32_ULP = 2.0**-23
 # Half a last place of what a result is rounded to, at the lower end of a power of two.
 _ROUNDING = {torch.float32: 0.0, torch.bfloat16: 2.0**-8}
-_TRUTH = replace(PLAIN_OPS, causal_attention=attention.causal_attention)
+_TRUTH = replace(
+    PLAIN_OPS,
+    causal_attention=attention.causal_attention,
+    run_attention=attention.run_attention,
+    full_attention=attention.full_attention,
+)
 
 
 @torch.inference_mode()

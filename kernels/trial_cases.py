@@ -17,6 +17,7 @@ from kernels.ops import Ops
 from kernels.shapes import (
     AttentionShape,
     DeltaShape,
+    FullAttentionShape,
     GateShape,
     NormShape,
     OpenGateShape,
@@ -65,6 +66,8 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _rotation(shape, numbers)
             case AttentionShape():
                 yield from _attention(shape, numbers)
+            case FullAttentionShape():
+                yield from _full_attention(shape, numbers)
             case DeltaShape():
                 yield from _convolution(shape, numbers)
                 yield from _delta_gates(shape, numbers)
@@ -120,7 +123,10 @@ def _gate(shape: GateShape, numbers: _Numbers) -> Iterator[Case]:
     # A cube in the exponent: off by as many last places as that is large.
     ulps = 64 if shape.gelu else 16
     name = "geglu" if shape.gelu else "swiglu"
-    yield Case(name, numbers.dtype, call, ulps + _rounded_gate(numbers))
+    # Plain torch's 1 + tanh of a gate far below zero keeps few of its places, which shows where no
+    # gate is rounded anyway.
+    magnitude = 0.0 if shape.gelu and numbers.dtype == torch.float32 else None
+    yield Case(name, numbers.dtype, call, ulps + _rounded_gate(numbers), magnitude)
 
 
 def _rounded_gate(numbers: _Numbers) -> int:
@@ -166,23 +172,52 @@ def _rotation(shape: RotationShape, numbers: _Numbers) -> Iterator[Case]:
 def _attention(shape: AttentionShape, numbers: _Numbers) -> Iterator[Case]:
     scale, window = shape.head_dim**-0.5, shape.window
     lengths = _KEYS if window is None else (*_KEYS, min(window, _LONGEST) + _BEYOND)
-    for length in lengths:
-        query = numbers.rough(1, shape.heads, shape.head_dim)
-        keys, values = (numbers.rough(length, shape.kv_heads, shape.head_dim) for _ in range(2))
+    for op, rows, length in (
+        *(("causal_attention", 1, length) for length in lengths),
+        ("causal_attention", _ROWS, _ROWS + lengths[-1]),
+        ("run_attention", _ROWS, _ROWS + lengths[-1]),
+    ):
+        inputs = (
+            numbers.rough(rows, shape.heads, shape.head_dim),
+            *(numbers.rough(length, shape.kv_heads, shape.head_dim) for _ in range(2)),
+        )
 
         def call(
-            ops: Ops,
-            dtype: torch.dtype,
-            inputs: tuple[Tensor, ...] = (query, keys, values),
+            ops: Ops, dtype: torch.dtype, op: str = op, inputs: tuple[Tensor, ...] = inputs
         ) -> list[Tensor]:
-            query, keys, values = (each.to(dtype) for each in inputs)
-            return [ops.causal_attention(query, keys, values, scale, window)]
+            return [getattr(ops, op)(*(each.to(dtype) for each in inputs), scale, window)]
 
-        # A score's error is the exponent's, and so that of a probability. Two exponentials, sums
-        # over a step, over the stretches' steps and over the stretches follow.
-        largest = scale * float(query.abs().max() * keys.abs().sum(-1).max())
-        ulps = largest * shape.head_dim.bit_length() + 64
-        yield Case("causal_attention", numbers.dtype, call, ulps, float(values.abs().max()))
+        yield _attended(op, call, inputs, scale, numbers.dtype)
+
+
+def _full_attention(shape: FullAttentionShape, numbers: _Numbers) -> Iterator[Case]:
+    scale = shape.head_dim**-0.5
+    inputs = tuple(numbers.rough(_KEYS[-1], shape.heads, shape.head_dim) for _ in range(3))
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        queries, keys, values = (each.to(dtype) for each in inputs)
+        return [ops.full_attention(queries, keys, values, scale)]
+
+    yield _attended("full_attention", call, inputs, scale, numbers.dtype)
+
+
+def _attended(
+    op: str,
+    call: Callable[[Ops, torch.dtype], list[Tensor]],
+    inputs: tuple[Tensor, ...],
+    scale: float,
+    dtype: torch.dtype,
+) -> Case:
+    """Attention of queries, keys and values that were drawn."""
+    queries, keys, values = inputs
+    # A score's error is the exponent's, and so that of a probability. Two exponentials, sums over
+    # a step, over the stretches' steps and over the stretches follow.
+    largest = scale * float(queries.abs().max() * keys.abs().sum(-1).max())
+    ulps = largest * queries.shape[-1].bit_length() + 64
+    # Of many tokens the probabilities are multiplied in the model's type.
+    if dtype == torch.bfloat16 and queries.shape[0] > 1:
+        ulps += 2**14
+    return Case(op, dtype, call, ulps, float(values.abs().max()))
 
 
 def _convolution(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:

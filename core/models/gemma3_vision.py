@@ -19,7 +19,7 @@ from core.layers.mlp import GeluMLP
 from core.layers.norm import LayerNorm, ZeroCentredRMSNorm
 from core.models.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
-from kernels.attention.fused import full_attention
+from kernels.shapes import FullAttentionShape
 
 
 class VisionConfig(Settings):
@@ -56,6 +56,8 @@ class VisionBlock:
     def __init__(self, weights: Weights, config: VisionConfig) -> None:
         width, epsilon = config.hidden_size, config.layer_norm_eps
         self.head_dim = width // config.num_attention_heads
+        shape = FullAttentionShape(config.num_attention_heads, self.head_dim)
+        self._attention = weights.ops(shape).full_attention
         self.first_norm = LayerNorm(weights.scope("layer_norm1"), width, epsilon)
         self.second_norm = LayerNorm(weights.scope("layer_norm2"), width, epsilon)
         attention = weights.scope("self_attn")
@@ -72,7 +74,7 @@ class VisionBlock:
     def _attend(self, hidden: Tensor) -> Tensor:
         heads = (-1, self.head_dim)
         queries, keys, values = (each.unflatten(1, heads) for each in self.projections(hidden))
-        attended = full_attention(queries, keys, values, self.head_dim**-0.5)
+        attended = self._attention(queries, keys, values, self.head_dim**-0.5)
         return self.output(attended.flatten(1))
 
 

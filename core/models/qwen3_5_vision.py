@@ -21,8 +21,7 @@ from core.layers.norm import LayerNorm
 from core.layers.rope import Rotation, inverse_frequencies
 from core.models.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
-from kernels.attention.fused import full_attention
-from kernels.shapes import RotationShape
+from kernels.shapes import FullAttentionShape, RotationShape
 
 _EPSILON = 1e-6  # of every LayerNorm in the tower; not in the config
 
@@ -71,7 +70,8 @@ class VisionBlock:
         width = config.hidden_size
         self.head_dim = width // config.num_heads
         shape = RotationShape(config.num_heads, self.head_dim, self.head_dim)
-        self._rotate = weights.ops(shape).rotate
+        ops = weights.ops(shape, FullAttentionShape(config.num_heads, self.head_dim))
+        self._rotate, self._attention = ops.rotate, ops.full_attention
         self.first_norm = LayerNorm(weights.scope("norm1"), width, _EPSILON)
         self.second_norm = LayerNorm(weights.scope("norm2"), width, _EPSILON)
         self.qkv = Linear(weights, "attn.qkv", width, 3 * width, bias=True)
@@ -91,9 +91,8 @@ class VisionBlock:
         queries, keys = (
             self._rotate(each.float(), *rotation).to(hidden.dtype) for each in (queries, keys)
         )
-        return self.projection(
-            full_attention(queries, keys, values, self.head_dim**-0.5).flatten(1)
-        )
+        attended = self._attention(queries, keys, values, self.head_dim**-0.5)
+        return self.projection(attended.flatten(1))
 
 
 class VisionTower:

@@ -131,6 +131,21 @@ struct attend {
 };
 int waymark_attend(struct attend *);
 
+/* Several tokens' `queries` and `to` [num_queries, kv_heads * group, dim] over `num_keys` keys and
+ * values, all bfloat16, whose tokens are a stride apart; `to` is contiguous. The queries belong to
+ * the last of these tokens, and don't see what is behind them if `causal`. */
+struct attend_many {
+    const void *queries, *keys, *values;
+    void *to;
+    long num_queries, num_keys, window, kv_heads, group, dim;
+    long query_stride, key_stride, value_stride;
+    float scale;
+    int causal, threads;
+    void *failed; /* its own, and the rest */
+    long rows_of_part;
+};
+int waymark_attend_many(struct attend_many *);
+
 /* f(gate) * up over rows of `width` numbers `stride` apart; `to` [rows, width]. */
 struct gated_product {
     const void *gate, *up;

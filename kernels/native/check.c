@@ -74,7 +74,22 @@ static int attention(int bfloat) {
                          .scale = 1,
                          .is_bfloat = bfloat,
                          .threads = 2};
-    return waymark_store(&row) && waymark_attend(&all);
+    struct attend_many many = {.queries = room(),
+                               .keys = room(),
+                               .values = room(),
+                               .to = room(),
+                               .num_queries = ROWS,
+                               .num_keys = ROWS,
+                               .kv_heads = 1,
+                               .group = 2,
+                               .dim = SIZE / 2 - 1,
+                               .query_stride = SIZE,
+                               .key_stride = SIZE,
+                               .value_stride = SIZE,
+                               .scale = 1,
+                               .causal = 1,
+                               .threads = 2};
+    return waymark_store(&row) && waymark_attend(&all) && waymark_attend_many(&many);
 }
 
 int main(void) {

@@ -47,6 +47,8 @@ class Library:
         self.play = loaded.waymark_play
         self.play.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
         self.play.restype = ctypes.c_long
+        # Without a matrix unit attention of many tokens is slower than torch's.
+        self.has_tiles = bool(loaded.waymark_has_tiles())
         for name, struct in calls().items():
             setattr(self, name, self._caller(getattr(loaded, f"waymark_{name}"), struct))
 

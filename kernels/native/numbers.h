@@ -108,6 +108,62 @@ static inline float exponential(float x) {
     return x != x ? x : found;
 }
 
+/* The larger one of each lane; the second where either is NaN. */
+static inline floats larger_lanes(floats first, floats second) {
+#ifdef __AVX512F__
+    return (floats)_mm512_max_ps((__m512)first, (__m512)second);
+#else
+    for (int lane = 0; lane < LANES; lane++)
+        second[lane] = first[lane] > second[lane] ? first[lane] : second[lane];
+    return second;
+#endif
+}
+
+/* The largest lane, of which none is NaN. */
+static inline float largest_lane(floats given) {
+#ifdef __AVX512F__
+    return _mm512_reduce_max_ps((__m512)given);
+#else
+    float found = given[0];
+    for (int lane = 1; lane < LANES; lane++) found = given[lane] > found ? given[lane] : found;
+    return found;
+#endif
+}
+
+/* 2^x of numbers up to 0, within 3e-6 of it; 0 below -200. */
+static inline floats powers_of_two(floats x) {
+    floats n, fraction, series;
+#ifdef __AVX512F__
+    x = larger_lanes((floats){0} - 200.0f, x);
+    n = (floats)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    fraction = x - n;
+#else
+    float lanes[LANES];
+    store_floats(lanes, x);
+    for (int lane = 0; lane < LANES; lane++) lanes[lane] = exponential(lanes[lane] * 0.693147181f);
+    return load_floats(lanes);
+#endif
+    series = (floats){0} + 9.57010034e-3f; /* the best four terms for |fraction| <= 1/2 */
+    series = series * fraction + 5.59178591e-2f;
+    series = series * fraction + 2.40247443e-1f;
+    series = series * fraction + 6.93121791e-1f;
+    series = series * fraction + 9.99999285e-1f;
+#ifdef __AVX512F__
+    return (floats)_mm512_scalef_ps((__m512)series, (__m512)n);
+#endif
+}
+
+/* Two vectors, one behind the other. */
+static inline void store_bfloats(uint16_t *to, floats first, floats second) {
+#ifdef __AVX512BF16__
+    __m512bh found = _mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+    memcpy(to, &found, sizeof found);
+#else
+    for (int lane = 0; lane < LANES; lane++) to[lane] = to_bfloat(first[lane]);
+    for (int lane = 0; lane < LANES; lane++) to[LANES + lane] = to_bfloat(second[lane]);
+#endif
+}
+
 static inline float sigmoid(float x) {
     return 1.0f / (1.0f + exponential(-x));
 }

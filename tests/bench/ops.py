@@ -17,8 +17,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.attention import fused
-from kernels.attention import reference as attention
 from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, Integers, backend
 from kernels.gated_delta.reference import CHUNK, chunked_gated_delta, recurrent_gated_delta
 from kernels.linear.cpu import can_pack
@@ -88,7 +86,8 @@ def all_ops(sizes: Sizes, precision: str) -> Iterator[Op]:
     yield rope(sizes, dtype)
     yield prefill_attention(sizes, dtype)
     yield decode_attention(sizes, dtype)
-    yield picture_attention(sizes, dtype)
+    yield picture_attention(sizes, dtype, sizes.patches)
+    yield picture_attention(sizes, dtype, 4 * sizes.patches)
 
 
 def linear(sizes: Sizes, precision: str, name: str, rows: int, inputs: int, outputs: int) -> Op:
@@ -216,20 +215,21 @@ def decode_attention(sizes: Sizes, dtype: torch.dtype) -> Op:
     return _attention(sizes, dtype, f"attention, 1 row behind {keys - 1:,}", 1, keys)
 
 
-def picture_attention(sizes: Sizes, dtype: torch.dtype) -> Op:
+def picture_attention(sizes: Sizes, dtype: torch.dtype, count: int) -> Op:
     """All patches of a picture to all, in one layer of the tower."""
-    shape, count = sizes.shape, sizes.patches
+    shape = sizes.shape
     head_dim = shape.vision_hidden // shape.vision_heads
+    attend, plain = _ops().full_attention, PLAIN.full_attention
     every = _copied(sizes, count, 3, shape.vision_heads, head_dim, dtype=dtype)
     scale = head_dim**-0.5
     return Op(
         name=f"attention of {count:,} patches",
-        run=lambda number: fused.full_attention(*_three(every[number]), scale),
+        run=lambda number: attend(*_three(every[number]), scale),
         copies=len(every),
         operations=4 * count**2 * shape.vision_hidden,
         dtype=dtype,
-        other=lambda number: attention.full_attention(*_three(every[number]), scale),
-        other_name="reference",
+        other=lambda number: plain(*_three(every[number]), scale),
+        other_name="plain torch",
     )
 
 
@@ -238,7 +238,7 @@ def _attention(sizes: Sizes, dtype: torch.dtype, name: str, rows: int, keys: int
     queries = _random(rows, shape.heads, shape.head_dim, dtype=dtype)
     both = _copied(sizes, 2, keys, shape.kv_heads, shape.head_dim, dtype=dtype)
     scale, attend = shape.head_dim**-0.5, _ops().causal_attention
-    plain = PLAIN.causal_attention if rows == 1 else attention.causal_attention
+    plain = PLAIN.causal_attention
     return Op(
         name=name,
         run=lambda number: attend(queries, both[number][0], both[number][1], scale),
@@ -246,7 +246,7 @@ def _attention(sizes: Sizes, dtype: torch.dtype, name: str, rows: int, keys: int
         least_bytes=both[0].nbytes,
         dtype=dtype,
         other=lambda number: plain(queries, both[number][0], both[number][1], scale),
-        other_name="plain torch" if rows == 1 else "reference",
+        other_name="plain torch",
     )
 
 

@@ -14,6 +14,7 @@ from kernels.ops import PLAIN_OPS, Ops
 from kernels.shapes import (
     AttentionShape,
     DeltaShape,
+    FullAttentionShape,
     GateShape,
     NormShape,
     OpenGateShape,
@@ -43,12 +44,21 @@ SHAPES: list[OpShape] = [
     AttentionShape(3, 1, 256),
     AttentionShape(8, 2, 256, window=300),
     AttentionShape(6, 6, 40, window=3),
+    FullAttentionShape(1, 1),
+    FullAttentionShape(3, 72),
+    FullAttentionShape(2, 64),
     DeltaShape(1, 1, 1, 1, 2),
     DeltaShape(1, 8, 2, 6, 4),
     DeltaShape(2, 33, 6, 130, 2),
     DeltaShape(4, 128, 4, 128, 4),
     DeltaShape(1, 20, 3, 300, 7),
 ]
+
+
+@pytest.fixture(autouse=True)
+def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no matrix unit, attention of many tokens is slower, and right."""
+    monkeypatch.setattr(library(), "has_tiles", True)
 
 
 def ops() -> Any:

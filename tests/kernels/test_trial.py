@@ -17,6 +17,7 @@ from kernels.ops import PLAIN_OPS, Ops
 from kernels.shapes import (
     AttentionShape,
     DeltaShape,
+    FullAttentionShape,
     GateShape,
     NormShape,
     OpenGateShape,
@@ -36,10 +37,10 @@ SHAPES: tuple[OpShape, ...] = (
     SumShape(24),
     RotationShape(3, 10, 6),
     AttentionShape(4, 2, 16, window=7),
+    FullAttentionShape(2, 16),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
 )
-# `run_attention` is torch's in every backend, so nothing else is there to be tried.
-TRIED = tuple(name for name in Ops.__slots__ if name not in ("run_attention", "rows_per_part"))
+TRIED = tuple(name for name in Ops.__slots__ if name != "rows_per_part")
 
 
 def honest(name: str) -> Callable[..., Any]:

@@ -17,6 +17,7 @@ from kernels.native_ops import native_ops
 from kernels.shapes import (
     AttentionShape,
     DeltaShape,
+    FullAttentionShape,
     GateShape,
     NormShape,
     OpenGateShape,
@@ -43,6 +44,7 @@ SHAPES = (
     SumShape(50),
     RotationShape(3, 34, 16),
     AttentionShape(4, 2, 40),
+    FullAttentionShape(2, 72),
     DeltaShape(2, 40, 4, 50, 4),
 )
 
@@ -71,6 +73,7 @@ def test_products_and_operations_are_right(older: Library) -> None:
                 kept = form.keep(weight)
                 found = form.pack(kept, bias)(inputs)
                 assert_integers_exact(found, rounded(inputs), held(kept, shape[1]), bias)
+    older.has_tiles = True  # so that products without them are tried
     backend = Backend("older", REFERENCE.forms, native_ops(older))
     for dtype in (torch.float32, torch.bfloat16):
         assert tried(backend, SHAPES, torch.device("cpu"), dtype) is backend

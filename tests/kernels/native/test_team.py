@@ -137,12 +137,14 @@ def stepping(heads: int) -> Callable[[int], list[Tensor]]:
             rows[:1], rows[1:2], values, -gates, gates, state=state
         )
         attended = ops.causal_attention(rows[:1], rows, rows, 0.2)
+        many = rows.bfloat16()
         wide = rows.flatten(1)
         angles = torch.randn(200, 8, generator=draw)
         return [
             found,
             state,
             attended,
+            ops.causal_attention(many, many, many, 0.2),
             ops.rms_norm(rows, torch.ones(24), 1e-6),
             ops.gated_rms_norm(rows, torch.ones(24), rows, 1e-6, torch.float32),
             ops.rotate(rows, angles.cos(), angles.sin()),

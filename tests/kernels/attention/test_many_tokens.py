@@ -1,0 +1,169 @@
+"""Attention of many tokens on the compiled kernel, with the matrix unit or without one."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from kernels.attention import reference
+from kernels.native_ops import native_ops
+from kernels.ops import PLAIN_OPS
+from kernels.recording import NotRecordableError
+from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.kernels.poison import poisoned_memory
+
+pytestmark = NEEDS_COMPILER
+PLAIN: Any = PLAIN_OPS  # a type checker would take functions that a class holds for its methods
+CHUNK = 256  # keys that are gone through at once
+PARTS = (1, 2, 3)  # threads
+
+
+@pytest.fixture(autouse=True)
+def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is right on every machine; where it is slower than torch's, it is not used."""
+    monkeypatch.setattr(library(), "has_tiles", True)
+
+
+def ops() -> Any:
+    return native_ops(library())
+
+
+def drawn(seed: int, *shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).bfloat16()
+
+
+def among_others(rows: Tensor) -> Tensor:
+    """The same rows in a tensor whose other numbers must not be used, also not those behind."""
+    tokens, heads, dim = rows.shape
+    wider = torch.full((tokens + 40, 3, heads, dim), float("nan"), dtype=rows.dtype)
+    wider[:tokens, 1] = rows
+    return wider[:tokens, 1]
+
+
+def assert_close(found: Tensor, expected: Tensor, values: Tensor) -> None:
+    """Weights and result have eight places each."""
+    largest = float(values.float().abs().max())
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected.float(), rtol=0, atol=2**-7 * largest)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    before=st.integers(0, 2 * CHUNK + 5),
+    tokens=st.integers(2, 150),
+    kv_heads=st.integers(1, 3),
+    group=st.integers(1, 7),
+    dim=st.sampled_from([1, 2, 15, 16, 33, 64, 72, 100]),
+    window=st.one_of(st.none(), st.integers(1, 2 * CHUNK)),
+    causal=st.booleans(),
+    threads=st.sampled_from(PARTS),
+)
+def test_it_is_right(
+    before: int,
+    tokens: int,
+    kv_heads: int,
+    group: int,
+    dim: int,
+    window: int | None,
+    causal: bool,
+    threads: int,
+) -> None:
+    queries = drawn(1, tokens, kv_heads * group, dim)
+    keys, values = (drawn(seed, before + tokens, kv_heads, dim) for seed in (2, 3))
+    name = "causal_attention" if causal else "run_attention"
+    torch.set_num_threads(threads)
+    with poisoned_memory():
+        found = getattr(ops(), name)(*map(among_others, (queries, keys, values)), 0.3, window)
+    torch.set_num_threads(1)
+    expected = getattr(reference, name)(queries.float(), keys, values, 0.3, window)
+    assert_close(found, expected, values)
+
+
+@pytest.mark.parametrize(("tokens", "heads", "dim"), [(2, 1, 512), (700, 3, 72), (1030, 2, 64)])
+def test_patches_see_each_other(tokens: int, heads: int, dim: int) -> None:
+    """As a tower has them: queries, keys and values of one matrix."""
+    queries, keys, values = drawn(1, tokens, 3, heads, dim).unbind(1)
+    found = ops().full_attention(queries, keys, values, dim**-0.5)
+    expected = reference.full_attention(queries.float(), keys, values, dim**-0.5)
+    assert_close(found, expected, values)
+
+
+def test_bits_depend_on_no_number_of_threads_and_no_other_row() -> None:
+    queries, keys, values = drawn(1, 300, 6, 64), drawn(2, 900, 2, 64), drawn(3, 900, 2, 64)
+    found = []
+    for threads in (*PARTS, 8):
+        torch.set_num_threads(threads)
+        found.append(ops().causal_attention(queries, keys, values, 0.1))
+        others = queries.clone()
+        others[::2] = 7
+        found.append(ops().causal_attention(others, keys, values, 0.1))
+        found[-1][::2] = found[0][::2]
+    torch.set_num_threads(1)
+    assert all(torch.equal(each, found[0]) for each in found)
+
+
+def test_large_scores_and_their_opposites_overflow_nowhere() -> None:
+    """The weights of all but one key are nothing; it comes first, or last."""
+    for best in (0, 299):
+        keys, values = torch.full((300, 1, 16), -3e18), drawn(3, 300, 1, 16)
+        keys[best] = 3e18
+        queries = torch.full((300, 1, 16), 3e18).bfloat16()
+        found = ops().full_attention(queries, keys.bfloat16(), values, 1.0)
+        assert torch.equal(found, values[best].expand(300, 1, 16))
+
+
+@pytest.mark.parametrize("place", [0, 100, CHUNK + 3])
+def test_what_is_not_a_number_stays_so(place: int) -> None:
+    """For those that see it: a broken weight must show."""
+    queries, keys, values = (torch.ones(400, 2, 16).bfloat16() for _ in range(3))
+    keys[place, 1, 3] = float("nan")
+    found = ops().full_attention(queries, keys, values, 1.0)
+    assert bool(found[:, 1].isnan().all()) and bool((found[:, 0] == 1).all())
+
+
+def test_no_keys_and_no_queries_have_no_result() -> None:
+    none = torch.empty(0, 2, 16).bfloat16()
+    assert ops().full_attention(none, none, none, 1.0).shape == (0, 2, 16)
+    some = drawn(1, 3, 2, 16)
+    assert ops().full_attention(none, some, some, 1.0).shape == (0, 2, 16)
+
+
+def test_what_it_has_no_room_for_goes_through_torch() -> None:
+    """Other types, heads of more numbers, numbers that lie apart."""
+    for rows in (drawn(1, 5, 2, 8).float(), drawn(1, 3, 1, 513), drawn(1, 5, 8, 2).transpose(1, 2)):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(library(), "attend_many", None)
+            found = ops().full_attention(rows, rows, rows, 0.5)
+        assert torch.equal(found, PLAIN.full_attention(rows, rows, rows, 0.5))
+
+
+def test_without_a_matrix_unit_torch_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(library(), "has_tiles", False)
+    monkeypatch.setattr(library(), "attend_many", None)
+    rows = drawn(1, 5, 2, 8)
+    assert torch.equal(
+        ops().causal_attention(rows, rows, rows, 0.5),
+        PLAIN.causal_attention(rows, rows, rows, 0.5),
+    )
+
+
+def test_others_multiply_on_the_matrix_unit_as_before() -> None:
+    """It is set to something by torch's own products, which don't look whether it still is."""
+    left, right = drawn(1, 64, 96), drawn(2, 96, 80)
+    before = left @ right
+    ops().full_attention(*(drawn(seed, 200, 2, 64) for seed in (1, 2, 3)), 0.1)
+    assert torch.equal(left @ right, before)
+
+
+def test_it_is_no_part_of_a_recorded_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many keys there are would stay as it was."""
+    monkeypatch.setattr(library(), "token", ctypes.c_long(3))
+    rows = drawn(1, 4, 1, 8)
+    with pytest.raises(NotRecordableError, match="many tokens"):
+        ops().causal_attention(rows, rows, rows, 1.0)
