@@ -94,7 +94,7 @@ static void order_keys(const struct attend_many *all, long kv, long start, long 
                 copy_rows(from, stride, rows, width, filled, TILE, INNER);
                 from = filled, stride = INNER;
             }
-            turn_words(from, stride, to);
+            turn_words(from, stride * sizeof *from, to);
         }
 }
 
@@ -185,26 +185,26 @@ static void attend_block(const struct attend_many *all, struct scratch *own, str
                          long start, long end) {
     long width = width_of(all), count = rounded_up(end - start, BLOCK);
     struct block_product scores = {.left = own->queries + rows.place * width,
-                                   .left_stride = width,
-                                   .right_stride = TILE * width,
-                                   .to_stride = CHUNK,
-                                   .inner = width};
+                                   .left_stride = 2 * width,
+                                   .right_stride = 2 * TILE * width,
+                                   .to_stride = sizeof(float) * CHUNK,
+                                   .steps = width / INNER};
     struct block_product totals = {.left = own->weights,
-                                   .left_stride = CHUNK,
-                                   .right_stride = TILE * CHUNK,
-                                   .to_stride = width,
-                                   .inner = count,
+                                   .left_stride = 2 * CHUNK,
+                                   .right_stride = 2 * TILE * CHUNK,
+                                   .to_stride = sizeof(float) * width,
+                                   .steps = count / INNER,
                                    .more = 1};
     for (long key = 0; key < count; key += BLOCK) {
         scores.right = own->keys + key * width;
         scores.to = own->scores + key;
-        multiply(&own->tiles, scores);
+        multiply_floats(&own->tiles, scores);
     }
     weigh_block(all, own, rows, start, count);
     for (long place = 0; place < width; place += BLOCK) {
         totals.right = own->values + place * CHUNK;
         totals.to = own->totals + rows.place * width + place;
-        multiply(&own->tiles, totals);
+        multiply_floats(&own->tiles, totals);
     }
 }
 

@@ -20,10 +20,13 @@ from kernels.linear.reference import Kept, Matrix, PlainForm
 from kernels.native.arena import Arena
 from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
 
-# Up to these rows the compiled product is faster than torch's of a plain weight.
-FEW_BFLOATS, FEW_INTEGERS, FEW_NIBBLES = 8, 32, 32
+# Up to these rows the compiled product is faster than torch's of a plain weight, or than the matrix
+# unit's.
+FEW_BFLOATS, FEW_INTEGERS, FEW_NIBBLES, FEW_ON_TILES = 8, 32, 32, 8
 # Products of so many 8-bit integers at most add up in 32 bits, whatever they are.
 _LONGEST_SUM = 2**16
+# Rows that the matrix unit takes at once, and how long they may be to have room.
+_BLOCK, _LONGEST_OF_MANY = 32, MOST_NUMBERS // 32
 _SUMS = 2**20  # of integer products at a time: they stay in a processor's cache
 _FLOATS = 2**21  # numbers unpacked at a time: 4 MB in bfloat16
 
@@ -111,7 +114,8 @@ class NativeIntegerMatrix(_NativeMatrix):
     ) -> None:
         """`exact`: torch multiplies integers of any size exactly, else they become floats."""
         shape, held = (values.shape[0], values.shape[1]), (values, scales.flatten())
-        super().__init__(library, library.linear_int8, FEW_INTEGERS, shape, *held, bias)
+        few = FEW_ON_TILES if library.has_tiles else FEW_INTEGERS
+        super().__init__(library, library.linear_int8, few, shape, *held, bias)
         self._exact = exact and shape[1] <= _LONGEST_SUM
 
     def _takes(self, inputs: Tensor) -> bool:
@@ -119,6 +123,8 @@ class NativeIntegerMatrix(_NativeMatrix):
 
     def _many_rows(self, inputs: Tensor) -> Tensor:
         assert self._scales is not None
+        if self._on_matrix_unit(inputs):
+            return self._on_tiles(inputs.contiguous())
         if not self._exact or inputs.dtype not in TYPES:
             return DequantisedMatrix(self._weight, self._scales[:, None], self._bias)(inputs)
         result = inputs.new_empty(inputs.shape[0], self._shape[0])
@@ -132,6 +138,23 @@ class NativeIntegerMatrix(_NativeMatrix):
                 *map(address, (sums, self._scales[block], row_scales)),
                 address(None if bias is None else bias[block]), address(result[:, block]),
                 *sums.shape, result.stride(0), inputs.dtype == torch.bfloat16, get_num_threads(),
+            )  # fmt: skip
+        return result
+
+    def _on_matrix_unit(self, inputs: Tensor) -> bool:
+        alike = self._bias is None or self._bias.dtype == inputs.dtype
+        short = 0 < inputs.shape[1] == self._shape[1] <= _LONGEST_OF_MANY
+        return self._library.has_tiles and alike and short and inputs.dtype in TYPES
+
+    def _on_tiles(self, inputs: Tensor) -> Tensor:
+        result = inputs.new_empty(inputs.shape[0], self._shape[0])
+        rows = MOST_NUMBERS // self._shape[1] // _BLOCK * _BLOCK
+        for start in range(0, inputs.shape[0], rows):
+            some, to = inputs[start : start + rows], result[start : start + rows]
+            self._library.linear_int8_many(
+                *map(address, (some, self._weight, self._scales, self._bias, to)),
+                some.shape[0], *self._shape, some.shape[1], to.stride(0),
+                inputs.dtype == torch.bfloat16, get_num_threads(),
             )  # fmt: skip
         return result
 

@@ -14,12 +14,15 @@ struct linear {
     void *to;
     long rows, outputs, inputs, given, to_stride;
     int is_bfloat, threads;
-    long outputs_of_part; /* its own */
+    long outputs_of_part; /* its own, and the rest */
+    void *failed;
 };
 /* `weight` is bfloat16 and so is all else; no `scales`, and `given` is `inputs`. */
 int waymark_linear_bfloat(struct linear *);
 /* `weight` int8, `scales` [outputs] float32; `given` is `inputs`. */
 int waymark_linear_int8(struct linear *);
+/* The same for many rows, on the matrix unit. */
+int waymark_linear_int8_many(struct linear *);
 /* `weight` [outputs, inputs / 2] of two nibbles a byte, `scales` [outputs, inputs / 32] pairs of a
  * scale and a middle in bfloat16. */
 int waymark_linear_int4(struct linear *);

@@ -21,7 +21,8 @@ static int products(long rows, int bfloat) {
                          SIZE,   SIZE - 1, OUTPUTS, bfloat, 2,      0};
     int done = waymark_linear_int4(&all);
     all.inputs = all.given;
-    return done && waymark_linear_int8(&all) && (!bfloat || waymark_linear_bfloat(&all));
+    return done && waymark_linear_int8(&all) && waymark_linear_int8_many(&all) &&
+           (!bfloat || waymark_linear_bfloat(&all));
 }
 
 static int matrices(int bfloat) {

@@ -1,8 +1,9 @@
-/* Products of blocks of bfloat16, on the processor's matrix unit (AMX) where it has one.
+/* Products of blocks of bfloat16 or 8-bit integers, on the processor's matrix unit (AMX) where it
+ * has one.
  *
- * A right side lies in columns of sixteen: for each of these a row of 64 bytes for every two
- * numbers that are multiplied and added up, the two of a column beside each other. It is what AMX
- * and the products of pairs in AVX-512 want.
+ * A left side has its rows as they are. A right side lies in columns of sixteen: for each of these
+ * STEP bytes for every two numbers of bfloat16, or four integers, that are multiplied and added up,
+ * those of a column beside each other. It is what AMX and the products of pairs in AVX-512 want.
  */
 #ifndef WAYMARK_TILES_H
 #define WAYMARK_TILES_H
@@ -11,10 +12,11 @@
 
 #define TILE 16        /* rows or columns */
 #define BLOCK 32       /* rows and columns of a product, two tiles each */
-#define INNER 32       /* what is multiplied and added up has a multiple of so many numbers */
-#define ROW (2 * TILE) /* numbers of a row of a right side */
+#define STEP 64        /* bytes of a row that are multiplied and added up at once */
+#define INNER 32       /* numbers of bfloat16 that these are */
+#define ROW (2 * TILE) /* numbers of bfloat16 of a row of a right side */
 
-#if defined(__AMX_BF16__) && defined(__linux__)
+#if defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 #define HAS_TILES 1
@@ -62,48 +64,56 @@ static inline void tiles_end(const struct tiles *own) {
 #endif
 }
 
-/* `left` [BLOCK, inner] by BLOCK columns of a right side: `to` [BLOCK, BLOCK], to which it is added
- * if `more`. Strides are in numbers, those of `right` from one sixteen columns to the next. */
+/* `left` [BLOCK rows] by BLOCK columns of a right side, STEP bytes at a time: `to` [BLOCK, BLOCK],
+ * to which it is added if `more`. All strides are bytes, that of `right` is from one sixteen
+ * columns to the next. Of bfloat16 the sums are floats, of integers 32-bit integers. */
 struct block_product {
-    const uint16_t *left, *right;
-    float *to;
-    long left_stride, right_stride, to_stride, inner;
+    const void *left, *right;
+    void *to;
+    long left_stride, right_stride, to_stride, steps;
     int more;
 };
 
 #ifdef HAS_TILES
-static inline void multiply_on_tiles(const struct block_product *all) {
-    const uint16_t *left = all->left, *below = left + TILE * all->left_stride;
-    const uint16_t *right = all->right, *beside = right + all->right_stride;
-    float *to = all->to, *to_below = to + TILE * all->to_stride;
-    long bytes = 2 * all->left_stride, to_bytes = 4 * all->to_stride;
+INLINE void multiply_on_tiles(const struct block_product *all, int of_integers) {
+    const char *left = all->left, *below = left + TILE * all->left_stride;
+    const char *right = all->right, *beside = right + all->right_stride;
+    char *to = all->to, *to_below = to + TILE * all->to_stride;
+    long stride = all->left_stride, to_stride = all->to_stride;
     /* A compiler may not know that tiles are loaded from memory. */
     __asm__ volatile("" ::: "memory");
     if (all->more) {
-        _tile_loadd(0, to, to_bytes);
-        _tile_loadd(1, to + TILE, to_bytes);
-        _tile_loadd(2, to_below, to_bytes);
-        _tile_loadd(3, to_below + TILE, to_bytes);
+        _tile_loadd(0, to, to_stride);
+        _tile_loadd(1, to + STEP, to_stride);
+        _tile_loadd(2, to_below, to_stride);
+        _tile_loadd(3, to_below + STEP, to_stride);
     } else {
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (long place = 0; place < all->inner; place += INNER) {
-        _tile_loadd(4, left + place, bytes);
-        _tile_loadd(5, below + place, bytes);
-        _tile_loadd(6, right + place * TILE, 64);
-        _tile_loadd(7, beside + place * TILE, 64);
-        _tile_dpbf16ps(0, 4, 6);
-        _tile_dpbf16ps(1, 4, 7);
-        _tile_dpbf16ps(2, 5, 6);
-        _tile_dpbf16ps(3, 5, 7);
+    for (long step = 0; step < all->steps; step++) {
+        _tile_loadd(4, left + step * STEP, stride);
+        _tile_loadd(5, below + step * STEP, stride);
+        _tile_loadd(6, right + step * STEP * TILE, STEP);
+        _tile_loadd(7, beside + step * STEP * TILE, STEP);
+        if (of_integers) {
+            _tile_dpbssd(0, 4, 6);
+            _tile_dpbssd(1, 4, 7);
+            _tile_dpbssd(2, 5, 6);
+            _tile_dpbssd(3, 5, 7);
+        } else {
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+        }
     }
-    _tile_stored(0, to, to_bytes);
-    _tile_stored(1, to + TILE, to_bytes);
-    _tile_stored(2, to_below, to_bytes);
-    _tile_stored(3, to_below + TILE, to_bytes);
+    _tile_stored(0, to, to_stride);
+    _tile_stored(1, to + STEP, to_stride);
+    _tile_stored(2, to_below, to_stride);
+    _tile_stored(3, to_below + STEP, to_stride);
     __asm__ volatile("" ::: "memory");
 }
 #endif
@@ -128,45 +138,68 @@ static inline floats add_pairs(floats total, uint32_t pair, words right) {
 
 static inline void multiply_on_vectors(const struct block_product *all) {
     for (long row = 0; row < BLOCK; row += ROWS_AT_ONCE) {
-        const uint16_t *left = all->left + row * all->left_stride;
-        float *to = all->to + row * all->to_stride;
-        floats totals[ROWS_AT_ONCE][2];
-        for (int each = 0; each < ROWS_AT_ONCE; each++)
-            for (int half = 0; half < 2; half++)
-                totals[each][half] =
-                    all->more ? load_floats(to + each * all->to_stride + half * TILE) : (floats){0};
-        for (long place = 0; place < all->inner; place += 2) {
+        const char *left = (const char *)all->left + row * all->left_stride;
+        char *to = (char *)all->to + row * all->to_stride;
+        floats totals[ROWS_AT_ONCE][2] = {{{0}}};
+        for (int each = 0; all->more && each < ROWS_AT_ONCE; each++)
+            memcpy(totals[each], to + each * all->to_stride, sizeof totals[each]);
+        for (long pair = 0; pair < all->steps * TILE; pair++) {
             words first, second;
-            memcpy(&first, all->right + place * TILE, sizeof first);
-            memcpy(&second, all->right + all->right_stride + place * TILE, sizeof second);
+            memcpy(&first, (const char *)all->right + pair * STEP, sizeof first);
+            memcpy(&second, (const char *)all->right + all->right_stride + pair * STEP,
+                   sizeof second);
             for (int each = 0; each < ROWS_AT_ONCE; each++) {
-                uint32_t pair;
-                memcpy(&pair, left + each * all->left_stride + place, sizeof pair);
-                totals[each][0] = add_pairs(totals[each][0], pair, first);
-                totals[each][1] = add_pairs(totals[each][1], pair, second);
+                uint32_t both;
+                memcpy(&both, left + each * all->left_stride + pair * 4, sizeof both);
+                totals[each][0] = add_pairs(totals[each][0], both, first);
+                totals[each][1] = add_pairs(totals[each][1], both, second);
             }
         }
         for (int each = 0; each < ROWS_AT_ONCE; each++)
-            for (int half = 0; half < 2; half++)
-                store_floats(to + each * all->to_stride + half * TILE, totals[each][half]);
+            memcpy(to + each * all->to_stride, totals[each], sizeof totals[each]);
     }
 }
 
-static inline void multiply(const struct tiles *own, struct block_product all) {
+/* Of bfloat16. */
+static inline void multiply_floats(const struct tiles *own, struct block_product all) {
 #ifdef HAS_TILES
     if (own->usable) {
-        multiply_on_tiles(&all);
+        multiply_on_tiles(&all, 0);
         return;
     }
 #endif
     multiply_on_vectors(&all);
 }
 
-/* Sixteen rows of INNER numbers, `stride` apart, become the columns of a right side. */
-static inline void turn_words(const uint16_t *from, long stride, uint16_t *to) {
+/* Of 8-bit integers; exact. Without a matrix unit right and no more: others are faster there. */
+static inline void multiply_integers(const struct tiles *own, struct block_product all) {
+#ifdef HAS_TILES
+    if (own->usable) {
+        multiply_on_tiles(&all, 1);
+        return;
+    }
+#endif
+    for (long row = 0; row < BLOCK; row++)
+        for (long column = 0; column < BLOCK; column++) {
+            const int8_t *left = (const int8_t *)all.left + row * all.left_stride;
+            const int8_t *right = (const int8_t *)all.right + column / TILE * all.right_stride;
+            char *to = (char *)all.to + row * all.to_stride + column * 4;
+            int32_t total = 0;
+            if (all.more) memcpy(&total, to, sizeof total);
+            for (long place = 0; place < all.steps * STEP; place++)
+                total +=
+                    (int32_t)left[place] * right[place / 4 * STEP + column % TILE * 4 + place % 4];
+            memcpy(to, &total, sizeof total);
+        }
+}
+
+/* Sixteen rows of STEP bytes, `stride` bytes apart, become the columns of a right side. */
+static inline void turn_words(const void *from, long stride, void *given_to) {
+    const char *row_of = from;
+    char *to = given_to;
 #ifdef __AVX512F__
     __m512i rows[16], halves[16];
-    for (int row = 0; row < 16; row++) rows[row] = _mm512_loadu_si512(from + row * stride);
+    for (int row = 0; row < 16; row++) rows[row] = _mm512_loadu_si512(row_of + row * stride);
     for (int row = 0; row < 16; row += 2) {
         halves[row] = _mm512_unpacklo_epi32(rows[row], rows[row + 1]);
         halves[row + 1] = _mm512_unpackhi_epi32(rows[row], rows[row + 1]);
@@ -183,15 +216,15 @@ static inline void turn_words(const uint16_t *from, long stride, uint16_t *to) {
         __m512i even_below = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0x88);
         __m512i odd = _mm512_shuffle_i32x4(rows[j], rows[4 + j], 0xdd);
         __m512i odd_below = _mm512_shuffle_i32x4(rows[8 + j], rows[12 + j], 0xdd);
-        _mm512_storeu_si512(to + j * ROW, _mm512_shuffle_i32x4(even, even_below, 0x88));
-        _mm512_storeu_si512(to + (4 + j) * ROW, _mm512_shuffle_i32x4(odd, odd_below, 0x88));
-        _mm512_storeu_si512(to + (8 + j) * ROW, _mm512_shuffle_i32x4(even, even_below, 0xdd));
-        _mm512_storeu_si512(to + (12 + j) * ROW, _mm512_shuffle_i32x4(odd, odd_below, 0xdd));
+        _mm512_storeu_si512(to + j * STEP, _mm512_shuffle_i32x4(even, even_below, 0x88));
+        _mm512_storeu_si512(to + (4 + j) * STEP, _mm512_shuffle_i32x4(odd, odd_below, 0x88));
+        _mm512_storeu_si512(to + (8 + j) * STEP, _mm512_shuffle_i32x4(even, even_below, 0xdd));
+        _mm512_storeu_si512(to + (12 + j) * STEP, _mm512_shuffle_i32x4(odd, odd_below, 0xdd));
     }
 #else
     for (int row = 0; row < 16; row++)
         for (int word = 0; word < 16; word++)
-            memcpy(to + word * ROW + 2 * row, from + row * stride + 2 * word, 4);
+            memcpy(to + word * STEP + 4 * row, row_of + row * stride + 4 * word, 4);
 #endif
 }
 

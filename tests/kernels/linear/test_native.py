@@ -28,6 +28,12 @@ BIAS = pytest.mark.parametrize("with_bias", [True, False])
 COUNTS = (1, 2, 8, 9, 23, 32, 33, 130)
 
 
+@pytest.fixture(autouse=True, params=[True, False], ids=["tiles", "no tiles"])
+def matrix_unit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is made for it is right without one, only slow."""
+    monkeypatch.setattr(library(), "has_tiles", request.param)
+
+
 @BIAS
 @pytest.mark.parametrize("shape", SHAPES)
 def test_bfloat16_is_exact_but_for_rounding(shape: tuple[int, int], with_bias: bool) -> None:
@@ -197,3 +203,12 @@ def test_a_row_too_long_for_the_kernel_goes_through_torch(kind: type[NativeInt8F
     found = form.pack(kept, None)(inputs).double()
     # Up to a million rounded inputs, and sums of as many numbers.
     torch.testing.assert_close(found, expected, rtol=0, atol=0.02 * expected.abs().max().item())
+
+
+def test_more_rows_than_there_is_room_for_are_taken_in_turns() -> None:
+    """Of 8,192 numbers each there are 128 at once."""
+    inputs, weight, bias = parts((40, 8192), 300, torch.bfloat16)
+    form = NativeInt8Form(library())
+    kept = form.keep(weight)
+    found = form.pack(kept, bias)(inputs)
+    assert_integers_exact(found, rounded(inputs), held(kept, 8192), bias)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import mmap
+import weakref
 from unittest import mock
 
-import psutil
 import torch
 from torch import Tensor
 
@@ -51,13 +51,20 @@ def test_many_fill_chunks_and_one_larger_than_a_chunk_stays_where_it_is() -> Non
 
 
 def test_memory_goes_with_the_last_tensor_in_it() -> None:
-    place, size, own = Arena().place, 50 * 2**20, psutil.Process()
-    before = own.memory_info().rss
-    first = [place(torch.ones(size, dtype=torch.uint8)) for _ in range(6)]
-    second = place(torch.ones(20 * 2**20, dtype=torch.uint8))  # goes into a chunk of its own
-    assert own.memory_info().rss - before >= 6 * size
-    first.clear()
-    assert own.memory_info().rss - before < 2 * size
+    """Chunk after chunk, while others stay."""
+    chunks: list[weakref.ref[mmap.mmap]] = []
+
+    class Watched(mmap.mmap):
+        def __init__(self, *arguments: object, **more: object) -> None:
+            chunks.append(weakref.ref(self))
+
+    with mock.patch("kernels.pages.mmap.mmap", Watched), mock.patch.object(arena, "_CHUNK", 4096):
+        place = Arena().place
+        first = [place(torch.ones(3000, dtype=torch.uint8)) for _ in range(3)]
+        second = place(torch.ones(900, dtype=torch.uint8))  # beside the last of them
+        assert len(chunks) == 3 and all(chunk() is not None for chunk in chunks)
+        first.clear()
+        assert [chunk() is not None for chunk in chunks] == [False, False, True]
     assert bool((second == 1).all())
 
 

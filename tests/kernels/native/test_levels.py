@@ -64,6 +64,7 @@ def older(
 
 def test_products_and_operations_are_right(older: Library) -> None:
     torch.set_num_threads(2)
+    older.has_tiles = True  # so that what is made for them is tried without them
     for shape in ((13, 7), (96, 64), (129, 257), (70, 1000)):
         for count in (1, 8, 11):
             inputs, weight, bias = parts(shape, count, torch.bfloat16)
@@ -73,7 +74,6 @@ def test_products_and_operations_are_right(older: Library) -> None:
                 kept = form.keep(weight)
                 found = form.pack(kept, bias)(inputs)
                 assert_integers_exact(found, rounded(inputs), held(kept, shape[1]), bias)
-    older.has_tiles = True  # so that products without them are tried
     backend = Backend("older", REFERENCE.forms, native_ops(older))
     for dtype in (torch.float32, torch.bfloat16):
         assert tried(backend, SHAPES, torch.device("cpu"), dtype) is backend
