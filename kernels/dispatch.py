@@ -116,6 +116,8 @@ def _compiled(library: Library, packs: bool, integers: Integers | None) -> Backe
     title = f"compiled {library.digest}, {integers}" if integers else f"compiled {library.digest}"
     if not multiplies_plain_integers():
         title += ", runs in floats"
+    if library.has_tiles:
+        title += ", tiles"
     if not packs:
         title += ", plain towers"
     held = Forms(forms[integers], towers, rows_from_file=True)

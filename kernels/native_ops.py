@@ -265,9 +265,10 @@ class _NativeOps:
 
 def _attended(queries: Tensor, keys: Tensor, values: Tensor) -> bool:
     """Whether there are keys of as many numbers as kernels have room for, and lie as they read."""
-    alike = queries.dtype == keys.dtype == values.dtype
-    fits = 0 < queries.shape[2] <= _WIDEST_HEAD and keys.shape[0] > 0
-    return alike and fits and all(map(_together, (queries, keys, values)))
+    alike = queries.dtype == keys.dtype == values.dtype and keys.shape == values.shape
+    fits = 0 < queries.shape[2] == keys.shape[2] <= _WIDEST_HEAD and keys.shape[0] > 0
+    shared = keys.shape[1] > 0 and queries.shape[1] % keys.shape[1] == 0
+    return alike and fits and shared and all(map(_together, (queries, keys, values)))
 
 
 def _groups(queries: Tensor, keys: Tensor) -> tuple[int, int, int]:

@@ -273,6 +273,7 @@ int waymark_attend_many(struct attend_many *given) {
     return !failed;
 }
 
+/* On one thread torch is faster than they are. */
 int waymark_has_tiles(void) {
-    return tiles_allowed();
+    return tiles_allowed() && team_shares_rows();
 }

@@ -55,10 +55,9 @@ static inline float *query_of(const struct attend *all, long head) {
     return (float *)all->partial + head * all->dim;
 }
 
-/* What a stretch leaves for a query head: largest score, sum, the values' sum [dim]; then its keys'
- * scores [STRETCH]. */
+/* What a stretch leaves for a query head: largest score, sum, and the values' sum [dim]. */
 static inline long partial_size(const struct attend *all) {
-    return 2 + all->dim + STRETCH;
+    return 2 + all->dim;
 }
 
 static inline float *partial_of(const struct attend *all, long number, long head) {
@@ -70,8 +69,10 @@ static inline float *sum_of_values(const struct attend *all, long number, long h
     return partial_of(all, number, head) + 2;
 }
 
+/* The scores of a stretch's keys [STRETCH]. A part has room for one stretch at a time. */
 static inline float *scores_of(const struct attend *all, long number, long head) {
-    return sum_of_values(all, number, head) + all->dim;
+    long heads = all->kv_heads * all->group, part = number / all->stretches_of_part;
+    return partial_of(all, all->stretches, 0) + (part * heads + head) * STRETCH;
 }
 
 INLINE floats load_lanes(const void *from, long place, int is_bfloat) {
@@ -164,7 +165,7 @@ INLINE void add_lanes(const struct attend *all, const char *values, const float 
         }
         for (int head = 0; head < heads; head++)
             for (int each = 0; each < vectors; each++)
-                totals[head][each] += weights[head * apart + key] * lanes[each];
+                totals[head][each] += weights[head * STRETCH + key] * lanes[each];
     }
     for (int head = 0; head < heads; head++)
         for (int each = 0; each < vectors; each++)
@@ -183,10 +184,11 @@ INLINE void add_values(const struct attend *all, long number, long start, long e
     for (; place + LANES <= dim; place += LANES)
         add_lanes(all, values, weights, to, end - start, heads.count, place, 1, is_bfloat);
     for (long key = 0; place < dim && key < end - start; key++)
-        for (long head = 0; head < heads.count * partial_size(all); head += partial_size(all))
+        for (long head = 0; head < heads.count; head++)
             for (long rest = place; rest < dim; rest++)
-                to[head + rest] +=
-                    weights[head + key] * read_number(values + key * stride, rest, is_bfloat);
+                to[head * partial_size(all) + rest] +=
+                    weights[head * STRETCH + key] *
+                    read_number(values + key * stride, rest, is_bfloat);
 }
 
 static inline long smaller(long first, long second) {
@@ -259,13 +261,14 @@ int waymark_attend(struct attend *given) {
     choose_keys(&all);
     all.stretches = (all.num_keys + STRETCH - 1) / STRETCH;
     long heads = all.kv_heads * all.group, numbers = heads * all.dim;
-    all.partial = room_for(numbers + all.stretches * heads * partial_size(&all));
+    all.stretches_of_part = team_share(all.stretches, 1, all.threads);
+    long parts = team_parts(all.stretches, all.stretches_of_part);
+    long scores = parts * heads * STRETCH;
+    all.partial = room_for(numbers + all.stretches * heads * partial_size(&all) + scores);
     if (!all.partial) return 0;
     for (long place = 0; place < numbers; place++)
         query_of(&all, 0)[place] = all.scale * read_number(all.queries, place, all.is_bfloat);
-    all.stretches_of_part = team_share(all.stretches, 1, all.threads);
-    team_run(some_stretches, NULL, &all, sizeof all,
-             team_parts(all.stretches, all.stretches_of_part), all.threads);
+    team_run(some_stretches, NULL, &all, sizeof all, parts, all.threads);
     for (long head = 0; head < heads; head++) put_together(&all, head, all.to);
     return 1;
 }

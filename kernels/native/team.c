@@ -257,6 +257,14 @@ void team_rows(team_compute compute, const void *arguments, long parts, int thre
     }
 }
 
+int team_shares_rows(void) {
+#ifdef _OPENMP
+    return 1;
+#else
+    return 0;
+#endif
+}
+
 /* ------------------------------------------------------------------ rows */
 
 #define FEWEST_NUMBERS 32768 /* of a part: fewer are done before a thread wakes */

@@ -26,6 +26,9 @@ void team_quiet(void);
  * be shared. Two teams that wait in loops for each other's work would take each other's cores. */
 void team_rows(team_compute compute, const void *arguments, long parts, int threads);
 
+/* Whether it has more threads than the caller's. */
+int team_shares_rows(void);
+
 typedef void (*team_row)(const void *arguments, long row);
 
 /* team_rows for `rows` rows of `width` numbers each, some rows a part. */

@@ -16,13 +16,20 @@
 #define INNER 32       /* numbers of bfloat16 that these are */
 #define ROW (2 * TILE) /* numbers of bfloat16 of a row of a right side */
 
-#if defined(__AMX_BF16__) && defined(__AMX_INT8__) && defined(__linux__)
+/* Older clangs write the names together. */
+#if (defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)) ||                   \
+    (defined(__AMXTILE__) && defined(__AMXBF16__) && defined(__AMXINT8__))
+#if defined(__AVX512F__) && defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 #define HAS_TILES 1
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XTILEDATA 18
 #endif
+#endif
+
+/* A compiler may not know that tiles and what they are set to are read from memory. */
+#define ALL_IN_MEMORY __asm__ volatile("" ::: "memory")
 
 /* What a thread's matrix unit was set to by somebody else. */
 struct tiles {
@@ -53,7 +60,8 @@ static inline void tiles_begin(struct tiles *own) {
     } wish = {.palette = 1};
     if (!own->usable) return;
     _tile_storeconfig(own->before);
-    for (int tile = 0; tile < 8; tile++) wish.bytes[tile] = 64, wish.rows[tile] = TILE;
+    for (int tile = 0; tile < 8; tile++) wish.bytes[tile] = STEP, wish.rows[tile] = TILE;
+    ALL_IN_MEMORY;
     _tile_loadconfig(&wish);
 #endif
 }
@@ -80,8 +88,7 @@ INLINE void multiply_on_tiles(const struct block_product *all, int of_integers) 
     const char *right = all->right, *beside = right + all->right_stride;
     char *to = all->to, *to_below = to + TILE * all->to_stride;
     long stride = all->left_stride, to_stride = all->to_stride;
-    /* A compiler may not know that tiles are loaded from memory. */
-    __asm__ volatile("" ::: "memory");
+    ALL_IN_MEMORY;
     if (all->more) {
         _tile_loadd(0, to, to_stride);
         _tile_loadd(1, to + STEP, to_stride);
@@ -114,7 +121,7 @@ INLINE void multiply_on_tiles(const struct block_product *all, int of_integers) 
     _tile_stored(1, to + STEP, to_stride);
     _tile_stored(2, to_below, to_stride);
     _tile_stored(3, to_below + STEP, to_stride);
-    __asm__ volatile("" ::: "memory");
+    ALL_IN_MEMORY;
 }
 #endif
 
@@ -127,13 +134,9 @@ INLINE void multiply_on_tiles(const struct block_product *all, int of_integers) 
 
 /* Products of a pair of numbers with the pairs of a row of a right side. */
 static inline floats add_pairs(floats total, uint32_t pair, words right) {
-#ifdef __AVX512BF16__
-    return (floats)_mm512_dpbf16_ps((__m512)total, (__m512bh)_mm512_set1_epi32((int)pair),
-                                    (__m512bh)right);
-#else
+    /* Two compilers (clang 16 and 17) end at AVX-512's own product of a pair that is spread. */
     total += from_bfloat((uint16_t)pair) * (floats)(right << 16);
     return total + from_bfloat((uint16_t)(pair >> 16)) * (floats)(right & 0xffff0000u);
-#endif
 }
 
 static inline void multiply_on_vectors(const struct block_product *all) {

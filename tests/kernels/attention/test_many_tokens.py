@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import subprocess
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +16,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels.attention import reference
+from kernels.native import build
+from kernels.native.build import built
+from kernels.native.library import cache_folder
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from kernels.recording import NotRecordableError
@@ -24,9 +31,16 @@ CHUNK = 256  # keys that are gone through at once
 PARTS = (1, 2, 3)  # threads
 
 
+@cache
+def has_tiles() -> bool:
+    """Before a test says otherwise."""
+    return library().has_tiles
+
+
 @pytest.fixture(autouse=True)
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is right on every machine; where it is slower than torch's, it is not used."""
+    has_tiles()
     monkeypatch.setattr(library(), "has_tiles", True)
 
 
@@ -120,7 +134,7 @@ def test_large_scores_and_their_opposites_overflow_nowhere() -> None:
 
 @pytest.mark.parametrize("place", [0, 100, CHUNK + 3])
 def test_what_is_not_a_number_stays_so(place: int) -> None:
-    """For those that see it: a broken weight must show."""
+    """For those that see the key: a broken weight must show."""
     queries, keys, values = (torch.ones(400, 2, 16).bfloat16() for _ in range(3))
     keys[place, 1, 3] = float("nan")
     found = ops().full_attention(queries, keys, values, 1.0)
@@ -134,13 +148,30 @@ def test_no_keys_and_no_queries_have_no_result() -> None:
     assert ops().full_attention(none, some, some, 1.0).shape == (0, 2, 16)
 
 
-def test_what_it_has_no_room_for_goes_through_torch() -> None:
-    """Other types, heads of more numbers, numbers that lie apart."""
-    for rows in (drawn(1, 5, 2, 8).float(), drawn(1, 3, 1, 513), drawn(1, 5, 8, 2).transpose(1, 2)):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(library(), "attend_many", None)
-            found = ops().full_attention(rows, rows, rows, 0.5)
-        assert torch.equal(found, PLAIN.full_attention(rows, rows, rows, 0.5))
+def test_what_it_has_no_room_for_goes_through_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other types, heads of more numbers, numbers that lie apart, a scale that turns the order."""
+    monkeypatch.setattr(library(), "attend_many", None)
+    for rows, scale in (
+        (drawn(1, 5, 2, 8).float(), 0.5),
+        (drawn(1, 3, 1, 513), 0.5),
+        (drawn(1, 5, 8, 2).transpose(1, 2), 0.5),
+        (drawn(1, 5, 2, 8), -0.3),
+    ):
+        found = ops().full_attention(rows, rows, rows, scale)
+        assert torch.equal(found, PLAIN.full_attention(rows, rows, rows, scale))
+
+
+def test_other_shapes_are_for_torch_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel would read what lies behind the values."""
+    for name in ("attend", "attend_many"):
+        monkeypatch.setattr(library(), name, None)
+    queries, keys = drawn(1, 6, 4, 32), drawn(2, 6, 2, 32)
+    for count in (1, 6):
+        for values in (drawn(3, 6, 2, 16), drawn(3, 6, 1, 32), drawn(3, 4, 2, 32)):
+            with contextlib.suppress(RuntimeError):
+                ops().causal_attention(queries[-count:], keys, values, 1.0)
+        with contextlib.suppress(RuntimeError):
+            ops().causal_attention(drawn(3, count, 3, 32), keys, keys, 1.0)
 
 
 def test_without_a_matrix_unit_torch_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,12 +184,79 @@ def test_without_a_matrix_unit_torch_is_faster(monkeypatch: pytest.MonkeyPatch) 
     )
 
 
-def test_others_multiply_on_the_matrix_unit_as_before() -> None:
-    """It is set to something by torch's own products, which don't look whether it still is."""
-    left, right = drawn(1, 64, 96), drawn(2, 96, 80)
-    before = left @ right
-    ops().full_attention(*(drawn(seed, 200, 2, 64) for seed in (1, 2, 3)), 0.1)
-    assert torch.equal(left @ right, before)
+def test_others_find_the_matrix_unit_set_as_they_left_it(tmp_path: Path) -> None:
+    """Torch's products may rely on it: set to nothing, and to something odd."""
+    if not has_tiles():
+        pytest.skip("there is no matrix unit here")
+    source = """
+        #include <immintrin.h>
+        #define ALL_IN_MEMORY __asm__ volatile("" ::: "memory")
+        static struct {
+            unsigned char palette, start, nothing[14];
+            unsigned short bytes[16];
+            unsigned char rows[16];
+        } before, after;
+
+        int waymark_has_tiles(void);
+        static int changed(void) {
+            if (!attend()) return 1;
+            _tile_storeconfig(&after);
+            ALL_IN_MEMORY;
+            return memcmp(&before, &after, sizeof before) != 0;
+        }
+
+        int main(void) {
+            if (!waymark_has_tiles() || changed()) return 1;
+            before.palette = 1, before.bytes[3] = 32, before.rows[3] = 5;
+            ALL_IN_MEMORY;
+            _tile_loadconfig(&before);
+            return changed();
+        }
+    """
+    assert ended_with(source, tmp_path) == 0
+
+
+def test_without_memory_it_says_so(tmp_path: Path) -> None:
+    """A part that can't begin leaves rows that nobody wrote."""
+    source = """
+        static int refuses;
+        void *aligned_alloc(size_t alignment, size_t size) {
+            void *some = 0;
+            return refuses || posix_memalign(&some, alignment, size) ? 0 : some;
+        }
+
+        int main(void) {
+            if (!attend()) return 1;
+            refuses = 1;
+            return attend();
+        }
+    """
+    assert ended_with(source, tmp_path) == 0
+
+
+def ended_with(source: str, folder: Path) -> int:
+    """The exit status of a program in C that may call `attend`, attention of 40 tokens."""
+    program, flags = folder / "program", [flag for flag in build._flags() if flag != "-shared"]
+    (folder / "program.c").write_text(ATTEND + source)
+    command = [*build._compiler(), *flags, "-rdynamic", "-I", str(Path(build.__file__).parents[1])]
+    kernels = str(built(cache_folder()))
+    subprocess.run([*command, folder / "program.c", kernels, "-o", program], check=True)
+    return subprocess.run([program], check=False).returncode
+
+
+ATTEND = """
+    #include <stdlib.h>
+    #include <string.h>
+    #include "native/calls.h"
+
+    static int attend(void) {
+        static unsigned short rows[40 * 64];
+        struct attend_many all = {.queries = rows, .keys = rows, .values = rows, .to = rows,
+            .num_queries = 40, .num_keys = 40, .kv_heads = 1, .group = 1, .dim = 64,
+            .query_stride = 64, .key_stride = 64, .value_stride = 64, .scale = 1, .threads = 1};
+        return waymark_attend_many(&all);
+    }
+"""
 
 
 def test_it_is_no_part_of_a_recorded_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,8 @@ pytestmark = [
     NEEDS_COMPILER,
     pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86"),
 ]
-# None of it, AVX2, AVX-512 without products of bytes or of bfloat16.
-LEVELS = ("x86-64", "x86-64-v3", "x86-64-v4")
+# None of it, AVX2, AVX-512 without products of bytes or of bfloat16, all but a matrix unit.
+LEVELS = ("x86-64", "x86-64-v3", "x86-64-v4", "native -mno-amx-tile")
 SHAPES = (
     NormShape(33),
     NormShape(64, gated=True),
@@ -54,7 +54,8 @@ def older(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Library:
     flags = ["-O2" if flag == "-O3" else flag for flag in build._flags()]
-    wanted = [f"-march={request.param}" if flag.startswith("-march") else flag for flag in flags]
+    wanted = [flag for flag in flags if not flag.startswith("-march")]
+    wanted += f"-march={request.param}".split()
     monkeypatch.setattr(build, "_flags", lambda: wanted)
     try:
         return Library(built(tmp_path))
