@@ -3,10 +3,9 @@
  *
  * With inputs p t of 8-bit integers p:  y = t sum_g (s_g sum_i (q_i - 8) p_i + m_g sum_i p_i)
  */
+#include "linear/groups.h"
 #include "linear/product.h"
 
-#define GROUP 32
-#define HALF (GROUP / 2)
 #define GROUPS (BYTES / HALF) /* multiplied at once; a group has four of their sums */
 
 /* For every four sums: -8 times the inputs' sum, and that sum. */
@@ -125,15 +124,6 @@ int waymark_linear_int4(struct linear *all) {
 
 /* ------------------------------------------------------------------ as numbers */
 
-INLINE void unpack_group(const uint8_t *from, uint32_t pair, void *to, long place, int is_bfloat) {
-    float scale = from_bfloat(pair & 0xffff), middle = from_bfloat(pair >> 16);
-    for (long byte = 0; byte < HALF; byte++) {
-        float even = (float)(from[byte] & 15) - 8, odd = (float)(from[byte] >> 4) - 8;
-        write_number(to, place + 2 * byte, even * scale + middle, is_bfloat);
-        write_number(to, place + 2 * byte + 1, odd * scale + middle, is_bfloat);
-    }
-}
-
 static void unpack_output(const void *given, long output) {
     const struct unpack *all = given;
     long groups = all->inputs / GROUP, first = output * groups;
@@ -141,7 +131,7 @@ static void unpack_output(const void *given, long output) {
         const uint8_t *from = (const uint8_t *)all->weight + group * HALF;
         uint32_t pair = ((const uint32_t *)all->scales)[group];
         if (all->is_bfloat)
-            unpack_group(from, pair, all->to, group * GROUP, 1);
+            unpack_bfloats(from, pair, (uint16_t *)all->to + group * GROUP);
         else
             unpack_group(from, pair, all->to, group * GROUP, 0);
     }

@@ -169,11 +169,14 @@ class NativeNibbleMatrix(_NativeMatrix):
     ) -> None:
         """As `kernels.linear.int4.Int4Form` keeps them."""
         shape = (values.shape[0], 2 * values.shape[1])
-        super().__init__(library, library.linear_int4, FEW_NIBBLES, shape, values, scales, bias)
+        few = FEW_ON_TILES if library.has_tiles else FEW_NIBBLES
+        super().__init__(library, library.linear_int4, few, shape, values, scales, bias)
 
     def _many_rows(self, inputs: Tensor) -> Tensor:
         assert self._scales is not None
         inputs = in_whole_groups(inputs)
+        if self._on_matrix_unit(inputs):
+            return self._on_tiles(inputs)
         num_outputs, num_inputs = self._shape
         result = inputs.new_empty(inputs.shape[0], num_outputs)
         kind = torch.bfloat16 if inputs.dtype == torch.bfloat16 else torch.float32
@@ -188,6 +191,21 @@ class NativeNibbleMatrix(_NativeMatrix):
             )  # fmt: skip
             bias = None if self._bias is None else self._bias[block].to(inputs.dtype)
             result[:, block] = F.linear(inputs, floats.to(inputs.dtype), bias)
+        return result
+
+    def _on_matrix_unit(self, inputs: Tensor) -> bool:
+        alike = self._bias is None or self._bias.dtype == inputs.dtype
+        right = inputs.dtype == torch.bfloat16 and inputs.shape[1] == self._shape[1] > 0
+        return self._library.has_tiles and alike and right
+
+    def _on_tiles(self, inputs: Tensor) -> Tensor:
+        result = inputs.new_empty(inputs.shape[0], self._shape[0])
+        filled = F.pad(inputs, (0, 0, 0, -inputs.shape[0] % _BLOCK)).contiguous()
+        self._library.linear_int4_many(
+            *map(address, (filled, self._weight, self._scales, self._bias, result)),
+            inputs.shape[0], *self._shape, self._shape[1], result.stride(0), True,
+            get_num_threads(),
+        )  # fmt: skip
         return result
 
 

@@ -26,6 +26,9 @@ int waymark_linear_int8_many(struct linear *);
 /* `weight` [outputs, inputs / 2] of two nibbles a byte, `scales` [outputs, inputs / 32] pairs of a
  * scale and a middle in bfloat16. */
 int waymark_linear_int4(struct linear *);
+/* The same of bfloat16 for many rows, on the matrix unit; `given` is `inputs`, and behind `from`
+ * there are rows to a multiple of 32. */
+int waymark_linear_int4_many(struct linear *);
 
 /* What linear_int4 multiplies, as numbers: `to` [outputs, inputs]. */
 struct unpack {

@@ -20,6 +20,7 @@ static int products(long rows, int bfloat) {
     struct linear all = {room(), room(),   room(),  room(), room(), rows, OUTPUTS,
                          SIZE,   SIZE - 1, OUTPUTS, bfloat, 2,      0};
     int done = waymark_linear_int4(&all);
+    if (bfloat) done = done && waymark_linear_int4_many(&all);
     all.inputs = all.given;
     return done && waymark_linear_int8(&all) && waymark_linear_int8_many(&all) &&
            (!bfloat || waymark_linear_bfloat(&all));
