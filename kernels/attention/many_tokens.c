@@ -34,10 +34,6 @@ struct rows {
     long kv, first, place, count;
 };
 
-static inline long smaller(long first, long second) {
-    return first < second ? first : second;
-}
-
 static inline long larger(long first, long second) {
     return first > second ? first : second;
 }

@@ -191,10 +191,6 @@ INLINE void add_values(const struct attend *all, long number, long start, long e
                     read_number(values + key * stride, rest, is_bfloat);
 }
 
-static inline long smaller(long first, long second) {
-    return first < second ? first : second;
-}
-
 INLINE void stretch(const struct attend *all, long number, int is_bfloat) {
     long keys = smaller(all->num_keys - number * STRETCH, STRETCH);
     for (long key = 0; key < keys; key += AT_ONCE)

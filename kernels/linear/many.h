@@ -14,10 +14,6 @@ typedef void (*order_block)(const struct linear *all, long first, char *to);
 typedef void (*multiply_block)(const struct linear *all, const struct tiles *own, long row,
                                long output, const char *weights);
 
-static inline long smaller(long first, long second) {
-    return first < second ? first : second;
-}
-
 /* Work of one part: `steps` times STEP bytes are a row of a weight in order. Outputs are taken
  * AT_A_TIME blocks at once, for all of which a block of rows comes into the cache once. */
 #define AT_A_TIME 2

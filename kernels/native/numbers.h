@@ -16,6 +16,10 @@ typedef float floats __attribute__((vector_size(64)));
 typedef uint32_t words __attribute__((vector_size(64)));
 typedef uint16_t halves __attribute__((vector_size(32)));
 
+static inline long smaller(long first, long second) {
+    return first < second ? first : second;
+}
+
 static inline floats load_floats(const float *from) {
     floats found;
     memcpy(&found, from, sizeof found);
