@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor
 from torch.nn import functional as F
 
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.rows import in_row_blocks
 from core.weights.plan import Weights
-from kernels.ops import Ops
 from kernels.shapes import GateShape
 
 
@@ -25,7 +22,8 @@ class SwiGLU:
         parts = [("gate_proj", inner_width), ("up_proj", inner_width)]
         self.gate_and_up = JoinedLinear(weights, parts, width, bias=bias)
         self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
-        self._product = self._op(weights.ops(GateShape(inner_width, self._gelu)))
+        ops = weights.ops(GateShape(inner_width, self._gelu))
+        self._product = ops.geglu if self._gelu else ops.swiglu
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """[n, width] -> [n, width]."""
@@ -35,19 +33,11 @@ class SwiGLU:
         gate, up = self.gate_and_up(hidden)
         return self.down(self._product(gate, up))
 
-    @staticmethod
-    def _op(ops: Ops) -> Callable[[Tensor, Tensor], Tensor]:
-        return ops.swiglu
-
 
 class GeGLU(SwiGLU):
     """down(gelu(gate x) * up x), gelu in its tanh form (Shazeer 2020, arXiv:2002.05202)."""
 
     _gelu = True
-
-    @staticmethod
-    def _op(ops: Ops) -> Callable[[Tensor, Tensor], Tensor]:
-        return ops.geglu
 
 
 class GeluMLP:

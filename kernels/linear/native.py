@@ -7,6 +7,7 @@ costs nothing at 512 rows, and nibbles are turned into numbers first, some outpu
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache
 
@@ -47,8 +48,9 @@ class _NativeMatrix(Matrix):
         scales: Tensor | None,
         bias: Tensor | None,
     ) -> None:
-        """`shape`: outputs, and inputs with those that fill up a row."""
-        self._library, self._product, self._few, self._shape = library, product, few, shape
+        """`shape`: outputs, and inputs with those that fill up a row. `few` without tiles."""
+        self._library, self._product, self._shape = library, product, shape
+        self._few = min(few, FEW_ON_TILES) if library.has_tiles else few
         self._weight, self._scales, self._bias = weight, scales, bias
         held = (weight, scales, bias)
         self.num_bytes = sum(each.nbytes for each in held if each is not None)
@@ -74,11 +76,15 @@ class _NativeMatrix(Matrix):
 
     def _takes(self, inputs: Tensor) -> bool:
         """Whether there are few rows of a type that the kernels read."""
-        alike = self._bias is None or self._bias.dtype == inputs.dtype
         rows, width = inputs.shape[0], self._shape[1]
         few = 1 <= rows <= self._few and rows * width <= MOST_NUMBERS
         filled = 0 <= width - inputs.shape[1] < self._filled_up_to and width > 0
-        return few and filled and alike and inputs.dtype in TYPES
+        return few and filled and self._reads(inputs)
+
+    def _reads(self, inputs: Tensor) -> bool:
+        """Whether inputs, and a bias, are of one type, and kernels have it."""
+        alike = self._bias is None or self._bias.dtype == inputs.dtype
+        return alike and inputs.dtype in TYPES
 
     def _few_rows(self, result: Tensor, inputs: Tensor) -> None:
         inputs = inputs.contiguous()
@@ -88,8 +94,9 @@ class _NativeMatrix(Matrix):
             inputs.dtype == torch.bfloat16, get_num_threads(),
         )  # fmt: skip
 
+    @abstractmethod
     def _many_rows(self, inputs: Tensor) -> Tensor:
-        raise NotImplementedError
+        """As `Matrix`, for inputs that the product of few rows does not take."""
 
 
 class NativeBfloatMatrix(_NativeMatrix):
@@ -114,8 +121,7 @@ class NativeIntegerMatrix(_NativeMatrix):
     ) -> None:
         """`exact`: torch multiplies integers of any size exactly, else they become floats."""
         shape, held = (values.shape[0], values.shape[1]), (values, scales.flatten())
-        few = FEW_ON_TILES if library.has_tiles else FEW_INTEGERS
-        super().__init__(library, library.linear_int8, few, shape, *held, bias)
+        super().__init__(library, library.linear_int8, FEW_INTEGERS, shape, *held, bias)
         self._exact = exact and shape[1] <= _LONGEST_SUM
 
     def _takes(self, inputs: Tensor) -> bool:
@@ -142,9 +148,8 @@ class NativeIntegerMatrix(_NativeMatrix):
         return result
 
     def _on_matrix_unit(self, inputs: Tensor) -> bool:
-        alike = self._bias is None or self._bias.dtype == inputs.dtype
         short = 0 < inputs.shape[1] == self._shape[1] <= _LONGEST_OF_MANY
-        return self._library.has_tiles and alike and short and inputs.dtype in TYPES
+        return self._library.has_tiles and short and self._reads(inputs)
 
     def _on_tiles(self, inputs: Tensor) -> Tensor:
         result = inputs.new_empty(inputs.shape[0], self._shape[0])
@@ -169,8 +174,7 @@ class NativeNibbleMatrix(_NativeMatrix):
     ) -> None:
         """As `kernels.linear.int4.Int4Form` keeps them."""
         shape = (values.shape[0], 2 * values.shape[1])
-        few = FEW_ON_TILES if library.has_tiles else FEW_NIBBLES
-        super().__init__(library, library.linear_int4, few, shape, values, scales, bias)
+        super().__init__(library, library.linear_int4, FEW_NIBBLES, shape, values, scales, bias)
 
     def _many_rows(self, inputs: Tensor) -> Tensor:
         assert self._scales is not None
@@ -194,9 +198,8 @@ class NativeNibbleMatrix(_NativeMatrix):
         return result
 
     def _on_matrix_unit(self, inputs: Tensor) -> bool:
-        alike = self._bias is None or self._bias.dtype == inputs.dtype
         right = inputs.dtype == torch.bfloat16 and inputs.shape[1] == self._shape[1] > 0
-        return self._library.has_tiles and alike and right
+        return self._library.has_tiles and right and self._reads(inputs)
 
     def _on_tiles(self, inputs: Tensor) -> Tensor:
         result = inputs.new_empty(inputs.shape[0], self._shape[0])

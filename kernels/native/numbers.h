@@ -136,26 +136,21 @@ static inline float largest_lane(floats given) {
 
 /* 2^x of numbers up to 0, within 3e-6 of it; 0 below -125. */
 static inline floats powers_of_two(floats x) {
-    floats n, fraction, series;
 #ifdef __AVX512F__
     x = larger_lanes((floats){0} - 126.0f, x);
-    n = (floats)_mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    fraction = x - n;
-#else
-    float lanes[LANES];
-    store_floats(lanes, x);
-    for (int lane = 0; lane < LANES; lane++) lanes[lane] = exponential(lanes[lane] * 0.693147181f);
-    return load_floats(lanes);
-#endif
-    series = (floats){0} + 9.57010034e-3f; /* the best four terms for |fraction| <= 1/2 */
+    __m512 n = _mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    floats fraction = x - (floats)n;
+    floats series = (floats){0} + 9.57010034e-3f; /* the best four terms for |fraction| <= 1/2 */
     series = series * fraction + 5.59178591e-2f;
     series = series * fraction + 2.40247443e-1f;
     series = series * fraction + 6.93121791e-1f;
     series = series * fraction + 9.99999285e-1f;
-#ifdef __AVX512F__
     /* Results below 2^-126 would take ten times as long, and hidden keys have nothing else. */
     __mmask16 shows = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-125.0f), _CMP_NLT_UQ);
-    return (floats)_mm512_maskz_scalef_ps(shows, (__m512)series, (__m512)n);
+    return (floats)_mm512_maskz_scalef_ps(shows, (__m512)series, n);
+#else
+    for (int lane = 0; lane < LANES; lane++) x[lane] = exponential(x[lane] * 0.693147181f);
+    return x;
 #endif
 }
 

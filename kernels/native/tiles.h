@@ -10,11 +10,10 @@
 
 #include "native/numbers.h"
 
-#define TILE 16        /* rows or columns */
-#define BLOCK 32       /* rows and columns of a product, two tiles each */
-#define STEP 64        /* bytes of a row that are multiplied and added up at once */
-#define INNER 32       /* numbers of bfloat16 that these are */
-#define ROW (2 * TILE) /* numbers of bfloat16 of a row of a right side */
+#define TILE 16  /* rows or columns */
+#define BLOCK 32 /* rows and columns of a product, two tiles each */
+#define STEP 64  /* bytes of a row that are multiplied and added up at once */
+#define INNER 32 /* numbers of bfloat16 that these are */
 
 /* Older clangs write the names together. */
 #if (defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AMX_INT8__)) ||                   \
@@ -125,42 +124,41 @@ INLINE void multiply_on_tiles(const struct block_product *all, int of_integers) 
 }
 #endif
 
-/* Rows whose sums registers hold, with both columns of tiles. */
-#ifdef __AVX512F__
-#define ROWS_AT_ONCE 8
-#else
-#define ROWS_AT_ONCE 2
-#endif
-
-/* Products of a pair of numbers with the pairs of a row of a right side. */
-static inline floats add_pairs(floats total, uint32_t pair, words right) {
-    /* Two compilers (clang 16 and 17) end at AVX-512's own product of a pair that is spread. */
-    total += from_bfloat((uint16_t)pair) * (floats)(right << 16);
-    return total + from_bfloat((uint16_t)(pair >> 16)) * (floats)(right & 0xffff0000u);
+/* Without a matrix unit both are right and no more, since others are faster there. */
+static inline void multiply_floats_plainly(const struct block_product *all) {
+    for (long row = 0; row < BLOCK; row++)
+        for (int half = 0; half < 2; half++) {
+            const char *left = (const char *)all->left + row * all->left_stride;
+            const char *right = (const char *)all->right + half * all->right_stride;
+            char *to = (char *)all->to + row * all->to_stride + half * STEP;
+            floats total = {0};
+            if (all->more) memcpy(&total, to, sizeof total);
+            for (long pair = 0; pair < all->steps * TILE; pair++, right += STEP) {
+                uint16_t first, second;
+                words given;
+                memcpy(&first, left + 4 * pair, sizeof first);
+                memcpy(&second, left + 4 * pair + 2, sizeof second);
+                memcpy(&given, right, sizeof given);
+                total += from_bfloat(first) * (floats)(given << 16);
+                total += from_bfloat(second) * (floats)(given & 0xffff0000u);
+            }
+            memcpy(to, &total, sizeof total);
+        }
 }
 
-static inline void multiply_on_vectors(const struct block_product *all) {
-    for (long row = 0; row < BLOCK; row += ROWS_AT_ONCE) {
-        const char *left = (const char *)all->left + row * all->left_stride;
-        char *to = (char *)all->to + row * all->to_stride;
-        floats totals[ROWS_AT_ONCE][2] = {{{0}}};
-        for (int each = 0; all->more && each < ROWS_AT_ONCE; each++)
-            memcpy(totals[each], to + each * all->to_stride, sizeof totals[each]);
-        for (long pair = 0; pair < all->steps * TILE; pair++) {
-            words first, second;
-            memcpy(&first, (const char *)all->right + pair * STEP, sizeof first);
-            memcpy(&second, (const char *)all->right + all->right_stride + pair * STEP,
-                   sizeof second);
-            for (int each = 0; each < ROWS_AT_ONCE; each++) {
-                uint32_t both;
-                memcpy(&both, left + each * all->left_stride + pair * 4, sizeof both);
-                totals[each][0] = add_pairs(totals[each][0], both, first);
-                totals[each][1] = add_pairs(totals[each][1], both, second);
-            }
+static inline void multiply_integers_plainly(const struct block_product *all) {
+    for (long row = 0; row < BLOCK; row++)
+        for (long column = 0; column < BLOCK; column++) {
+            const int8_t *left = (const int8_t *)all->left + row * all->left_stride;
+            const int8_t *right = (const int8_t *)all->right + column / TILE * all->right_stride;
+            char *to = (char *)all->to + row * all->to_stride + column * 4;
+            int32_t total = 0;
+            if (all->more) memcpy(&total, to, sizeof total);
+            for (long place = 0; place < all->steps * STEP; place++)
+                total +=
+                    (int32_t)left[place] * right[place / 4 * STEP + column % TILE * 4 + place % 4];
+            memcpy(to, &total, sizeof total);
         }
-        for (int each = 0; each < ROWS_AT_ONCE; each++)
-            memcpy(to + each * all->to_stride, totals[each], sizeof totals[each]);
-    }
 }
 
 /* Of bfloat16. */
@@ -171,10 +169,10 @@ static inline void multiply_floats(const struct tiles *own, struct block_product
         return;
     }
 #endif
-    multiply_on_vectors(&all);
+    multiply_floats_plainly(&all);
 }
 
-/* Of 8-bit integers; exact. Without a matrix unit right and no more: others are faster there. */
+/* Of 8-bit integers; exact. */
 static inline void multiply_integers(const struct tiles *own, struct block_product all) {
 #ifdef HAS_TILES
     if (own->usable) {
@@ -182,18 +180,7 @@ static inline void multiply_integers(const struct tiles *own, struct block_produ
         return;
     }
 #endif
-    for (long row = 0; row < BLOCK; row++)
-        for (long column = 0; column < BLOCK; column++) {
-            const int8_t *left = (const int8_t *)all.left + row * all.left_stride;
-            const int8_t *right = (const int8_t *)all.right + column / TILE * all.right_stride;
-            char *to = (char *)all.to + row * all.to_stride + column * 4;
-            int32_t total = 0;
-            if (all.more) memcpy(&total, to, sizeof total);
-            for (long place = 0; place < all.steps * STEP; place++)
-                total +=
-                    (int32_t)left[place] * right[place / 4 * STEP + column % TILE * 4 + place % 4];
-            memcpy(to, &total, sizeof total);
-        }
+    multiply_integers_plainly(&all);
 }
 
 /* Sixteen rows of STEP bytes, `stride` bytes apart, become the columns of a right side. */
