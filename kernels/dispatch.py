@@ -22,7 +22,7 @@ from kernels.linear.native import (
     NativeInt8Form,
     multiplies_plain_integers,
 )
-from kernels.linear.reference import PLAIN, Form, Forms, PlainForm
+from kernels.linear.reference import PLAIN, Form, Forms, Integers, PlainForm
 from kernels.native.library import Library
 from kernels.native.tape import record
 from kernels.native_ops import native_ops
@@ -30,7 +30,6 @@ from kernels.ops import PLAIN_OPS, Ops
 from kernels.recording import Record
 
 BackendName = Literal["reference", "torch", "cpu", "gpu"]
-Integers = Literal["int8", "int4"]
 # Rows that a packed matrix takes at once where nobody has measured what is best here.
 DEFAULT_ROWS = 64
 
@@ -73,14 +72,14 @@ def backend(
     `torch` is a processor's with nothing but torch, `cpu` the same with the compiled kernels of
     `library`, for all but float32, which torch's own kernels read as fast as memory gives it.
     `rows` are those that a packed matrix takes at once. With `integers` matrices are quantised.
-    `gpu` holds matrices as `reference` does; it needs Triton, and a GPU or Triton's interpreter.
+    `gpu` needs Triton, and a GPU or Triton's interpreter.
     """
     if name == "gpu":
         # Imported here: Triton is not published for every system, and no other backend needs it.
         from kernels import gpu_ops
 
-        held = backend("reference", dtype, rows, integers)
-        return Backend(f"{gpu_ops.name()}, matrices {held.name}", held.forms, gpu_ops.GPU_OPS)
+        title, forms = gpu_ops.held(integers)
+        return Backend(f"{gpu_ops.name()}, matrices {title}", forms, gpu_ops.GPU_OPS)
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
         return _compiled(library, packs, integers)

@@ -17,6 +17,10 @@ from kernels.capability import interpreted
 from kernels.causal_conv import gpu as causal_conv
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
+from kernels.linear.gpu_forms import GpuInt4Form, GpuInt8Form, multiplies_integers
+from kernels.linear.int4 import Int4Form
+from kernels.linear.int8 import Int8Form
+from kernels.linear.reference import PLAIN, Form, Forms, Integers, PlainForm
 from kernels.ops import DeltaRule, Ops
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
 from kernels.rms_norm.gpu import gated_rms_norm, rms_norm
@@ -30,6 +34,22 @@ _WIDEST_KEY = 128  # of the delta rule
 def name() -> str:
     """What can change the bits of these operations beside the code here."""
     return f"triton {triton.__version__}" + (", interpreted" if interpreted() else "")
+
+
+def held(integers: Integers | None) -> tuple[str, Forms]:
+    """How matrices are held, and the name of it.
+
+    The table of embeddings stays in its file where the head is made of integers: memory is scarcer
+    on a GPU than anywhere else.
+    """
+    if integers is None:
+        return "reference", PLAIN
+    device = torch.device("cpu" if interpreted() else "cuda")
+    if multiplies_integers(device):
+        form: Form = GpuInt8Form() if integers == "int8" else GpuInt4Form()
+        return integers, Forms(form, PlainForm(), rows_from_file=True)
+    form = Int8Form(None) if integers == "int8" else Int4Form(packed=False)
+    return f"{integers} in floats", Forms(form, PlainForm(), rows_from_file=True)
 
 
 def convolve(rows: Tensor, weight: Tensor) -> Tensor:

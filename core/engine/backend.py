@@ -22,13 +22,13 @@ from kernels.dispatch import (
     DEFAULT_ROWS,
     Backend,
     BackendName,
-    Integers,
     backend,
     fastest,
     uses_library,
 )
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import CHOICES, best_rows, faster_float
+from kernels.linear.reference import Integers
 from kernels.native.library import Library, compiled, why_none
 
 VARIABLE = "WAYMARK_KERNELS"

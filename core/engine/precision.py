@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import torch
 
-from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.engine.backend import choose_backend, faster_type
 from core.models.registry import estimate_bytes
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
-from kernels.dispatch import Backend, Integers
+from kernels.dispatch import Backend
+from kernels.linear.reference import Integers
 
 # What is left of free memory beside a model that was chosen for fitting: for contexts.
 _ROOM = 1.1
@@ -71,16 +71,12 @@ def wished(
     device: torch.device,
     faster: Callable[[ModelSettings], torch.dtype] = faster_type,
 ) -> tuple[Precision, ...]:
-    """What may be used, the best first. Raises UnsupportedDeviceError.
+    """What may be used, the best first.
 
     `faster` says which of the two exact types this processor is faster in.
     """
-    if device.type == "cuda":
-        if settings.precision not in ("auto", "bfloat16"):
-            raise UnsupportedDeviceError("On a GPU Waymark computes in bfloat16.")
-        return (BFLOAT16,)
     if settings.precision != "auto":
         return (PRECISIONS[settings.precision],)
-    if faster(settings) == torch.float32:
+    if device.type == "cpu" and faster(settings) == torch.float32:
         return FLOAT32, BFLOAT16, INT8, INT4
     return BFLOAT16, INT8, INT4

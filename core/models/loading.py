@@ -119,7 +119,7 @@ class Load:
         try:
             read = rest.read(bar.advance)
             began = time.monotonic()
-            model = self._build(KeptSource(read, found.file, names), bar)
+            model = self._build(KeptSource(read, found.file, names, self._device), bar)
             packing = time.monotonic() - began - found.file.reading_s
             if not found.unchanged():
                 raise KeptDamagedError("the weights files changed")

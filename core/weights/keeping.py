@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from core.weights.held import ReadWeights
@@ -136,12 +137,15 @@ class KeptSource:
     read: ReadWeights
     kept: KeptFile
     names: frozenset[str]
+    device: torch.device
 
     def tensor(self, name: str, spec: TensorSpec) -> Tensor:
         return self.read.tensor(name, spec)
 
     def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
-        return self.kept.matrix(name) if name in self.names else self.read.matrix(name, spec)
+        if name not in self.names:
+            return self.read.matrix(name, spec)
+        return [tuple(part.to(self.device) for part in kept) for kept in self.kept.matrix(name)]
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return self.read.table(name, spec)

@@ -109,7 +109,7 @@ class KeptWriter:
             self._give_up("the disk is too full")
             return
         for part, tensor in zip(parts, kept, strict=True):
-            octets = _octets(tensor.contiguous())
+            octets = _octets(tensor.cpu().contiguous())
             self._digests[part.index] = hashlib.sha256(octets).digest()
             start = self._layout.data_start + part.start
             self._disk.append(self._path, start, octets, sync=False)

@@ -63,7 +63,7 @@ class FileTable:
         self._written = self._last_written()
 
     def __call__(self, ids: Tensor) -> Tensor:
-        """As `Table`. Raises BrokenWeightsError, MissingFileError, IndexError."""
+        """As `Table`, where `ids` are. Raises BrokenWeightsError, MissingFileError, IndexError."""
         numbers = ids.tolist()
         octets = bytearray(len(numbers) * self._row_bytes)
         view = memoryview(octets)
@@ -77,9 +77,9 @@ class FileTable:
         if not unchanged:
             raise self._changed()
         if not octets:
-            return torch.empty(0, self._shape[1], dtype=self._dtype)
+            return torch.empty(0, self._shape[1], dtype=self._dtype, device=ids.device)
         rows = torch.frombuffer(octets, dtype=self._stored).view(len(numbers), -1)
-        return rows.to(self._dtype)
+        return rows.to(ids.device, self._dtype)
 
     def _read(self, number: int, row: memoryview) -> None:
         if not 0 <= number < self._shape[0]:

@@ -108,7 +108,7 @@ MODEL_ROWS = (
         "Precision",
         "How exactly the model computes. Automatic is the most exact that fits into memory. int8 "
         "and int4 take a half and a third of the memory of bfloat16 and answer sooner; their "
-        "answers differ. A graphics card computes in bfloat16.",
+        "answers differ.",
         (
             ("Automatic", "auto"),
             ("float32", "float32"),

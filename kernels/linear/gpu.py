@@ -4,9 +4,10 @@ Whole numbers up to 127 are exact in bfloat16, so the tensor cores multiply them
 the scale comes after the sum: nothing is rounded on the way but the sums. A row's bits depend on
 nothing but the row. For more rows a caller dequantises and multiplies.
 
-The 4-bit layout is this backend's own. Groups of one row that follow each other share bytes: byte j
-of a pair holds number j of the even group in its low half, of the odd group in its high half. So
-both halves of a tile are stretches of neighbouring inputs and nothing has to be interleaved.
+The numbers are those of `int8` and `int4`, the layout of the 4-bit ones is this module's own.
+Groups of one row that follow each other share bytes: byte j of a pair holds number j of the even
+group in its low half, of the odd group in its high half. So both halves of a tile are stretches of
+neighbouring inputs and nothing has to be interleaved.
 """
 
 from __future__ import annotations
@@ -19,65 +20,97 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
 from kernels.views import dense_rows
 
 MAX_ROWS = 16  # what a tensor core multiplies at once; with more, dequantising pays
 _OUTPUTS = 16  # of one program: the fewest that a dot takes, and so the most programs
 _INPUTS = 256  # of one step over 8-bit weights
-_MIDDLE = 8  # what stands for zero where a weight brings no zeros of its own
+_MIDDLE = 8  # the number of 4 bits that stands for a group's middle
+
+
+@dataclass(frozen=True, slots=True)
+class Int8Weight:
+    """w = values * scale: [num_outputs, num_inputs] int8 and [num_outputs] float32."""
+
+    values: Tensor
+    scale: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.values.shape[0], self.values.shape[1]
+
+    @property
+    def num_bytes(self) -> int:
+        return self.values.nbytes + self.scale.nbytes
+
+    def aligned(self, inputs: Tensor) -> Tensor:
+        """Rows [n, num_inputs] as wide as the weight."""
+        return inputs
+
+    def times(self, inputs: Tensor) -> Tensor:
+        """See `int8_linear`."""
+        return int8_linear(inputs, self)
+
+    def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
+        """Some rows [outputs, num_inputs] in `dtype`, with no other temporary."""
+        values, scale = self.values[outputs], self.scale[outputs, None]
+        room = torch.empty(values.shape, dtype=dtype, device=values.device)
+        return torch.mul(values, scale, out=room)
 
 
 @dataclass(frozen=True, slots=True)
 class Int4Weight:
-    """[num_outputs, num_inputs] numbers of 4 bits: w = (code - zero) * scale.
+    """[num_outputs, num_inputs] numbers of 4 bits: w = (q - 8) * scale + middle.
 
-    `pairs` [num_outputs, ceil(groups / 2), group] uint8 as the module says; `scale`
-    [num_outputs, groups] float32; `zero` likewise in uint8, None where every zero is 8.
+    `pairs` [num_outputs, ceil(groups / 2), GROUP] uint8 as the module says; `scales` [num_outputs,
+    groups, 2] bfloat16 with the scale and the middle of each group.
     """
 
     pairs: Tensor
-    scale: Tensor
-    zero: Tensor | None
-
-    @property
-    def group(self) -> int:
-        return self.pairs.shape[2]
+    scales: Tensor
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.scale.shape[0], self.scale.shape[1] * self.group
+        return self.scales.shape[0], self.scales.shape[1] * GROUP
+
+    @property
+    def num_bytes(self) -> int:
+        return self.pairs.nbytes + self.scales.nbytes
+
+    def aligned(self, inputs: Tensor) -> Tensor:
+        """Rows as wide as the weight, which has whole groups: zeros behind them where not."""
+        return in_whole_groups(inputs)
+
+    def times(self, inputs: Tensor) -> Tensor:
+        """See `int4_linear`."""
+        return int4_linear(inputs, self)
+
+    def floats(self, outputs: slice, dtype: torch.dtype) -> Tensor:
+        """Some rows [outputs, num_inputs] in `dtype`, with no other temporary."""
+        return dequantise_int4(Int4Weight(self.pairs[outputs], self.scales[outputs]), dtype)
 
 
-def pack_int4(codes: Tensor, scale: Tensor, zero: Tensor | None = None) -> Int4Weight:
-    """Lay out `codes` [num_outputs, num_inputs] uint8 of 0..15 in groups, one for each scale.
-
-    `scale` [num_outputs, groups]; `zero` likewise, whole numbers in 0..15. A group is a power of
-    two of at least 16 inputs; another raises ValueError.
-    """
-    num_outputs, num_inputs = codes.shape
-    groups = scale.shape[1]
-    group = num_inputs // groups
-    if group * groups != num_inputs or group < 16 or group & (group - 1):
-        raise ValueError(f"{num_inputs} inputs in {groups} groups: not a power of two from 16 up")
-    halves = F.pad(codes, (0, group if groups % 2 else 0)).view(num_outputs, -1, 2, group)
-    pairs = halves[:, :, 0] | halves[:, :, 1] << 4
-    if zero is not None:
-        zero = zero.to(torch.uint8).contiguous()
-    return Int4Weight(pairs.contiguous(), scale.float().contiguous(), zero)
+def pack_int4(halves: Tensor, scales: Tensor) -> Int4Weight:
+    """Lay out what `Int4Form.keep` gave of a weight (kernels.linear.int4)."""
+    codes = unhalve(halves)
+    groups = codes.shape[1] // GROUP
+    by_pair = F.pad(codes, (0, GROUP if groups % 2 else 0)).view(codes.shape[0], -1, 2, GROUP)
+    pairs = by_pair[:, :, 0] | by_pair[:, :, 1] << 4
+    return Int4Weight(pairs.contiguous(), scales.contiguous())
 
 
-def int8_linear(inputs: Tensor, weight: Tensor, scale: Tensor) -> Tensor:
+def int8_linear(inputs: Tensor, weight: Int8Weight) -> Tensor:
     """[n, num_inputs] -> [n, num_outputs] in the type of `inputs`, for n <= 16.
 
-    `weight` [num_outputs, num_inputs] int8, contiguous; `scale` [num_outputs] float32. More
-    rows raise ValueError.
+    More rows raise ValueError.
     """
-    assert weight.is_contiguous() and scale.is_contiguous()
+    assert weight.values.is_contiguous() and weight.scale.is_contiguous()
     outputs = _outputs(inputs, weight.shape)
     _int8_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
         inputs,
-        weight,
-        scale,
+        weight.values,
+        weight.scale,
         outputs,
         inputs.shape[0],
         *weight.shape,
@@ -97,28 +130,19 @@ def int4_linear(inputs: Tensor, weight: Int4Weight) -> Tensor:
     _int4_linear[(triton.cdiv(weight.shape[0], _OUTPUTS),)](
         inputs,
         weight.pairs,
-        weight.scale,
-        weight.pairs if weight.zero is None else weight.zero,
+        weight.scales,
         outputs,
         inputs.shape[0],
         *weight.shape,
         inputs.stride(0),
         ROWS=MAX_ROWS,
         OUTPUTS=_OUTPUTS,
-        GROUP=weight.group,
+        GROUP=GROUP,
         MIDDLE=_MIDDLE,
-        ZEROS=weight.zero is not None,
         num_warps=2,
         num_stages=1 if inputs.dtype == torch.float32 else 4,
     )
     return outputs
-
-
-def dequantise_int8(weight: Tensor, scale: Tensor, dtype: torch.dtype) -> Tensor:
-    """The whole weight [num_outputs, num_inputs] in `dtype`, with no other temporary."""
-    return torch.mul(
-        weight, scale[:, None], out=torch.empty(weight.shape, dtype=dtype, device=weight.device)
-    )
 
 
 def dequantise_int4(weight: Int4Weight, dtype: torch.dtype) -> Tensor:
@@ -127,15 +151,13 @@ def dequantise_int4(weight: Int4Weight, dtype: torch.dtype) -> Tensor:
     outputs = torch.empty(weight.shape, dtype=dtype, device=weight.pairs.device)
     _dequantise_int4[(triton.cdiv(num_outputs, _OUTPUTS), weight.pairs.shape[1])](
         weight.pairs,
-        weight.scale,
-        weight.pairs if weight.zero is None else weight.zero,
+        weight.scales,
         outputs,
         num_outputs,
         num_inputs,
         OUTPUTS=_OUTPUTS,
-        GROUP=weight.group,
+        GROUP=GROUP,
         MIDDLE=_MIDDLE,
-        ZEROS=weight.zero is not None,
     )
     return outputs
 
@@ -181,32 +203,25 @@ def _int8_linear(
 @triton.jit
 def _group(
     codes: tl.tensor,
-    scale: tl.tensor,
-    zero: tl.tensor,
+    scales: tl.tensor,
     output: tl.tensor,
     num_outputs: int,
     group: tl.tensor,
     groups: tl.tensor,
     MIDDLE: tl.constexpr,
-    ZEROS: tl.constexpr,
-) -> tuple[tl.tensor, tl.tensor]:
-    """What is left of `codes` [OUTPUTS, GROUP] without their zero, and the scales [OUTPUTS]."""
+) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
+    """`codes` [OUTPUTS, GROUP] around zero; their scales and middles [OUTPUTS]."""
     valid = (output < num_outputs) & (group < groups)
-    place = output.to(tl.int64) * groups + group
-    numbers = codes.to(tl.float32)
-    if ZEROS:
-        numbers -= tl.load(zero + place, valid, 0).to(tl.float32)[:, None]
-    else:
-        numbers -= MIDDLE
-    return numbers, tl.load(scale + place, valid, 0.0)
+    place = scales + 2 * (output.to(tl.int64) * groups + group)
+    scale = tl.load(place, valid, 0.0).to(tl.float32)
+    return codes.to(tl.float32) - MIDDLE, scale, tl.load(place + 1, valid, 0.0).to(tl.float32)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
 def _int4_linear(
     inputs: tl.tensor,
     pairs: tl.tensor,
-    scale: tl.tensor,
-    zero: tl.tensor,
+    scales: tl.tensor,
     outputs: tl.tensor,
     num_rows: int,
     num_outputs: int,
@@ -216,7 +231,6 @@ def _int4_linear(
     OUTPUTS: tl.constexpr,
     GROUP: tl.constexpr,
     MIDDLE: tl.constexpr,
-    ZEROS: tl.constexpr,
 ) -> None:
     row = tl.arange(0, ROWS)[:, None]
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
@@ -233,11 +247,12 @@ def _int4_linear(
             inside = (row < num_rows) & (column < num_inputs)
             left = tl.load(inputs + row * stride + column, inside, 0.0)
             codes = (both >> (4 * half)) & 15
-            numbers, factor = _group(
-                codes, scale, zero, output, num_outputs, group, groups, MIDDLE, ZEROS
+            numbers, scale, middle = _group(
+                codes, scales, output, num_outputs, group, groups, MIDDLE
             )
             right = tl.trans(numbers.to(left.dtype))
-            total += tl.dot(left, right, input_precision="ieee") * factor[None, :]
+            total += tl.dot(left, right, input_precision="ieee") * scale[None, :]
+            total += tl.sum(left.to(tl.float32), 1)[:, None] * middle[None, :]
     there = outputs + row * num_outputs + output[None, :]
     valid = (row < num_rows) & (output < num_outputs)[None, :]
     tl.store(there, total.to(outputs.dtype.element_ty), valid)
@@ -246,15 +261,13 @@ def _int4_linear(
 @triton.jit
 def _dequantise_int4(
     pairs: tl.tensor,
-    scale: tl.tensor,
-    zero: tl.tensor,
+    scales: tl.tensor,
     outputs: tl.tensor,
     num_outputs: int,
     num_inputs: int,
     OUTPUTS: tl.constexpr,
     GROUP: tl.constexpr,
     MIDDLE: tl.constexpr,
-    ZEROS: tl.constexpr,
 ) -> None:
     """Programs (outputs, pair of groups)."""
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
@@ -262,14 +275,13 @@ def _dequantise_int4(
     place = tl.arange(0, GROUP)[None, :]
     wide = output.to(tl.int64)[:, None]
     known = (output < num_outputs)[:, None]
+    groups = num_inputs // GROUP
     both = tl.load(pairs + (wide * tl.num_programs(1) + pair) * GROUP + place, known, 0)
     for half in tl.static_range(2):
         group = 2 * pair + half
         codes = (both >> (4 * half)) & 15
-        numbers, factor = _group(
-            codes, scale, zero, output, num_outputs, group, num_inputs // GROUP, MIDDLE, ZEROS
-        )
+        numbers, scale, middle = _group(codes, scales, output, num_outputs, group, groups, MIDDLE)
         column = group * GROUP + place
         there = outputs + wide * num_inputs + column
-        result = (numbers * factor[:, None]).to(outputs.dtype.element_ty)
-        tl.store(there, result, known & (column < num_inputs))
+        result = numbers * scale[:, None] + middle[:, None]
+        tl.store(there, result.to(outputs.dtype.element_ty), known & (column < num_inputs))

@@ -134,8 +134,9 @@ class Int4Form:
     def keep(self, weight: Tensor) -> Kept:
         """As `Form` (kernels.linear.reference)."""
         outputs, groups = weight.shape[0], -(-weight.shape[1] // GROUP)
-        halves = torch.empty(outputs, groups * GROUP // 2, dtype=torch.uint8)
-        scales = torch.empty(outputs, groups, 2, dtype=torch.bfloat16)
+        device = weight.device
+        halves = torch.empty(outputs, groups * GROUP // 2, dtype=torch.uint8, device=device)
+        scales = torch.empty(outputs, groups, 2, dtype=torch.bfloat16, device=device)
         rows = max(1, _BLOCK // max(1, weight.shape[1]))
         for start in range(0, outputs, rows):
             block = slice(start, start + rows)

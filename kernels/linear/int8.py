@@ -24,8 +24,8 @@ _SMALLEST = 1e-30  # instead of zero as the scale of a row
 
 def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Floats [outputs, inputs] -> int8 of the same shape and float32 scales [outputs, 1]."""
-    values = torch.empty(weight.shape, dtype=torch.int8)
-    scales = torch.empty(weight.shape[0], 1)
+    values = torch.empty(weight.shape, dtype=torch.int8, device=weight.device)
+    scales = torch.empty(weight.shape[0], 1, device=weight.device)
     rows = max(1, _BLOCK // max(1, weight.shape[1]))
     for start in range(0, weight.shape[0], rows):
         block = slice(start, start + rows)

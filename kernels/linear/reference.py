@@ -7,12 +7,13 @@ and gpu.py's.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+Integers = Literal["int8", "int4"]
 Kept = tuple[Tensor, ...]
 """What is held of a weight until it is packed; every tensor has the weight's outputs in front."""
 

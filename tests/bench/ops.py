@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, Integers, backend
+from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, backend
 from kernels.gated_delta.reference import CHUNK, chunked_gated_delta, recurrent_gated_delta
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import best_rows
-from kernels.linear.reference import Form, Matrix
+from kernels.linear.reference import Form, Integers, Matrix
 from kernels.native.library import compiled
 from kernels.ops import PLAIN_OPS
 from tests.bench.folders import TINY, Shape

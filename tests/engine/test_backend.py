@@ -14,8 +14,10 @@ from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.engine.backend import VARIABLE, choose_backend, faster_type, what_slows
 from kernels import capability, dispatch
-from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, Integers, backend
+from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
+from kernels.linear.int8 import Int8Form
 from kernels.linear.probe import CHOICES
+from kernels.linear.reference import Integers
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
@@ -162,11 +164,15 @@ def test_a_gpu_that_runs_its_kernels_gets_them(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setenv(VARIABLE, wish)
     operations = plays_gpu().GPU_OPS
     monkeypatch.setattr(dispatch, "gpu_kernels_run", lambda: True)
+    monkeypatch.setattr(plays_gpu(), "multiplies_integers", lambda device: True)
     chosen = choose_backend(settings(), torch.device("cuda"), torch.bfloat16, measure=Probe())
     assert chosen.ops is operations
     assert chosen.name.startswith("triton ")
     in_int8 = choose_backend(settings(), torch.device("cuda"), torch.bfloat16, "int8", Probe())
-    assert in_int8.name != chosen.name
+    assert in_int8.name.endswith("int8") and isinstance(in_int8.forms.usual, Int8Form)
+    monkeypatch.setattr(plays_gpu(), "multiplies_integers", lambda device: False)
+    in_floats = choose_backend(settings(), torch.device("cuda"), torch.bfloat16, "int8", Probe())
+    assert in_floats.name.endswith("int8 in floats")
 
 
 @pytest.mark.parametrize("wish", ["", "gpu"])

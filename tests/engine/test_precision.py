@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.api.errors import UnsupportedDeviceError
 from core.api.params import Device, ModelSettings, Precision
 from core.engine.backend import choose_backend
 from core.engine.precision import (
@@ -39,9 +38,10 @@ def in_float32(_: ModelSettings) -> torch.dtype:
     return torch.float32
 
 
+@pytest.mark.parametrize("device", [CPU, GPU])
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "int8", "int4"])
-def test_a_wish_is_a_wish(name: Precision) -> None:
-    assert wished(settings(name), CPU) == (PRECISIONS[name],)
+def test_a_wish_is_a_wish(name: Precision, device: torch.device) -> None:
+    assert wished(settings(name), device) == (PRECISIONS[name],)
 
 
 def test_automatic_goes_from_exact_to_small() -> None:
@@ -49,11 +49,8 @@ def test_automatic_goes_from_exact_to_small() -> None:
     assert wished(settings(), CPU, in_float32) == (FLOAT32, BFLOAT16, INT8, INT4)
 
 
-@pytest.mark.parametrize("name", ["float32", "int8", "int4"])
-def test_a_graphics_card_computes_in_bfloat16(name: Precision) -> None:
-    assert wished(settings(), GPU) == wished(settings("bfloat16"), GPU) == (BFLOAT16,)
-    with pytest.raises(UnsupportedDeviceError, match="bfloat16"):
-        wished(settings(name), GPU)
+def test_a_graphics_card_computes_in_bfloat16_unless_told_otherwise() -> None:
+    assert wished(settings(), GPU, in_float32) == (BFLOAT16, INT8, INT4)
 
 
 def test_automatic_takes_the_first_that_fits_and_else_the_smallest() -> None:

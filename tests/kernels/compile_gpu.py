@@ -21,6 +21,8 @@ import kernels.linear.gpu as linear
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
 import kernels.sampling.gpu as sampling
+from kernels.linear.int4 import Int4Form
+from kernels.linear.int8 import Int8Form
 
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, HALF = 2560, 16, 4, 256, 32
 KEY_HEADS, VALUE_HEADS, DIM = 16, 32, 128
@@ -126,14 +128,12 @@ def _delta_rule() -> None:
 
 
 def _linear() -> None:
-    row, scale = _rows(1, HIDDEN), torch.ones(HIDDEN)
-    linear.int8_linear(row, torch.zeros(HIDDEN, HIDDEN, dtype=torch.int8), scale)
-    codes = torch.zeros(HIDDEN, HIDDEN, dtype=torch.uint8)
-    groups = torch.ones(HIDDEN, HIDDEN // 128)
-    for zero in (None, groups):
-        weight = linear.pack_int4(codes, groups, zero)
-        linear.int4_linear(row, weight)
-        linear.dequantise_int4(weight, torch.bfloat16)
+    row, weight = _rows(1, HIDDEN), _rows(HIDDEN, HIDDEN)
+    values, scales = Int8Form(None).keep(weight)
+    linear.int8_linear(row, linear.Int8Weight(values, scales.flatten()))
+    four = linear.pack_int4(*Int4Form(packed=False).keep(weight))
+    linear.int4_linear(row, four)
+    linear.dequantise_int4(four, torch.bfloat16)
 
 
 if __name__ == "__main__":

@@ -37,11 +37,12 @@ def test_views_with_gaps_within_rows_are_refused(device: torch.device) -> None:
         attention.decode_attention(heads, gapped(1, 2, 16), heads, one, 1.0)
     with pytest.raises(AssertionError):
         rope.rotate(gapped(1, 2, 16), gates, gates)
-    weight = torch.zeros(16, 16, dtype=torch.int8, device=device)
+    values = torch.zeros(16, 16, dtype=torch.int8, device=device)
+    ones = torch.ones(16, device=device)
     with pytest.raises(AssertionError):
-        linear.int8_linear(gapped(1, 16), weight, torch.ones(16, device=device))
+        linear.int8_linear(gapped(1, 16), linear.Int8Weight(values, ones))
     with pytest.raises(AssertionError):
-        linear.int8_linear(heads[0], weight.T, torch.ones(16, device=device))
+        linear.int8_linear(heads[0], linear.Int8Weight(values.T, ones))
     numbers = sampling.settings(1.0, 0, 1.0, 0.0, 0.5, device)
     with pytest.raises(AssertionError):
         sampling.sample(gapped(16), numbers)

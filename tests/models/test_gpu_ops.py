@@ -17,6 +17,7 @@ from core.models.model import Model
 from core.models.registry import load_model
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
+from kernels.linear.reference import Integers
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio
@@ -54,14 +55,20 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
     return make
 
 
-def load(folder: Path, device: torch.device, kernels: BackendName, dtype: torch.dtype) -> Model:
+def load(
+    folder: Path,
+    device: torch.device,
+    kernels: BackendName,
+    dtype: torch.dtype,
+    integers: Integers | None = None,
+) -> Model:
     return load_model(
         ModelFolder.open(folder),
         device,
         dtype,
         lambda done, total: None,
         lambda: None,
-        kernels=backend(kernels, dtype),
+        kernels=backend(kernels, dtype, integers=integers),
     ).model
 
 
@@ -108,3 +115,15 @@ def test_a_model_is_the_same_but_for_rounding(
     plain = rms_ratio(logits(load(folder, device, "reference", BFLOAT16), family), expected)
     rough = rms_ratio(logits(load(folder, device, "gpu", BFLOAT16), family), expected)
     assert rough <= BFLOAT16_SHARE * plain
+
+
+@pytest.mark.parametrize("integers", ["int8", "int4"])
+def test_a_model_of_integers_is_the_same_but_for_rounding(
+    folder_of: Callable[[str], Path], integers: Integers, device: torch.device
+) -> None:
+    folder, exact = folder_of("llama"), torch.float32
+    assert backend("gpu", exact, integers=integers).name.endswith(f"matrices {integers}")
+    expected = logits(load(folder, device, "reference", exact, integers), "llama")
+    found = logits(load(folder, device, "gpu", exact, integers), "llama")
+    assert not torch.equal(found, expected)
+    assert deviation(found, expected) <= FLOAT32_BOUND

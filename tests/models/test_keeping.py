@@ -19,7 +19,8 @@ from core.weights import stream
 from core.weights.folder import ModelFolder
 from core.weights.keeping import Keeping
 from core.weights.known_files import SETTLED_NS
-from kernels.dispatch import BackendName, Integers, backend
+from kernels.dispatch import BackendName, backend
+from kernels.linear.reference import Integers
 from tests.cache.disk_worlds import DiedError, FailingFiles
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder

@@ -13,7 +13,8 @@ import torch
 from core.models.qwen3_5 import Qwen3_5Model, parse_config
 from core.weights.plan import Shape, WeightPlan, plan_weights, planned_bytes
 from core.weights.stream import SLICE_BYTES
-from kernels.dispatch import BackendName, Integers, backend
+from kernels.dispatch import BackendName, backend
+from kernels.linear.reference import Integers
 from tests.weights.files import write_sparse
 
 INTEGERS: dict[str, Integers] = {"int8": "int8", "int4": "int4"}

@@ -11,6 +11,7 @@ import pytest
 from torch import Tensor
 
 from core.api.chat import ImagePart, Message
+from core.api.params import Precision
 from core.engine.backend import VARIABLE
 from kernels.ops import PLAIN_OPS
 from tests.promises.machine import Machine, load, same, system, user, words
@@ -26,10 +27,11 @@ def _kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.parametrize("precision", ["bfloat16", "int8", "int4"])
 def test_X1_a_reply_is_the_same_cold_restored_and_branched(
-    folder_of: Callable[[str], Path], picture: Callable[..., ImagePart]
+    folder_of: Callable[[str], Path], picture: Callable[..., ImagePart], precision: Precision
 ) -> None:
-    machine = Machine(load(folder_of("other"), precision="bfloat16"))
+    machine = Machine(load(folder_of("other"), precision=precision))
     chat: list[Message] = [system("Be brief."), user(words(24), picture(1), words(6, "q"))]
     cold = machine.ask(chat)
     assert len(cold.fed) > 4 and max(cold.fed) == 64 and cold.stats.images_encoded == 1

@@ -1,4 +1,7 @@
-"""Matrices of 8 and 4 bits on a GPU against the dequantised product in float64."""
+"""Matrices of 8 and 4 bits on a GPU against the dequantised product in float64.
+
+What is multiplied is what the forms keep of a weight.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.linear.int4 import GROUP, Int4Form, halve
+from kernels.linear.int8 import Int8Form
 from tests.kernels.gpu import assert_near, guarded_memory, strided
 
 gpu = pytest.importorskip("kernels.linear.gpu", reason="Triton is published for Linux alone")
+forms = pytest.importorskip("kernels.linear.gpu_forms")
 pytestmark = pytest.mark.gpu
 
 DTYPES = [torch.float32, torch.bfloat16]
@@ -28,34 +34,30 @@ def make_int8(num_outputs: int, num_inputs: int) -> tuple[Tensor, Tensor]:
     return weight.to(torch.int8), 0.01 + torch.rand(num_outputs, generator=generator)
 
 
-def make_int4(
-    num_outputs: int, num_inputs: int, group: int, zeros: bool
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Codes, scales and zeros."""
+def make_int4(num_outputs: int, num_inputs: int) -> tuple[Tensor, Tensor]:
+    """Numbers of 4 bits, and a scale and a middle for each group."""
     generator = torch.Generator().manual_seed(num_outputs)
-    size = num_outputs, num_inputs // group
     codes = torch.randint(0, 16, (num_outputs, num_inputs), generator=generator)
-    zero = torch.randint(0, 16, size, generator=generator) if zeros else None
-    return codes.to(torch.uint8), 0.01 + torch.rand(size, generator=generator), zero
+    scales = torch.randn(num_outputs, num_inputs // GROUP, 2, generator=generator)
+    return codes.to(torch.uint8), scales.bfloat16()
 
 
-def dequantised(codes: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:
-    """(code - zero) * scale in float64, group by group; zeros are 8 where there are none."""
-    zero = torch.full_like(scale, 8) if zero is None else zero
-    group = codes.shape[1] // scale.shape[1]
-    wide = (each.double().repeat_interleave(group, 1) for each in (scale, zero))
-    scales, zeros = wide
-    return (codes.double() - zeros) * scales
+def terms(codes: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
+    """(code - 8) * scale and the middle, in float64, whose sum is the weight."""
+    scale, middle = scales.double().repeat_interleave(GROUP, 1).unbind(2)
+    return (codes.double() - 8) * scale, middle
 
 
-def packed(case: tuple[Tensor, Tensor, Tensor | None], device: torch.device) -> object:
-    return gpu.pack_int4(*(each if each is None else each.to(device) for each in case))
+def packed(case: tuple[Tensor, Tensor], device: torch.device) -> object:
+    codes, scales = case
+    return gpu.pack_int4(halve(codes).to(device), scales.to(device))
 
 
-def assert_product(found: Tensor, rows: Tensor, weight: Tensor) -> None:
+def assert_product(found: Tensor, rows: Tensor, *weights: Tensor) -> None:
     """Each of the products that are added up may round their sum by half an ulp, and no more."""
-    magnitude = rows.abs() @ weight.abs().T
-    assert_near(found, rows @ weight.T, rows.shape[1] / 2 + 4, magnitude)
+    expected = sum((rows @ weight.T for weight in weights), torch.tensor(0.0))
+    magnitude = sum((rows.abs() @ weight.abs().T for weight in weights), torch.tensor(0.0))
+    assert_near(found, expected, len(weights) * rows.shape[1] / 2 + 4, magnitude)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -68,75 +70,124 @@ def test_int8_rows(
     weight, scale = make_int8(num_outputs, num_inputs)
     rows, wide = make_rows(count, num_inputs, dtype, device)
     with guarded_memory():
-        found = gpu.int8_linear(rows, weight.to(device), scale.to(device))
+        found = gpu.int8_linear(rows, gpu.Int8Weight(weight.to(device), scale.to(device)))
     assert found.dtype == dtype
     assert_product(found, wide, weight.double() * scale.double()[:, None])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize(
-    ("count", "num_outputs", "num_inputs", "group"),
-    [(1, 33, 256, 128), (2, 16, 16, 16), (7, 5, 96, 32), (16, 18, 320, 64)],
+    ("count", "num_outputs", "num_inputs"), [(1, 33, 256), (2, 16, 32), (7, 5, 96), (16, 18, 320)]
 )
 def test_int4_rows(
     count: int,
     num_outputs: int,
     num_inputs: int,
-    group: int,
-    zeros: bool,
     dtype: torch.dtype,
     device: torch.device,
 ) -> None:
-    case = make_int4(num_outputs, num_inputs, group, zeros)
+    case = make_int4(num_outputs, num_inputs)
     rows, wide = make_rows(count, num_inputs, dtype, device)
     with guarded_memory():
         found = gpu.int4_linear(rows, packed(case, device))
     assert found.dtype == dtype
-    assert_product(found, wide, dequantised(*case))
+    assert_product(found, wide, *terms(*case))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("groups", [1, 2, 5])
 def test_an_int4_weight_comes_back_whole(
-    groups: int, zeros: bool, dtype: torch.dtype, device: torch.device
+    groups: int, dtype: torch.dtype, device: torch.device
 ) -> None:
-    case = make_int4(18, 32 * groups, 32, zeros)
+    case = make_int4(18, GROUP * groups)
     weight = packed(case, device)
     with guarded_memory():
         found = gpu.dequantise_int4(weight, dtype)
-    assert_near(found, dequantised(*case), 0.5)
+    product, middle = terms(*case)
+    assert_near(found, product + middle, 1, product.abs() + middle.abs())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_an_int8_weight_comes_back_whole(dtype: torch.dtype, device: torch.device) -> None:
     weight, scale = make_int8(18, 35)
-    found = gpu.dequantise_int8(weight.to(device), scale.to(device), dtype)
+    found = gpu.Int8Weight(weight.to(device), scale.to(device)).floats(slice(0, 18), dtype)
     assert found.dtype == dtype
     assert_near(found, weight.double() * scale.double()[:, None], 0.5)
 
 
 def test_a_row_does_not_depend_on_the_rows_beside_it(device: torch.device) -> None:
-    weight, scale = (each.to(device) for each in make_int8(20, 300))
-    four = packed(make_int4(20, 96, 32, True), device)
+    eight = gpu.Int8Weight(*(each.to(device) for each in make_int8(20, 300)))
+    four = packed(make_int4(20, 96), device)
     eight_rows, _ = make_rows(16, 300, torch.bfloat16, device)
     four_rows, _ = make_rows(16, 96, torch.bfloat16, device)
-    whole = gpu.int8_linear(eight_rows, weight, scale), gpu.int4_linear(four_rows, four)
+    whole = gpu.int8_linear(eight_rows, eight), gpu.int4_linear(four_rows, four)
     for row in (0, 9, 15):
         here = slice(row, row + 1)
-        assert torch.equal(gpu.int8_linear(eight_rows[here], weight, scale), whole[0][here])
+        assert torch.equal(gpu.int8_linear(eight_rows[here], eight), whole[0][here])
         assert torch.equal(gpu.int4_linear(four_rows[here], four), whole[1][here])
 
 
-@pytest.mark.parametrize(("num_inputs", "groups"), [(48, 1), (16, 2), (65, 2)])
-def test_groups_that_no_tile_holds_are_refused(num_inputs: int, groups: int) -> None:
-    codes = torch.zeros(2, num_inputs, dtype=torch.uint8)
-    with pytest.raises(ValueError, match="power of two"):
-        gpu.pack_int4(codes, torch.ones(2, groups))
-
-
 def test_more_rows_than_a_tile_are_refused(device: torch.device) -> None:
-    weight, scale = (each.to(device) for each in make_int8(16, 32))
+    weight = gpu.Int8Weight(*(each.to(device) for each in make_int8(16, 32)))
     with pytest.raises(ValueError, match="16 rows"):
-        gpu.int8_linear(torch.ones(17, 32, device=device), weight, scale)
+        gpu.int8_linear(torch.ones(17, 32, device=device), weight)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("num_rows", [1, forms.MAX_ROWS, forms.MAX_ROWS + 3])
+@pytest.mark.parametrize("num_inputs", [70, 96])
+@pytest.mark.parametrize("name", ["int8", "int4"])
+def test_a_matrix_is_the_same_integers_as_everywhere(
+    name: str,
+    num_inputs: int,
+    num_rows: int,
+    bias: bool,
+    device: torch.device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forms, "_FLOATS", 10 * num_inputs)  # some blocks of outputs
+    eight, form = name == "int8", forms.GpuInt8Form() if name == "int8" else forms.GpuInt4Form()
+    weight = torch.randn(37, num_inputs, generator=torch.Generator().manual_seed(1)).to(device)
+    offset = torch.randn(37, generator=torch.Generator().manual_seed(2)) if bias else None
+    offset = offset.to(device) if offset is not None else None
+    kept = form.keep(weight)
+    assert all(part.device.type == device.type for part in kept)
+    matrix = form.pack(kept, offset)
+    plain = Int8Form(None) if eight else Int4Form(packed=False)
+    expected = plain.pack(kept, offset)
+    rows, _ = make_rows(num_rows, num_inputs, torch.float32, device)
+    found = matrix(rows)
+    assert torch.allclose(found, expected(rows), rtol=1e-5, atol=1e-4)
+    wide = torch.full((num_rows, 50), float("nan"), device=device)
+    matrix.into(wide[:, 5:42], rows)
+    assert torch.equal(wide[:, 5:42], found) and int(wide.isnan().sum()) == 13 * num_rows
+    everywhere = plain.keep(weight.cpu())
+    assert all(torch.equal(part.cpu(), other) for part, other in zip(kept, everywhere, strict=True))
+    assert matrix.num_bytes == form.num_bytes((37, num_inputs), torch.bfloat16) + 37 * 4 * bias
+
+
+def test_products_that_work_are_used(device: torch.device) -> None:
+    forms.multiplies_integers.cache_clear()
+    assert forms.multiplies_integers(device)
+
+
+@pytest.mark.parametrize(
+    ("product", "words"), [("raises", "no such instruction"), ("is wrong", "int4, 1 rows")]
+)
+def test_products_that_do_not_work_are_not_and_the_log_says_why_once(
+    product: str,
+    words: str,
+    device: torch.device,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(inputs: Tensor, weight: object) -> Tensor:
+        if product == "raises":
+            raise RuntimeError("no such instruction")
+        return torch.ones(len(inputs), 37, dtype=inputs.dtype, device=inputs.device)
+
+    monkeypatch.setattr(gpu, "int4_linear", broken)
+    forms.multiplies_integers.cache_clear()
+    assert [forms.multiplies_integers(device) for _ in range(2)] == [False, False]
+    forms.multiplies_integers.cache_clear()
+    assert len(caplog.records) == 1 and words in caplog.text

@@ -1,0 +1,127 @@
+"""Matrices of 8 and 4 bits on an NVIDIA GPU, and whether its products of them can be trusted.
+
+Up to MAX_ROWS rows go through Triton's products of integers, which read each weight once. More go
+through floats, some megabytes of outputs at a time. What is kept of a weight, on disk too, is what
+every other backend keeps of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from kernels.linear.gpu import MAX_ROWS, Int4Weight, Int8Weight, pack_int4
+from kernels.linear.int4 import GROUP, Int4Form
+from kernels.linear.int8 import Int8Form
+from kernels.linear.reference import Form, Kept, Matrix
+
+_LOG = logging.getLogger(__name__)
+# Of the largest result. Weight and result are rounded to bfloat16 at most; where a layout is wrong,
+# all of the result is.
+_STRAY = 2.0**-6
+_FLOATS = 2**24  # numbers turned into floats at a time: enough to keep a whole GPU busy
+
+
+class IntegerMatrix(Matrix):
+    """A `Matrix` (kernels.linear.reference) of integers on the device."""
+
+    def __init__(self, weight: Int8Weight | Int4Weight, bias: Tensor | None) -> None:
+        self._weight, self._bias = weight, bias
+        self.num_bytes = weight.num_bytes + (bias.nbytes if bias is not None else 0)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """As `Matrix`."""
+        if inputs.shape[0] <= MAX_ROWS:
+            result = self._weight.times(self._weight.aligned(inputs))
+            return result if self._bias is None else result.add_(self._bias)
+        result = inputs.new_empty(inputs.shape[0], self._weight.shape[0])
+        self._fill(result, inputs)
+        return result
+
+    def into(self, result: Tensor, inputs: Tensor) -> None:
+        """As `Matrix`."""
+        if inputs.shape[0] <= MAX_ROWS:
+            result.copy_(self(inputs))
+        else:
+            self._fill(result, inputs)
+
+    def _fill(self, result: Tensor, inputs: Tensor) -> None:
+        """Through floats, in blocks whose size depends on nothing but the weight."""
+        num_outputs, num_inputs = self._weight.shape
+        inputs = self._weight.aligned(inputs)
+        step = max(1, _FLOATS // num_inputs)
+        for start in range(0, num_outputs, step):
+            block = slice(start, start + step)
+            bias = None if self._bias is None else self._bias[block]
+            result[:, block] = F.linear(inputs, self._weight.floats(block, inputs.dtype), bias)
+
+
+class GpuInt8Form(Int8Form):
+    """Weights as 8-bit integers on the device."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
+        """As `Form` (kernels.linear.reference)."""
+        values, scales = kept
+        return IntegerMatrix(Int8Weight(values.contiguous(), scales.flatten()), bias)
+
+
+class GpuInt4Form(Int4Form):
+    """Weights as 4-bit integers on the device."""
+
+    def __init__(self) -> None:
+        super().__init__(packed=False)
+
+    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
+        """As `Form`."""
+        halves, scales = kept
+        return IntegerMatrix(pack_int4(halves, scales), bias)
+
+    def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
+        """As `Form`: groups lie in pairs."""
+        groups = -(-shape[1] // GROUP)
+        return shape[0] * ((groups + groups % 2) * GROUP // 2 + groups * 4)
+
+
+@cache
+def multiplies_integers(device: torch.device) -> bool:
+    """Whether the products of integers compile on `device` and give what they should.
+
+    Else the log says once what is wrong.
+    """
+    try:
+        wrong = next((name for name, right in _trials(device) if not right), None)
+    except Exception as error:
+        wrong = f"{type(error).__name__}: {error}"
+    if wrong is not None:
+        _LOG.warning("Integers are multiplied as floats on this GPU: %s", wrong)
+    return wrong is None
+
+
+def _trials(device: torch.device) -> Iterator[tuple[str, bool]]:
+    """What was multiplied, and whether it is what plain torch gives, twice to the same bits.
+
+    The sizes end inside a tile, a group and a pair of groups; the rows go either way.
+    """
+    pairs: dict[str, tuple[Form, Form]] = {
+        "int8": (GpuInt8Form(), Int8Form(None)),
+        "int4": (GpuInt4Form(), Int4Form(packed=False)),
+    }
+    generator = torch.Generator().manual_seed(0)
+    for name, (form, plain) in pairs.items():
+        for num_inputs in (80, 1024):
+            weight = torch.randn(37, num_inputs, generator=generator).to(device)
+            matrix, truth = form.pack(form.keep(weight), None), plain.pack(form.keep(weight), None)
+            for num_rows in (1, MAX_ROWS + 1):
+                rows = torch.randn(num_rows, num_inputs, generator=generator)
+                rows = rows.to(device, torch.bfloat16)
+                found, expected = matrix(rows), truth(rows.float())
+                near = (found.float() - expected).abs().max() < _STRAY * expected.abs().max()
+                yield f"{name}, {num_rows} rows", bool(near) and torch.equal(found, matrix(rows))
