@@ -79,7 +79,8 @@ def backend(
         from kernels import gpu_ops
 
         title, forms = gpu_ops.held(integers)
-        return Backend(f"{gpu_ops.name()}, matrices {title}", forms, gpu_ops.GPU_OPS)
+        name_of_all = f"{gpu_ops.name()}, matrices {title}"
+        return Backend(name_of_all, forms, gpu_ops.GPU_OPS, record=gpu_ops.records())
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
         return _compiled(library, packs, integers)

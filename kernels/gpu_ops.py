@@ -5,7 +5,7 @@ Which of the two runs is decided by shapes alone, so equal calls always take the
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import partial
 
 import torch
 import triton
@@ -17,12 +17,14 @@ from kernels.capability import interpreted
 from kernels.causal_conv import gpu as causal_conv
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
+from kernels.graph import LENGTHS, cuda_capture, record
 from kernels.linear.gpu_forms import GpuInt4Form, GpuInt8Form, multiplies_integers
 from kernels.linear.int4 import Int4Form
 from kernels.linear.int8 import Int8Form
 from kernels.linear.reference import PLAIN, Form, Forms, Integers, PlainForm
 from kernels.ops import DeltaRule, Ops
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
+from kernels.recording import Record
 from kernels.rms_norm.gpu import gated_rms_norm, rms_norm
 from kernels.rope.gpu import rotate
 
@@ -52,6 +54,11 @@ def held(integers: Integers | None) -> tuple[str, Forms]:
     return f"{integers} in floats", Forms(form, PlainForm(), rows_from_file=True)
 
 
+def records() -> Record | None:
+    """How a step is recorded; None where a processor plays the GPU, which has no graphs."""
+    return None if interpreted() else partial(record, torch.device("cuda"), cuda_capture)
+
+
 def convolve(rows: Tensor, weight: Tensor) -> Tensor:
     """As `causal_conv.reference.convolve`."""
     before = weight.shape[0] - 1
@@ -78,14 +85,7 @@ def causal_attention(
     group = num_heads // keys.shape[1]
     if num_queries > 1 or head_dim > _WIDEST_HEAD or group > _LARGEST_GROUP:
         return fused.causal_attention(queries, keys, values, scale, window)
-    length = _on_device(keys.shape[0], keys.device)
-    return decode_attention(queries, keys, values, length, scale, window)
-
-
-@lru_cache(maxsize=1)
-def _on_device(length: int, device: torch.device) -> Tensor:
-    """One integer [1] int32, made once for all layers of a step, without waiting for the GPU."""
-    return torch.full((1,), length, dtype=torch.int32, device=device)
+    return decode_attention(queries, keys, values, LENGTHS.of(keys), scale, window)
 
 
 GPU_OPS = Ops(

@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+import torch
 from torch import Tensor
+
+MAKE_ROOM = frozenset(
+    {
+        torch.ops.aten.empty.memory_format,
+        torch.ops.aten.new_empty.default,
+        torch.ops.aten.empty_strided.default,
+    }
+)
+"""Operations of torch that compute nothing: new tensors that hold nothing yet."""
 
 
 class NotRecordableError(Exception):

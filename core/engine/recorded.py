@@ -30,8 +30,9 @@ class RecordedStep:
     def __init__(self, model: Model, slab: KVSlab, record: Record) -> None:
         self.model, self.slab = model, slab
         self._record = record
-        self._hidden = torch.empty(1, model.hidden_size, dtype=model.dtype)
-        self._rotations = model.rotations(torch.zeros(3, 1, dtype=torch.int64))
+        device = model.device
+        self._hidden = torch.empty(1, model.hidden_size, dtype=model.dtype, device=device)
+        self._rotations = model.rotations(torch.zeros(3, 1, dtype=torch.int64, device=device))
         self._state = RecurrentState.zeros(model.layer_specs, model.device)
         self._recording: Recording | None = None
         self._result = self._hidden
@@ -65,10 +66,27 @@ class RecordedStep:
             for own, given in zip(self._rotations[name], rotation, strict=True):
                 own.copy_(given)
         if self._recording is None:
-            self._recording, self._result = self._record(token, self._step(token, check))
+            before = self._state.copy()
+            recording, self._result = self._record(token, self._step(token, check))
+            self._prove(recording, before, token, check)
+            self._recording = recording
         else:
             self._recording.play(token, check)
         return self._result
+
+    def _prove(
+        self, recording: Recording, before: RecurrentState, token: int, check: Callable[[], None]
+    ) -> None:
+        """Play the step that was just computed: it must give the same bits.
+
+        What goes wrong in a recording shows in no error: a place that something else uses as well,
+        a number that was taken for a constant.
+        """
+        computed = self._result.clone()
+        self._state.take(before)
+        recording.play(token, check)
+        if not torch.equal(self._result, computed):
+            raise NotRecordableError("played again it gives other bits")
 
     def _step(self, token: int, check: Callable[[], None]) -> Callable[[Recorder], Tensor]:
         def step(recorder: Recorder) -> Tensor:

@@ -10,19 +10,13 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernels.native.calls import calls
 from kernels.native.library import Call, Library, address
-from kernels.recording import NotRecordableError, Recorder
-
-_EMPTY = {
-    torch.ops.aten.empty.memory_format,
-    torch.ops.aten.new_empty.default,
-    torch.ops.aten.empty_strided.default,
-}
+from kernels.recording import MAKE_ROOM, NotRecordableError, Recorder
+from kernels.views import lies_in
 
 
 class _Call(ctypes.Structure):
@@ -116,11 +110,10 @@ class _NothingElse(TorchDispatchMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if not (func in _EMPTY or func.is_view):
+        if not (func in MAKE_ROOM or func.is_view):
             raise NotRecordableError(str(func))
         found = func(*args, **(kwargs or {}))
-        # Some that may be views may copy as well, if the tensor does not lie as they like.
-        if func not in _EMPTY and not _lies_in(found, args[0]):
+        if func not in MAKE_ROOM and not lies_in(found, args[0]):
             raise NotRecordableError(str(func))
         self._tensors.append(found)
         return found
@@ -129,10 +122,3 @@ class _NothingElse(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:
         """Else torch would load its compiler here, for seconds, to say that it isn't wanted."""
         return False
-
-
-def _lies_in(found: Any, tensor: Tensor) -> bool:
-    """Whether a tensor, or each of some, lies in the memory of another."""
-    parts = (found,) if isinstance(found, Tensor) else found
-    place = tensor.untyped_storage().data_ptr()
-    return all(each.untyped_storage().data_ptr() == place for each in parts)

@@ -1,0 +1,159 @@
+"""Recordings of a GPU's steps: one CUDA graph of all that a step launches.
+
+A graph makes the same launches with the same arguments again. So the token's number lies on the
+device, and two things read it there: the writing of a row, and attention. A step that reads the
+rows it has written in any other way would see too few of them later, and is not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernels.recording import MAKE_ROOM, NotRecordableError, Recorder
+from kernels.views import lies_in
+
+Capture = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
+"""Keeps what a step would launch, without doing it: what does it, and where the result will be."""
+
+
+# What may be done to rows that were stored to, beside looking at a part of them.
+_ALLOWED = MAKE_ROOM | {torch.ops.aten.index_copy_.default}
+
+
+class Lengths:
+    """How many rows attention reads, as one integer [1] int32 on the device."""
+
+    def __init__(self) -> None:
+        self._recorded: tuple[int, Tensor] | None = None
+
+    def of(self, rows: Tensor) -> Tensor:
+        """All of `rows`, or those up to the token that a recording is played for.
+
+        Raises NotRecordableError for rows that are not as many as the recorded token has.
+        """
+        if self._recorded is None:
+            return _made(rows.shape[0], rows.device)
+        num_rows, cell = self._recorded
+        if rows.shape[0] != num_rows:
+            raise NotRecordableError("attention to rows that don't grow")
+        return cell
+
+    @contextmanager
+    def read_from(self, cell: Tensor, num_rows: int) -> Iterator[None]:
+        """Inside, a step is recorded for a token with `num_rows` rows, itself among them."""
+        self._recorded = num_rows, cell
+        try:
+            yield
+        finally:
+            self._recorded = None
+
+
+LENGTHS = Lengths()
+
+
+@lru_cache(maxsize=1)
+def _made(length: int, device: torch.device) -> Tensor:
+    """Made once for all layers of a step, without waiting for the GPU."""
+    return torch.full((1,), length, dtype=torch.int32, device=device)
+
+
+class Graph:
+    """A `Recording` (kernels.recording), and the `Recorder` while it comes about."""
+
+    def __init__(self, device: torch.device, token: int) -> None:
+        self._token = token
+        self._row = torch.full((1,), token, dtype=torch.int64, device=device)
+        self._length = torch.full((1,), token + 1, dtype=torch.int32, device=device)
+        self._stored: set[int] = set()
+        self._replay: Callable[[], object] | None = None
+
+    def store(self, row: Tensor, rows: Tensor) -> None:
+        """As `Recorder`."""
+        self._stored.add(_place(rows))
+        rows.index_copy_(0, self._row, row)
+
+    def part(self) -> None:
+        """As `Recorder`: a graph is played whole, in milliseconds."""
+
+    def play(self, token: int, check: Callable[[], None]) -> None:
+        """As `Recording`."""
+        assert self._replay is not None
+        check()
+        self._row.fill_(token)
+        self._length.fill_(token + 1)
+        self._replay()
+
+    def note(self, capture: Capture, step: Callable[[Recorder], Tensor]) -> Tensor:
+        """Do `step`, which also compiles what it launches, and then keep it."""
+        with LENGTHS.read_from(self._length, self._token + 1):
+            with _RowsAreLeftAlone(self._stored):
+                found = step(self)
+            try:
+                self._replay, result = capture(lambda: step(self))
+            except RuntimeError as error:  # what a graph can't hold, as a word from the GPU
+                lines = str(error).splitlines() or [""]
+                raise NotRecordableError(f"no graph: {lines[0][:200]}") from error
+        return result.copy_(found)
+
+
+def record(
+    device: torch.device, capture: Capture, token: int, step: Callable[[Recorder], Tensor]
+) -> tuple[Graph, Tensor]:
+    """As `Record` (kernels.recording), for steps on `device`."""
+    graph = Graph(device, token)
+    return graph, graph.note(capture, step)
+
+
+def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
+    """As `Capture`. Raises RuntimeError for a step that waits for the GPU."""
+    graph = torch.cuda.CUDAGraph()
+    # Other threads may go on using the GPU meanwhile.
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        result = step()
+    return graph.replay, result
+
+
+class _RowsAreLeftAlone(TorchDispatchMode):
+    """Raises where an operation of torch reads or writes rows that were stored to."""
+
+    def __init__(self, stored: set[int]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._stored = stored
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        is_view = func.is_view and lies_in(found, args[0])
+        if not (is_view or func in _ALLOWED) and self._takes_rows(
+            (*args, *(kwargs or {}).values())
+        ):
+            raise NotRecordableError(str(func))
+        return found
+
+    def _takes_rows(self, given: Sequence[Any]) -> bool:
+        return any(
+            isinstance(each, Tensor) and _place(each) in self._stored
+            for part in given
+            for each in (part if isinstance(part, list | tuple) else (part,))
+        )
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else torch would load its compiler here, for seconds, to say that it isn't wanted."""
+        return False
+
+
+def _place(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

@@ -1,0 +1,53 @@
+"""Somewhere to go on from: for tests of what generates, computed or recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from core.api.positions import PositionIndex, TokenIndex
+from core.api.prompt import Cut
+from core.cache.slab import GROWTH, KVSlab
+from core.cache.state import RecurrentState
+from core.engine.decode import Decode
+from core.engine.loaded import LoadedModel
+from core.engine.recorded import StepRecorder
+from core.engine.step_threads import fixed_threads
+
+LIMIT = GROWTH + 40
+
+
+def go_on() -> None:
+    """Nobody cancels."""
+
+
+class Place:
+    """Somewhere behind a context of random rows and states, in a slab of its own."""
+
+    def __init__(self, loaded: LoadedModel, tokens: int, seed: int = 0) -> None:
+        self.model = loaded.model
+        self.start = Cut(TokenIndex(tokens), PositionIndex(tokens + 3))
+        self.slab = KVSlab(self.model.layer_specs, self.model.device, LIMIT)
+        self.slab.reserve(tokens)
+        self.fill(seed)
+
+    def fill(self, seed: int) -> None:
+        draw = torch.Generator().manual_seed(seed)
+        for keys, values in self.slab.view(0, self.start.token.value).layers.values():
+            keys.copy_(torch.randn(keys.shape, generator=draw))
+            values.copy_(torch.randn(values.shape, generator=draw))
+        self.state = RecurrentState.zeros(self.model.layer_specs, self.model.device)
+        for state in self.state.layers.values():
+            for tensor in state:
+                tensor.copy_(torch.randn(tensor.shape, generator=draw))
+
+    def decode(self, recorder: StepRecorder, check: Callable[[], None] = go_on) -> Decode:
+        parts = (self.model, self.slab, self.state, self.start)
+        return Decode(*parts, check, fixed_threads(), recorder)
+
+    @torch.inference_mode()
+    def logits(self, recorder: StepRecorder, count: int) -> list[Tensor]:
+        decode = self.decode(recorder)
+        return [decode.step(token % 50).clone() for token in range(count)]
