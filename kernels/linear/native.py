@@ -26,8 +26,9 @@ from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
 FEW_BFLOATS, FEW_INTEGERS, FEW_NIBBLES, FEW_ON_TILES = 8, 32, 32, 8
 # Products of so many 8-bit integers at most add up in 32 bits, whatever they are.
 _LONGEST_SUM = 2**16
-# Rows that the matrix unit takes at once, and how long they may be to have room.
-_BLOCK, _LONGEST_OF_MANY = 32, MOST_NUMBERS // 32
+# Rows that the matrix unit takes at once, how long they may be to have room, and as how long they
+# count at least: of the scales of rows there are MOST_NUMBERS / 16.
+_BLOCK, _LONGEST_OF_MANY, _SHORTEST_OF_MANY = 32, MOST_NUMBERS // 32, 16
 _SUMS = 2**20  # of integer products at a time: they stay in a processor's cache
 _FLOATS = 2**21  # numbers unpacked at a time: 4 MB in bfloat16
 
@@ -153,7 +154,7 @@ class NativeIntegerMatrix(_NativeMatrix):
 
     def _on_tiles(self, inputs: Tensor) -> Tensor:
         result = inputs.new_empty(inputs.shape[0], self._shape[0])
-        rows = MOST_NUMBERS // self._shape[1] // _BLOCK * _BLOCK
+        rows = MOST_NUMBERS // max(self._shape[1], _SHORTEST_OF_MANY) // _BLOCK * _BLOCK
         for start in range(0, inputs.shape[0], rows):
             some, to = inputs[start : start + rows], result[start : start + rows]
             self._library.linear_int8_many(

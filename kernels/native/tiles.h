@@ -40,9 +40,13 @@ struct tiles {
  * asking again is harmless. */
 static inline int tiles_allowed(void) {
 #ifdef HAS_TILES
-    static int allowed = -1;
-    if (allowed < 0) allowed = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
-    return allowed;
+    static int allowed = -1; /* whoever comes at the same time finds the same */
+    int found = __atomic_load_n(&allowed, __ATOMIC_RELAXED);
+    if (found < 0) {
+        found = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0;
+        __atomic_store_n(&allowed, found, __ATOMIC_RELAXED);
+    }
+    return found;
 #else
     return 0;
 #endif

@@ -206,10 +206,11 @@ def test_a_row_too_long_for_the_kernel_goes_through_torch(kind: type[NativeInt8F
     torch.testing.assert_close(found, expected, rtol=0, atol=0.02 * expected.abs().max().item())
 
 
-def test_more_rows_than_there_is_room_for_are_taken_in_turns() -> None:
-    """Of 8,192 numbers each there are 128 at once."""
-    inputs, weight, bias = parts((40, 8192), 300, torch.bfloat16)
+@pytest.mark.parametrize(("count", "width"), [(300, 8192), (70_000, 7)])
+def test_more_rows_than_there_is_room_for_are_taken_in_turns(count: int, width: int) -> None:
+    """Of 8,192 numbers each there are 128 at once; of scales there are 65,536."""
+    inputs, weight, bias = parts((40, width), count, torch.bfloat16)
     form = NativeInt8Form(library())
     kept = form.keep(weight)
     found = form.pack(kept, bias)(inputs)
-    assert_integers_exact(found, rounded(inputs), held(kept, 8192), bias)
+    assert_integers_exact(found, rounded(inputs), held(kept, width), bias)
