@@ -28,6 +28,7 @@ from kernels.native.tape import record
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
 from kernels.recording import Record
+from kernels.sampling.draw import Draw
 
 BackendName = Literal["reference", "torch", "cpu", "gpu"]
 # Rows that a packed matrix takes at once where nobody has measured what is best here.
@@ -40,7 +41,7 @@ class Backend:
 
     `forms` are how weight matrices are held, `ops` all else that layers call. `shares_out`: threads
     of a one-token step take its parts as they come for them, so none waits for one that is late.
-    `record` keeps such steps, where that can be done.
+    `record` keeps such steps, where that can be done; `draw` draws tokens where the logits are.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Backend:
     ops: Ops = PLAIN_OPS
     shares_out: bool = False
     record: Record | None = None
+    draw: Draw | None = None
 
 
 REFERENCE = Backend("reference", PLAIN)
@@ -77,10 +79,11 @@ def backend(
     if name == "gpu":
         # Imported here: Triton is not published for every system, and no other backend needs it.
         from kernels import gpu_ops
+        from kernels.sampling.gpu import draw
 
         title, forms = gpu_ops.held(integers)
-        name_of_all = f"{gpu_ops.name()}, matrices {title}"
-        return Backend(name_of_all, forms, gpu_ops.GPU_OPS, record=gpu_ops.records())
+        title = f"{gpu_ops.name()}, matrices {title}"
+        return Backend(title, forms, gpu_ops.GPU_OPS, record=gpu_ops.records(), draw=draw)
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
         return _compiled(library, packs, integers)

@@ -24,11 +24,13 @@ from core.cache.disk import SegmentStore
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.tier import DiskTier
 from core.engine.backend import what_slows
+from core.engine.draw_choice import choose_drawing
 from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
 from core.engine.kept_weights import kept_bytes, open_keeping, weights_budget
 from core.engine.precision import Precision, choose_precision
 from core.engine.recorded import StepRecorder
+from core.engine.sampler import Drawing
 from core.engine.step_threads import StepThreads, open_step_threads
 from core.models.model import Model
 from core.models.registry import load_model, try_kernels
@@ -62,6 +64,7 @@ class LoadedModel:
     cache: ContextCache
     threads: StepThreads
     steps: StepRecorder
+    drawing: Drawing
     weight_bytes: int
     info: ModelInfo
 
@@ -116,6 +119,7 @@ def load(
             settings, model, kernels, context, (loaded.config, precision.name)
         ),
         steps=StepRecorder(kernels.record),
+        drawing=choose_drawing(kernels.draw, model.vocab_size, device),
         weight_bytes=needed,
         info=info.model_copy(update={"load": facts}),
     )

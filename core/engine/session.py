@@ -99,7 +99,8 @@ class Session:
         seed = self._sampling.seed
         self._seed = secrets.randbits(63) if seed is None else seed
         ids = [token for part in self._prompt.segments for token in getattr(part, "ids", ())]
-        self._sampler = Sampler(self._sampling, ids, loaded.model.vocab_size, self._seed)
+        vocab_size = loaded.model.vocab_size
+        self._sampler = Sampler(self._sampling, ids, vocab_size, self._seed, loaded.drawing)
         for token_id in self._rendered.begun:
             self._sampler.accept(token_id)
         self._reader = loaded.text.reply_reader(self._rendered, self._sampling.stop)

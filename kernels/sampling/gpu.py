@@ -13,10 +13,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.sampling.draw import Limits
 from kernels.views import dense_rows
 
 NOT_A_NUMBER = -1  # instead of an id, where the logits hold NaN, +inf, or nothing above -inf
 _BLOCK = 1024
+
+
+def draw(scores: Tensor, limits: Limits, point: float) -> int | None:
+    """As `Draw` (kernels.sampling.draw); waits for the GPU."""
+    numbers = limits.temperature, limits.top_k, limits.top_p, limits.min_p
+    found = int(sample(scores, settings(*numbers, point, scores.device)))
+    return None if found == NOT_A_NUMBER else found
 
 
 def settings(

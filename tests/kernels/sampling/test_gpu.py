@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from core.api.params import SamplingParams
-from core.engine.sampler import Sampler, uniform
+from core.engine.draw_choice import choose_drawing
+from core.engine.sampler import Drawing, Sampler, uniform
+from kernels.sampling.draw import Limits
 from tests.kernels.gpu import guarded_memory
 
 gpu = pytest.importorskip("kernels.sampling.gpu", reason="Triton is published for Linux alone")
@@ -23,13 +25,15 @@ def both(logits: Tensor, index: int, device: torch.device, **limits: float) -> t
     given = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, **limits}
     params = SamplingParams.model_validate(given)
     expected = Sampler(params, (), len(logits), SEED).sample(logits, index)
-    point = uniform(SEED, index)
-    on_device = gpu.settings(
-        given["temperature"], int(given["top_k"]), given["top_p"], given["min_p"], point, device
-    )
     with guarded_memory():
-        found = gpu.sample(logits.to(device), on_device)
-    return int(found), expected
+        found = gpu.draw(logits.to(device), limits_of(given), uniform(SEED, index))
+    assert found is not None
+    return found, expected
+
+
+def limits_of(given: dict[str, float]) -> Limits:
+    limits = given["temperature"], int(given["top_k"]), given["top_p"], given["min_p"]
+    return Limits(*limits)
 
 
 def make_logits(vocab: int, spread: float = 2.0, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -101,3 +105,24 @@ def test_a_row_of_nothing_is_said(device: torch.device) -> None:
     numbers = gpu.settings(1.0, 0, 1.0, 0.0, 0.5, device)
     nothing = torch.full((9,), -math.inf, device=device)
     assert int(gpu.sample(nothing, numbers)) == gpu.NOT_A_NUMBER
+    assert gpu.draw(nothing, Limits(1.0, 0, 1.0, 0.0), 0.5) is None
+
+
+def test_it_passes_the_trial_before_its_first_use(device: torch.device) -> None:
+    assert choose_drawing(gpu.draw, 2500, device) == Drawing(gpu.draw, device)
+
+
+def test_a_reply_s_penalties_are_the_same_on_the_device(device: torch.device) -> None:
+    params = SamplingParams(
+        temperature=0.9, repetition_penalty=1.3, presence_penalty=0.5, frequency_penalty=0.2
+    )
+    ours, theirs = (
+        Sampler(params, (3, 5, 8), 1100, SEED, drawing)
+        for drawing in (None, Drawing(gpu.draw, device))
+    )
+    for index in range(5):
+        logits = make_logits(1100 + index)[:1100]
+        expected = ours.sample(logits, index)
+        assert theirs.sample(logits.to(device), index) == expected
+        ours.accept(expected)
+        theirs.accept(expected)
