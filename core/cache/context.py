@@ -19,6 +19,7 @@ from core.api.positions import TokenIndex
 from core.api.prompt import ORIGIN, Cut, Prompt, Run
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
+from core.cache.host_copies import Copier, HostCopies
 from core.cache.ledger import Held, Ledger, Limits
 from core.cache.live import LivePath
 from core.cache.node import Node, Role
@@ -67,6 +68,7 @@ class ContextCache:
         budgets: Budgets | None = None,
         disk: DiskTier | None = None,
         pace: Pace | None = None,
+        copier: Copier | None = None,
     ) -> None:
         self._specs = tuple(specs)
         self._device = device
@@ -92,6 +94,7 @@ class ContextCache:
         self.way_back = WayBack(
             self._specs, device, self.tree, self._live, self.disk, self._evictor
         )
+        self._copies = HostCopies(copier)
         self._settings = CacheSettings()
         self._usage = Usage()
 
@@ -145,6 +148,7 @@ class ContextCache:
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
         """Bring back the deepest place of `prompt`; one that fails is dropped and passed."""
+        self._copies.wait()
         self._usage = usage or Usage()
         self.embeddings.owner = self._usage.owner
         restored = self.way_back.go(prompt, self._settings.restore == "always", self._mark)
@@ -179,17 +183,19 @@ class ContextCache:
         checkpoint = Checkpoint(state, last_hidden)
         if node.checkpoint is None and not self._evictor.admit(node, checkpoint):
             return False
-        self.tree.hold(node, checkpoint.to(torch.device("cpu")))
+        self.tree.hold(node, self._copies.take(checkpoint))
         if self._usage.turn and not node.is_stop:
             self._drop_older_stops(node)
         return True
 
     def end_use(self) -> None:
         """The request is over: name what of its path a restart should find."""
+        self._copies.wait()
         self.disk.want(self._evictor.path)
 
     def write_some(self) -> bool:
         """Write one segment to disk; False when nothing is left to write."""
+        self._copies.wait()
         return self.disk.write_some(self.tree, self.slab, self.embeddings)
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:

@@ -92,6 +92,7 @@ class Engine:
         if on_gpu:
             # Torch keeps what it freed, and what others could use then counts as taken.
             torch.cuda.empty_cache()
+            torch.accelerator.memory.empty_host_cache()
 
     def generate(self, command: Generate, flag: CancelFlag, emit: Emit) -> Finished:
         """Answer a conversation. Raises NoModelError without a model."""

@@ -21,6 +21,7 @@ from core.api.events import LoadFacts, ModelInfo
 from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk import SegmentStore
+from core.cache.host_copies import SideStream
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.tier import DiskTier
 from core.engine.backend import what_slows
@@ -197,7 +198,9 @@ def open_cache(settings: ModelSettings, model: Model, context: int, root: bytes)
         # Without a cap until the first request brings the user's own: what was stored under a
         # larger one than today's default must not go for having been looked at.
         store = SegmentStore(Path(settings.cache_folder) / root.hex(), root, sys.maxsize)
-    return ContextCache(specs, device, context, root, budgets, DiskTier(store, specs))
+    copier = SideStream(device) if device.type == "cuda" else None
+    disk = DiskTier(store, specs)
+    return ContextCache(specs, device, context, root, budgets, disk, copier=copier)
 
 
 def disk_budget(cache_folder: str | None) -> int:

@@ -1,11 +1,12 @@
 """A context cache without a model: rows, states and embeddings are functions of their keys, so any
-mix-up shows.
+mix-up shows. Checkpoints arrive late, as from a GPU.
 
 A `World` lives on a folder, if it is given one: it can be restarted there at any moment.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -41,6 +42,27 @@ def numbers(key: bytes, count: int) -> Tensor:
     return torch.tensor([float(key[index % len(key)]) + index for index in range(count)])
 
 
+class Late:
+    """A `Copier`, and the `Arrival` of each copy: nothing is there until somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.pairs: list[tuple[Tensor, Tensor]] = []
+
+    def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], Late]:
+        arrival = Late()
+        copies = [torch.full_like(tensor, float("nan")) for tensor in tensors]
+        arrival.pairs = list(zip(copies, tensors, strict=True))
+        return copies, arrival
+
+    def query(self) -> bool:
+        return not self.pairs
+
+    def synchronize(self) -> None:
+        while self.pairs:
+            copy, tensor = self.pairs.pop()
+            copy.copy_(tensor)
+
+
 class World:
     """Plays requests on a cache, checking what it restores against what must be there."""
 
@@ -74,6 +96,7 @@ class World:
             ROOT,
             Budgets(disk=PLENTY),
             DiskTier(self.store, self.specs),
+            copier=Late(),
         )
         if self._growth is not None:
             self.cache.slab._step = self._growth

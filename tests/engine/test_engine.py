@@ -145,10 +145,12 @@ def test_a_model_that_goes_hands_a_graphics_cards_memory_back(
     monkeypatch.setattr(model, "device", torch.device(device))
     monkeypatch.setattr(engine, "loaded", replace(base, model=model))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: handed_back.append(engine.loaded))
+    memory = torch.accelerator.memory
+    monkeypatch.setattr(memory, "empty_host_cache", lambda: handed_back.append(engine.loaded))
     engine.unload()
     assert engine.loaded is None
     # The cache is emptied once nothing holds the model any more.
-    assert handed_back == ([None] if device == "cuda" else [])
+    assert handed_back == ([None, None] if device == "cuda" else [])
 
 
 def test_another_model_reads_everything_itself(engine: Engine, copy: Path) -> None:
