@@ -25,8 +25,8 @@ from kernels.linear.reference import PLAIN, Form, Forms, Integers, PlainForm
 from kernels.ops import DeltaRule, Ops
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
 from kernels.recording import Record
-from kernels.rms_norm.gpu import gated_rms_norm, rms_norm
-from kernels.rope.gpu import rotate
+from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
+from kernels.rope.gpu import norm_rotate, rotate
 
 # The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
@@ -90,6 +90,7 @@ def causal_attention(
 
 GPU_OPS = Ops(
     rms_norm=rms_norm,
+    add_rms_norm=add_rms_norm,
     gated_rms_norm=gated_rms_norm,
     convolve=convolve,
     causal_conv_step=causal_conv.causal_conv_step,
@@ -101,6 +102,7 @@ GPU_OPS = Ops(
     ),
     delta_gates=plain_delta.delta_gates,
     rotate=rotate,
+    norm_rotate=norm_rotate,
     causal_attention=causal_attention,
     run_attention=fused.run_attention,
     full_attention=fused.full_attention,

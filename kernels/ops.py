@@ -21,8 +21,8 @@ from kernels.gated_delta.reference import (
     recurrent_gated_delta_step,
 )
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
-from kernels.rms_norm.reference import gated_rms_norm, rms_norm
-from kernels.rope.reference import rotate
+from kernels.rms_norm.reference import add_rms_norm, gated_rms_norm, rms_norm
+from kernels.rope.reference import norm_rotate, rotate
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
 """As `kernels.attention.reference.causal_attention`."""
@@ -52,6 +52,7 @@ class Ops:
     """
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
+    add_rms_norm: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
     gated_rms_norm: Callable[[Tensor, Tensor, Tensor, float, torch.dtype], Tensor]
     convolve: Callable[[Tensor, Tensor], Tensor]
     causal_conv_step: Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -59,6 +60,7 @@ class Ops:
     recurrent_gated_delta_step: DeltaRule
     delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
+    norm_rotate: Callable[[Tensor, Tensor, float, Tensor, Tensor], Tensor]
     causal_attention: Attend
     run_attention: Attend
     full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
@@ -71,6 +73,7 @@ class Ops:
 
 PLAIN_OPS = Ops(
     rms_norm=rms_norm,
+    add_rms_norm=add_rms_norm,
     gated_rms_norm=gated_rms_norm,
     convolve=convolve,
     causal_conv_step=causal_conv_step,
@@ -78,6 +81,7 @@ PLAIN_OPS = Ops(
     recurrent_gated_delta_step=recurrent_gated_delta_step,
     delta_gates=delta_gates,
     rotate=rotate,
+    norm_rotate=norm_rotate,
     causal_attention=fused.causal_attention,
     run_attention=fused.run_attention,
     full_attention=fused.full_attention,

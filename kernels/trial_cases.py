@@ -101,6 +101,13 @@ def _norm(shape: NormShape, numbers: _Numbers) -> Iterator[Case]:
     def heads(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
         return [ops.rms_norm(rows.to(dtype)[..., :width], scale, _EPSILON)]
 
+    # Sums that every type can hold: what is tried is not how a sum is rounded.
+    steps = (16 * numbers.exact(2, 5, width)).round().clamp(-112, 112) / 16
+
+    def after_sum(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        inputs, residual = steps.to(dtype)
+        return list(ops.add_rms_norm(inputs, residual, scale, _EPSILON))
+
     def gated(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
         return [ops.gated_rms_norm(rows[..., :width], scale, gate.to(dtype), _EPSILON, dtype)]
 
@@ -111,6 +118,7 @@ def _norm(shape: NormShape, numbers: _Numbers) -> Iterator[Case]:
     else:
         yield Case("rms_norm", numbers.dtype, hidden, ulps)
         yield Case("rms_norm", numbers.dtype, heads, ulps)
+        yield Case("add_rms_norm", numbers.dtype, after_sum, ulps)
 
 
 def _gate(shape: GateShape, numbers: _Numbers) -> Iterator[Case]:
@@ -164,6 +172,17 @@ def _rotation(shape: RotationShape, numbers: _Numbers) -> Iterator[Case]:
         cosine, sine = (each.to(dtype) for each in turns)
         return [ops.rotate(heads.to(dtype)[..., : shape.head_dim], cosine, sine)]
 
+    scale = 1 + 0.2 * numbers.exact(shape.head_dim)
+
+    def normed(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        cosine, sine = (each.to(dtype) for each in turns)
+        given = heads.to(dtype)[..., : shape.head_dim]
+        return [ops.norm_rotate(given, scale, _EPSILON, cosine, sine)]
+
+    # A norm may be rounded to the model's type before it turns.
+    rounded = 2**16 if numbers.dtype == torch.bfloat16 else 0
+    ulps = shape.head_dim.bit_length() + 16 + rounded
+    yield Case("norm_rotate", numbers.dtype, normed, ulps, 2 * float(heads.abs().max()))
     # Two products and their sum. Vision towers rotate in float32, whatever the model's type.
     for dtype in {numbers.dtype, torch.float32}:
         yield Case("rotate", dtype, call, 4, 2 * float(heads.abs().max()))

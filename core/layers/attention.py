@@ -32,7 +32,7 @@ class AttentionSizes:
         return RotationShape(self.heads, self.head_dim, turned)
 
 
-HeadNorm = Callable[[Weights], RMSNorm | ZeroCentredRMSNorm]
+HeadNorm = Callable[[Weights], RMSNorm]
 """Makes the norm over the head_dim numbers of every head."""
 
 
@@ -104,13 +104,17 @@ class Attention:
         both_ways: bool,
     ) -> Tensor:
         """`queries` [n, heads, head_dim] over all keys, `keys` the last; the same shape."""
-        if self.query_norm is not None and self.key_norm is not None:
-            queries, keys = self.query_norm(queries), self.key_norm(keys)
         ops = self._ops
-        queries, keys = ops.rotate(queries, *rotation), ops.rotate(keys, *rotation)
+        queries = self._turned(queries, self.query_norm, rotation)
+        keys = self._turned(keys, self.key_norm, rotation)
         all_keys, all_values = memory.extend_kv(layer, keys, values)
         attend = ops.run_attention if both_ways else ops.causal_attention
         return attend(queries, all_keys, all_values, self.scale, self.window)
+
+    def _turned(self, heads: Tensor, norm: RMSNorm | None, rotation: Rotation) -> Tensor:
+        if norm is None:
+            return self._ops.rotate(heads, *rotation)
+        return self._ops.norm_rotate(heads, norm.scale, norm.epsilon, *rotation)
 
 
 class GatedAttention(Attention):

@@ -10,28 +10,28 @@ from core.weights.plan import Weights
 from kernels.shapes import NormShape
 
 
-class ZeroCentredRMSNorm:
-    """RMS norm over the last axis that multiplies by 1 + w, as some families store it."""
-
-    def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
-        self.scale = 1.0 + weights.tensor("weight", (width,), torch.float32)
-        self.epsilon = epsilon
-        self._rms_norm = weights.ops(NormShape(width)).rms_norm
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        return self._rms_norm(inputs, self.scale, self.epsilon)
-
-
 class RMSNorm:
     """RMS norm over the last axis that multiplies by a plain w (Zhang and Sennrich 2019)."""
 
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
         self.scale = weights.tensor("weight", (width,), torch.float32)
         self.epsilon = epsilon
-        self._rms_norm = weights.ops(NormShape(width)).rms_norm
+        self._ops = weights.ops(NormShape(width))
 
     def __call__(self, inputs: Tensor) -> Tensor:
-        return self._rms_norm(inputs, self.scale, self.epsilon)
+        return self._ops.rms_norm(inputs, self.scale, self.epsilon)
+
+    def of_sum(self, inputs: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+        """The norm of `inputs` + `residual`, and that sum."""
+        return self._ops.add_rms_norm(inputs, residual, self.scale, self.epsilon)
+
+
+class ZeroCentredRMSNorm(RMSNorm):
+    """RMS norm over the last axis that multiplies by 1 + w, as some families store it."""
+
+    def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
+        super().__init__(weights, width, epsilon)
+        self.scale = 1.0 + self.scale
 
 
 class GatedRMSNorm:

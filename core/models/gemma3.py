@@ -188,8 +188,8 @@ class Block:
     ) -> Tensor:
         inputs, rotation = self.before_attention(hidden), rotations[self.kind]
         attended = self.attention(inputs, rotation, memory, layer, both_ways=image)
-        hidden = self._add(hidden, self.after_attention(attended))
-        return self._add(hidden, self.after_mlp(self.mlp(self.before_mlp(hidden))))
+        normed, hidden = self.before_mlp.of_sum(self.after_attention(attended), hidden)
+        return self._add(hidden, self.after_mlp(self.mlp(normed)))
 
     @property
     def spec(self) -> LayerSpec:

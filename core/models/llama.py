@@ -122,8 +122,8 @@ class Block:
     ) -> Tensor:
         inputs = self.attention_norm(hidden)
         attended = self.attention(inputs, rotations["full_attention"], memory, layer)
-        hidden = self._add(hidden, attended)
-        return self._add(hidden, self.mlp(self.mlp_norm(hidden)))
+        normed, hidden = self.mlp_norm.of_sum(attended, hidden)
+        return self._add(hidden, self.mlp(normed))
 
     @property
     def spec(self) -> LayerSpec:

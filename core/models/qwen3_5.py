@@ -200,8 +200,8 @@ class Block:
             mixed = self.mixer(inputs, memory, layer)
         else:
             mixed = self.mixer(inputs, rotations["full_attention"], memory, layer)
-        hidden = self._add(hidden, mixed)
-        return self._add(hidden, self.mlp(self.mlp_norm(hidden)))
+        normed, hidden = self.mlp_norm.of_sum(mixed, hidden)
+        return self._add(hidden, self.mlp(normed))
 
     @property
     def spec(self) -> LayerSpec:

@@ -45,12 +45,25 @@ def rotation(
 
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """As `reference.rotate`, but rounded once: the products stay in float32."""
-    # Angles whose axes were chosen frequency by frequency come transposed.
-    if not dense_rows(cosine, sine):
-        cosine, sine = cosine.contiguous(), sine.contiguous()
     outputs = torch.empty(heads.shape, dtype=heads.dtype, device=heads.device)
-    _launch(heads, cosine, sine, outputs)
+    _launch(heads, *_dense(cosine, sine), outputs)
     return outputs
+
+
+def norm_rotate(
+    heads: Tensor, scale: Tensor, epsilon: float, cosine: Tensor, sine: Tensor
+) -> Tensor:
+    """As `reference.norm_rotate`, but rounded once."""
+    outputs = torch.empty(heads.shape, dtype=heads.dtype, device=heads.device)
+    _launch(heads, *_dense(cosine, sine), outputs, scale=scale, epsilon=epsilon)
+    return outputs
+
+
+def _dense(cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
+    """Angles whose axes were chosen frequency by frequency come transposed."""
+    if dense_rows(cosine, sine):
+        return cosine, sine
+    return cosine.contiguous(), sine.contiguous()
 
 
 def rotate_and_store(

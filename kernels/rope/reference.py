@@ -8,6 +8,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from kernels.rms_norm.reference import rms_norm
+
 
 def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Rotate the pairs (i, i + r) of `heads` [n, num_heads, head_dim] by their angles.
@@ -24,6 +26,13 @@ def rotate(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     torch.mul(second, cosine, out=rotated[..., half : 2 * half]).addcmul_(first, sine)
     rotated[..., 2 * half :] = heads[..., 2 * half :]
     return rotated
+
+
+def norm_rotate(
+    heads: Tensor, scale: Tensor, epsilon: float, cosine: Tensor, sine: Tensor
+) -> Tensor:
+    """`rotate` of the RMS norm of every head; `scale` [head_dim] float32 multiplies it."""
+    return rotate(rms_norm(heads, scale, epsilon), cosine, sine)
 
 
 def rotation(

@@ -105,6 +105,7 @@ def _rotation() -> None:
     slab = _rows(TOKENS, KV_HEADS, HEAD_DIM), _rows(TOKENS, KV_HEADS, HEAD_DIM)
     scale, first = torch.ones(HEAD_DIM), torch.zeros(1, dtype=torch.int64)
     rope.rotate(queries, *angles)
+    rope.norm_rotate(queries, scale, 1e-6, *angles)
     rope.rotate_and_store(queries, keys, keys, *angles, slab, first)
     rope.rotate_and_store(queries, keys, keys, *angles, slab, first, norms=(scale, scale, 1e-6))
 

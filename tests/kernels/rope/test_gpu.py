@@ -62,6 +62,23 @@ def test_heads_turn(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
+    ("count", "heads", "dim", "half"), [(1, 24, 256, 32), (9, 3, 10, 3), (65, 6, 8, 4)]
+)
+def test_heads_are_normalised_and_turn(
+    count: int, heads: int, dim: int, half: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    rows = make_heads(count, heads, dim, dtype, device)
+    scale = 1 + 0.2 * torch.randn(dim, generator=torch.Generator().manual_seed(dim)).to(device)
+    angles = make_angles(count, half, dtype, device)
+    expected, added = turned(rms_norm(rows.float(), scale, 1e-6), *angles)
+    with guarded_memory():
+        found = gpu.norm_rotate(strided(rows), scale, 1e-6, *(strided(each, 3) for each in angles))
+    assert found.dtype == dtype
+    assert_near(found, expected, NORM_ULPS, added)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
     ("count", "first", "heads", "kv_heads", "dim", "half"),
     [(1, 0, 6, 2, 256, 32), (1, 19, 4, 1, 64, 32), (9, 3, 3, 3, 10, 5), (64, 1, 2, 1, 16, 4)],
 )
