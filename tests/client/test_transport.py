@@ -120,3 +120,10 @@ def test_the_engine_keeps_what_it_frees_unless_the_user_has_said(
     assert "glibc.malloc.trim_threshold=" in worker_environment()["GLIBC_TUNABLES"]
     monkeypatch.setenv("GLIBC_TUNABLES", "")
     assert worker_environment()["GLIBC_TUNABLES"] == ""
+
+
+def test_a_gpu_s_products_repeat_whatever_the_user_has_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    assert worker_environment()["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
