@@ -16,6 +16,7 @@ from core.cache.specs import LayerMemory, RecurrentSpec, StateTensor
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
+from core.weights.balance import Channels
 from core.weights.plan import Weights
 from kernels.shapes import DeltaShape
 
@@ -51,9 +52,18 @@ class GatedDeltaNetSizes:
 
 
 class GatedDeltaNet:
-    """One layer; long runs go through it in blocks that hand their state on."""
+    """One layer; long runs go through it in blocks that hand their state on.
 
-    def __init__(self, weights: Weights, sizes: GatedDeltaNetSizes, epsilon: float) -> None:
+    `behind` as in `JoinedLinear`.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        sizes: GatedDeltaNetSizes,
+        epsilon: float,
+        behind: Channels | None = None,
+    ) -> None:
         self.sizes = sizes
         self.spec = _spec(sizes, weights.dtype)
         self._ops = weights.ops(sizes.shape)
@@ -64,7 +74,7 @@ class GatedDeltaNet:
             ("in_proj_b", heads),
             ("in_proj_a", heads),
         ]
-        self.projections = JoinedLinear(weights, parts, sizes.hidden)
+        self.projections = JoinedLinear(weights, parts, sizes.hidden, behind=behind)
         conv = weights.tensor("conv1d.weight", (sizes.conv_width, 1, sizes.kernel), torch.float32)
         self.conv = conv.squeeze(1).T.contiguous()
         # Small, and exponentiated: float32 whatever the model's type.

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from core.weights.balance import Channels
 from core.weights.plan import Weights
 
 
@@ -29,7 +30,8 @@ class Linear:
 class JoinedLinear:
     """Several maps of the same inputs: one matrix, read in one call.
 
-    `parts` are published scopes in `weights` with their numbers of outputs.
+    `parts` are published scopes in `weights` with their numbers of outputs; `behind` is the norm
+    whose result nothing else reads.
     """
 
     def __init__(
@@ -39,8 +41,9 @@ class JoinedLinear:
         num_inputs: int,
         *,
         bias: bool = False,
+        behind: Channels | None = None,
     ) -> None:
-        self.matrix = weights.matrix(parts, num_inputs, bias=bias)
+        self.matrix = weights.matrix(parts, num_inputs, bias=bias, behind=behind)
         self._widths = [num_outputs for _, num_outputs in parts]
 
     def __call__(self, inputs: Tensor) -> tuple[Tensor, ...]:

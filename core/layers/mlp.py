@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.rows import in_row_blocks
+from core.weights.balance import Channels
 from core.weights.plan import Weights
 from kernels.shapes import GateShape
 
@@ -17,10 +18,17 @@ class SwiGLU:
     _gelu = False
 
     def __init__(
-        self, weights: Weights, width: int, inner_width: int, *, bias: bool = False
+        self,
+        weights: Weights,
+        width: int,
+        inner_width: int,
+        *,
+        bias: bool = False,
+        behind: Channels | None = None,
     ) -> None:
+        """`behind` as in `JoinedLinear`."""
         parts = [("gate_proj", inner_width), ("up_proj", inner_width)]
-        self.gate_and_up = JoinedLinear(weights, parts, width, bias=bias)
+        self.gate_and_up = JoinedLinear(weights, parts, width, bias=bias, behind=behind)
         self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
         ops = weights.ops(GateShape(inner_width, self._gelu))
         self._product = ops.geglu if self._gelu else ops.swiglu

@@ -11,10 +11,15 @@ from kernels.shapes import NormShape
 
 
 class RMSNorm:
-    """RMS norm over the last axis that multiplies by a plain w (Zhang and Sennrich 2019)."""
+    """RMS norm over the last axis that multiplies by a plain w (Zhang and Sennrich 2019).
+
+    `channels` is what a matrix that alone reads the result is told (core.weights.balance).
+    """
+
+    _offset = 0.0
 
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
-        self.scale = weights.tensor("weight", (width,), torch.float32)
+        self.scale, self.channels = weights.scale("weight", width, self._offset)
         self.epsilon = epsilon
         self._ops = weights.ops(NormShape(width))
 
@@ -29,9 +34,7 @@ class RMSNorm:
 class ZeroCentredRMSNorm(RMSNorm):
     """RMS norm over the last axis that multiplies by 1 + w, as some families store it."""
 
-    def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
-        super().__init__(weights, width, epsilon)
-        self.scale = 1.0 + self.scale
+    _offset = 1.0
 
 
 class GatedRMSNorm:

@@ -172,7 +172,8 @@ class Block:
         self.after_attention = norm("post_attention_layernorm")
         self.before_mlp = norm("pre_feedforward_layernorm")
         self.after_mlp = norm("post_feedforward_layernorm")
-        self.mlp = GeGLU(weights.scope("mlp"), width, config.intermediate_size)
+        inner, behind = config.intermediate_size, self.before_mlp.channels
+        self.mlp = GeGLU(weights.scope("mlp"), width, inner, behind=behind)
         self._add = weights.ops(SumShape(width)).add
         self.attention = Attention(
             weights.scope("self_attn"),
@@ -181,6 +182,7 @@ class Block:
             bias=config.attention_bias,
             scale=config.query_pre_attn_scalar**-0.5,
             window=config.sliding_window if kind == "sliding_attention" else None,
+            behind=self.before_attention.channels,
         )
 
     def __call__(

@@ -112,9 +112,10 @@ class Block:
             config.attention_sizes,
             head_norm if config.model_type == "qwen3" else None,
             bias=config.attention_bias,
+            behind=self.attention_norm.channels,
         )
-        inner = config.intermediate_size
-        self.mlp = SwiGLU(weights.scope("mlp"), width, inner, bias=config.mlp_bias)
+        inner, behind = config.intermediate_size, self.mlp_norm.channels
+        self.mlp = SwiGLU(weights.scope("mlp"), width, inner, bias=config.mlp_bias, behind=behind)
         self._add = weights.ops(SumShape(width)).add
 
     def __call__(

@@ -33,7 +33,8 @@ from kernels.ops import Ops
 class Recipe(Protocol):
     """How to build one model: what it asks for, in which forms, and what it is called there.
 
-    `config` is what was read from config.json, written out; `backend` names the kernels.
+    `config` is what was read from config.json, written out; `backend` names the kernels, `balanced`
+    the norms that hand large channels on.
     """
 
     plan: WeightPlan
@@ -42,6 +43,7 @@ class Recipe(Protocol):
     ops: Ops
     dtype: torch.dtype
     backend: str
+    balanced: frozenset[str]
     published: Callable[[str], str]
 
     @property
@@ -151,7 +153,8 @@ class Load:
         hand_back()
         recipe = self._recipe
         renamed = _Renamed(source, recipe.published, recipe.forms, bar)
-        model = recipe.build(Weights(renamed, recipe.dtype, recipe.forms, recipe.ops), self._device)
+        parts = recipe.forms, recipe.ops, recipe.balanced
+        model = recipe.build(Weights(renamed, recipe.dtype, *parts), self._device)
         bar.finish()
         hand_back()
         return model

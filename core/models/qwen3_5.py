@@ -181,16 +181,19 @@ class Block:
         self.mlp_norm = ZeroCentredRMSNorm(
             weights.scope("post_attention_layernorm"), width, epsilon
         )
-        self.mlp = SwiGLU(weights.scope("mlp"), width, config.intermediate_size)
+        inner, behind = config.intermediate_size, self.mlp_norm.channels
+        self.mlp = SwiGLU(weights.scope("mlp"), width, inner, behind=behind)
         self._add = weights.ops(SumShape(width)).add
         self.mixer: GatedDeltaNet | GatedAttention
+        behind = self.mixer_norm.channels
         if kind == "linear_attention":
             scope = weights.scope("linear_attn")
-            self.mixer = GatedDeltaNet(scope, config.delta_net_sizes, epsilon)
+            self.mixer = GatedDeltaNet(scope, config.delta_net_sizes, epsilon, behind)
         else:
             scope = weights.scope("self_attn")
             bias = config.attention_bias
-            self.mixer = GatedAttention(scope, config.attention_sizes, epsilon, bias=bias)
+            sizes = config.attention_sizes
+            self.mixer = GatedAttention(scope, sizes, epsilon, bias=bias, behind=behind)
 
     def __call__(
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool

@@ -7,7 +7,7 @@ and a load that fails or is cancelled leaves nothing behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,10 +16,11 @@ from core.api.errors import UnknownArchitectureError, UnsupportedDeviceError
 from core.models import gemma3, llama, qwen3_5
 from core.models.loading import Load, LoadedModel
 from core.models.model import Model
+from core.weights.balance import balanced_norms
 from core.weights.folder import ModelFolder
 from core.weights.keeping import Keeping
 from core.weights.memory import available_bytes, check_memory
-from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.plan import TensorSpec, WeightPlan, Weights, plan_weights, planned_bytes
 from core.weights.published.packed import PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
@@ -118,8 +119,12 @@ class _Recipe:
         self.published = self._family.published_names(self._config, names)
         limit = _NUMBERS_PER_BYTE * sum(file.num_bytes for file in folder.files)
         asked = plan_weights(self._note, dtype, limit)
-        self.plan: WeightPlan = {self.published(name): spec for name, spec in asked.items()}
-        self.packed: PackedPlan = find_packed(self.plan, folder.files, self._scheme)
+        published = {self.published(name): spec for name, spec in asked.items()}
+        self.packed: PackedPlan = find_packed(published, folder.files, self._scheme)
+        self.balanced = balanced_norms(
+            (spec.behind, self._takes_channels(name, spec)) for name, spec in published.items()
+        )
+        self.plan: WeightPlan = {name: self._balanced(spec) for name, spec in published.items()}
         plain = {name: spec for name, spec in self.plan.items() if name not in self.packed}
         check_plan(plain, folder.files)
 
@@ -133,6 +138,17 @@ class _Recipe:
     def config(self) -> str:
         model = f"{self._family.build.__name__} {self._config!r}"
         return f"{model} {self._scheme.format!r}" if self._scheme else model
+
+    def _takes_channels(self, name: str, spec: TensorSpec) -> bool:
+        """Whether a matrix is quantised from floats: published integers stay what they are."""
+        return name not in self.packed and self.forms.of(spec.exact).quantises
+
+    def _balanced(self, spec: TensorSpec) -> TensorSpec:
+        """What is planned of a tensor, with the norm before it by its published name."""
+        if spec.behind is None or spec.behind.norm not in self.balanced:
+            return replace(spec, behind=None)
+        norm = self.published(spec.behind.norm)
+        return replace(spec, behind=replace(spec.behind, norm=norm))
 
     def _note(self, weights: Weights) -> None:
         self.build(weights, torch.device("cpu"))

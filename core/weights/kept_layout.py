@@ -23,7 +23,7 @@ from core.weights.safetensors_file import LENGTH_BYTES
 from core.weights.stream import slice_rows
 from kernels.linear.reference import Form, Forms
 
-FORMAT = "waymark-matrices-1"
+FORMAT = "waymark-matrices-2"
 DIGEST_BYTES = hashlib.sha256().digest_size
 _DTYPE_NAMES = {
     torch.bool: "BOOL", torch.uint8: "U8", torch.int8: "I8", torch.int16: "I16",

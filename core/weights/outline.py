@@ -1,5 +1,8 @@
 """What is to be read from all files, and the small tensors that are needed out of turn.
 
+A matrix that is quantised takes over what the norm before it hands on, and that norm may come later
+in the file, or in another one.
+
 A layer in a published format is several tensors, and files are sorted by type: all packed values
 may come long before all scales. So when the values of a layer come by, its small tensors are looked
 up wherever they are, and forgotten with it. When their turn comes, or when it has been, they must
@@ -13,6 +16,7 @@ import hashlib
 import torch
 from torch import Tensor
 
+from core.weights.balance import Channels, factors
 from core.weights.plan import TensorSpec, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.raw import AS_STORED, allocate, changed, fill, unreadable
@@ -38,18 +42,34 @@ class Outline:
         self.layers = {layer.values: layer for layer in packed.values()}
         parts = {name for layer in packed.values() for name in layer.parts.values()}
         self.small = parts - self.layers.keys()
+        norms = {spec.behind.norm for spec in plan.values() if spec.behind is not None}
         self._places = {
             name: (file.path, entry)
             for file in files
             for name, entry in file.tensors.items()
-            if name in self.small
+            if name in self.small | norms
         }
         self._digests: dict[str, bytes] = {}
+        self._norms: dict[str, Tensor] = {}
 
     def small_parts(self, layer: PackedLayer) -> dict[str, Tensor]:
         """All tensors of a layer but its values, read from wherever they are."""
         names = [name for name in layer.parts.values() if name in self.small]
         return {name: self._look_up(name) for name in names}
+
+    def factors(self, channels: Channels) -> Tensor:
+        """What a norm hands on to the matrices behind it (core.weights.balance)."""
+        if channels.norm not in self._norms:
+            self._norms[channels.norm] = self._look_up(channels.norm)
+        return factors(self._norms[channels.norm].float() + channels.offset)
+
+    def confirm(self, name: str, tensor: Tensor) -> None:
+        """A norm that was looked up must be what is read when its turn comes."""
+        found = self._norms.get(name)
+        if found is not None:
+            octets = (each.view(torch.uint8) for each in (found.to(tensor.dtype), tensor))
+            if not torch.equal(*octets):
+                raise changed(self._places[name][0])
 
     def witness(self, name: str, digest: bytes) -> None:
         """Both readings of a small tensor must have given the same bytes."""

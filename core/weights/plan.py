@@ -10,13 +10,14 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from core.api.errors import WrongShapeError
+from core.weights.balance import Channels, factors
 from core.weights.memory import hand_back
 from core.weights.table import HeldTable, Table
 from kernels.linear.reference import PLAIN, Form, Forms, Kept, Matrix, PlainMatrix, StackedMatrix
@@ -46,6 +47,8 @@ class TensorSpec:
     use: Use = Use.TENSOR
     exact: bool = False
     """A matrix that is never quantised."""
+    behind: Channels | None = None
+    """The norm that hands large channels on to this matrix, if it does."""
 
     @property
     def num_elements(self) -> int:
@@ -80,6 +83,7 @@ class Weights:
 
     `source` answers for a full name and what is expected of it; `dtype` is the model's type;
     `forms` make matrices, None where there is no data yet; `ops` are what else the layer calls.
+    `balanced` are the norms that hand large channels on (core.weights.balance).
     `asked` notes every tensor taken in any scope, by full name, `shapes` what is called with which
     sizes.
     """
@@ -90,18 +94,19 @@ class Weights:
         dtype: torch.dtype,
         forms: Forms | None = PLAIN,
         ops: Ops = PLAIN_OPS,
+        balanced: frozenset[str] = frozenset(),
     ) -> None:
         self.dtype = dtype
         self.shapes: set[OpShape] = set()
         self.asked: dict[str, TensorSpec] = {}
         self._source = source
-        self._forms, self._ops = forms, ops
+        self._forms, self._ops, self._balanced = forms, ops, balanced
         self._prefix = ""
         self._exact = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
-        inner = Weights(self._source, self.dtype, self._forms, self._ops)
+        inner = Weights(self._source, self.dtype, self._forms, self._ops, self._balanced)
         inner.asked, inner.shapes = self.asked, self.shapes
         inner._prefix = f"{self._prefix}{name}."
         inner._exact = self._exact or exact
@@ -117,23 +122,37 @@ class Weights:
         spec = self._note(name, TensorSpec(shape, dtype or self.dtype))
         return self._source.tensor(self._prefix + name, spec)
 
+    def scale(self, name: str, width: int, offset: float) -> tuple[Tensor, Channels]:
+        """What a norm multiplies its channels by, [width] float32: the tensor of this name plus
+        `offset`, without what it hands on to the matrices that are told to lie behind it."""
+        scale = self.tensor(name, (width,), torch.float32)
+        scale = scale + offset if offset else scale
+        channels = Channels(self._prefix + name, offset)
+        return (scale / factors(scale) if channels.norm in self._balanced else scale), channels
+
     def table(self, name: str, shape: Shape) -> Table:
         """The tensor of this name, of which single rows are looked up."""
         spec = self._note(name, TensorSpec(shape, self.dtype, Use.TABLE))
         return self._source.table(self._prefix + name, spec)
 
     def matrix(
-        self, parts: Sequence[tuple[str, int]], num_inputs: int, *, bias: bool = False
+        self,
+        parts: Sequence[tuple[str, int]],
+        num_inputs: int,
+        *,
+        bias: bool = False,
+        behind: Channels | None = None,
     ) -> Matrix:
         """One matrix of the scopes `parts`, each a name and its outputs, one below the other.
 
-        Maps of the same inputs are one map: each row is read once, in fewer calls.
+        Maps of the same inputs are one map: each row is read once, in fewer calls. `behind` says
+        whose result the inputs are, if it is a norm's that nothing else reads.
         """
         slices: list[Kept] = []
         biases = []
         for name, num_outputs in parts:
             scope = self.scope(name)
-            slices += scope._matrix_slices((num_outputs, num_inputs))
+            slices += scope._matrix_slices((num_outputs, num_inputs), behind)
             if bias:
                 biases.append(scope.tensor("bias", (num_outputs,)))
         if self._forms is None:
@@ -148,8 +167,9 @@ class Weights:
         hand_back()  # or what comes next is laid beside what has gone
         return matrix
 
-    def _matrix_slices(self, shape: Shape) -> list[Kept]:
-        spec = self._note("weight", TensorSpec(shape, self.dtype, Use.MATRIX, self._exact))
+    def _matrix_slices(self, shape: Shape, behind: Channels | None) -> list[Kept]:
+        spec = TensorSpec(shape, self.dtype, Use.MATRIX, self._exact, behind)
+        spec = self._note("weight", spec)
         return self._source.matrix(f"{self._prefix}weight", spec)
 
     def _note(self, name: str, spec: TensorSpec) -> TensorSpec:
@@ -157,7 +177,7 @@ class Weights:
         name = self._prefix + name
         before = self.asked.get(name)
         if before is not None:
-            spec = TensorSpec(spec.shape, spec.dtype, before.use | spec.use, spec.exact)
+            spec = replace(spec, use=before.use | spec.use)
         self.asked[name] = spec
         return spec
 

@@ -172,6 +172,10 @@ class Reader:
         for rows in slice_rows(spec, self._forms):
             part = TensorSpec((rows, *spec.shape[1:]) if spec.shape else (), spec.dtype)
             tensor = self._tensor(file, stored, part)
+            self._outline.confirm(name, tensor)
+            if spec.behind is not None:
+                # In its own type, which holds powers of two: torch would copy the whole matrix else.
+                tensor *= self._outline.factors(spec.behind).to(tensor.dtype)
             self._weights.add(name, spec, tensor, form)
 
     def _take_packed(self, layer: PackedLayer, weights: Dequantisable) -> None:

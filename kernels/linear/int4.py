@@ -127,6 +127,7 @@ class Int4Form:
     """Weights as 4-bit integers, in torch's layout for products if `packed`."""
 
     keeps_weight = False
+    quantises = True
 
     def __init__(self, packed: bool) -> None:
         self._packed = packed

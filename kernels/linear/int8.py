@@ -97,6 +97,7 @@ class Int8Form:
     """Weights as 8-bit integers, multiplied in slices of `rows` rows; None: turned into floats."""
 
     keeps_weight = False
+    quantises = True
 
     def __init__(self, rows: int | None) -> None:
         self._rows = rows

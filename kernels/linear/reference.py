@@ -40,11 +40,14 @@ class Form(Protocol):
 
     Two steps, because maps of the same inputs are packed as one matrix, and the floats of the first
     should be gone when those of the last are read. `keeps_weight`: what is kept and what is packed
-    is the weight itself.
+    is the weight itself. `quantises`: it is rounded to a few levels.
     """
 
     @property
     def keeps_weight(self) -> bool: ...
+
+    @property
+    def quantises(self) -> bool: ...
 
     def keep(self, weight: Tensor) -> Kept:
         """What is held of the rows `weight` [outputs, inputs]; rows don't depend on each other."""
@@ -86,6 +89,7 @@ class PlainForm:
     """Weights as published."""
 
     keeps_weight = True
+    quantises = False
 
     def keep(self, weight: Tensor) -> Kept:
         """As `Form`."""

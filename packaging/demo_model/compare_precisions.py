@@ -4,9 +4,10 @@ Over held-out conversations, each token of the last answer is predicted from the
 it: mean KL divergence from float32 (nats a token), the share of tokens whose most likely is the
 same, and the share of answers of which every token is first. What comes before the answer is read
 in one forward, the answer token by token as it is generated: a single row goes through other
-kernels than many do, which round differently. Once for the shipped model, and once for one that
-computes the same with outliers planted: channels before every matrix that are many times larger
-than the others, as large models have them, and weights as much smaller.
+kernels than many do, which round differently. Once for the shipped model, once for one that
+computes the same with outliers planted (channels before every matrix that are many times larger
+than the others, as large models have them, and weights as much smaller), and once for one of random
+weights with such outliers, which answers nothing right in any precision.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import random
 import shutil
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +94,10 @@ def main() -> None:
     with TemporaryDirectory() as scratch:
         planted = plant_outliers(options.model, Path(scratch) / "planted", options.factor)
         print(f"\n## {CHANNELS} channels {options.factor:g} times larger\n")
+        print(table(planted, samples))
+        drawn = draw_weights(options.model, Path(scratch) / "drawn")
+        planted = plant_outliers(drawn, Path(scratch) / "drawn and planted", options.factor)
+        print("\n## The same of random weights\n")
         print(table(planted, samples))
 
 
@@ -181,6 +187,19 @@ def encode(loaded: LoadedModel, picture: Image.Image) -> Tensor:
     return loaded.model.encode_image(
         processed.pixels, processed.patch_rows, processed.patch_columns, lambda: None
     )
+
+
+def draw_weights(folder: Path, target: Path) -> Path:
+    """Matrices and convolutions drawn at random, as spread as they were."""
+    shutil.copytree(folder, target)
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        if tensor.dim() > 1:
+            generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+            drawn = torch.randn(tensor.shape, generator=generator) * tensor.float().std()
+            tensors[name] = drawn.to(tensor.dtype)
+    save_file(tensors, target / "model.safetensors", {"format": "pt"})
+    return target
 
 
 def plant_outliers(folder: Path, target: Path, factor: float) -> Path:

@@ -6,6 +6,7 @@ import dataclasses
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from core.weights.known_files import SETTLED_NS
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
 from tests.cache.disk_worlds import DiedError, FailingFiles
+from tests.models.outliers import plant
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
@@ -30,7 +32,7 @@ from tests.weights.keeping import WRITTEN_NS, counted_reads, keeping_in, settle
 CPU = torch.device("cpu")
 PLAIN = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1, max_shard_size="150KB")
 WHOLE_GROUPS = Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False)
-KINDS = ["plain", "gptq", "awq", "fp8", "compressed"]
+KINDS = ["plain", "gptq", "awq", "fp8", "compressed", "planted"]
 BACKENDS: list[BackendName] = ["cpu", "reference"]
 INTEGERS: list[Integers] = ["int8", "int4"]
 
@@ -38,10 +40,12 @@ INTEGERS: list[Integers] = ["int8", "int4"]
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     top = tmp_path_factory.mktemp("models")
-    made = {kind: write_twins(top / kind, FORMATS[kind], WHOLE_GROUPS)[0] for kind in KINDS[1:]}
+    made = {kind: write_twins(top / kind, FORMATS[kind], WHOLE_GROUPS)[0] for kind in KINDS[1:-1]}
     write_folder(top / "plain", PLAIN)
+    write_folder(top / "planted", replace(PLAIN, max_shard_size="1GB"))
+    plant(top / "planted", 1.0)
     settle(top)
-    return made | {"plain": top / "plain"}
+    return made | {"plain": top / "plain", "planted": top / "planted"}
 
 
 @pytest.fixture

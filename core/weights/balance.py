@@ -1,0 +1,45 @@
+"""Handing channels that a norm makes much larger than the others on to the matrices behind it.
+
+A group of a quantised matrix has one scale. Where a norm multiplies one channel by thirty, weights
+that are thirty times smaller than their neighbours wait for it: they are lost in the group's steps,
+and what is left of them is wrong by thirty times as much. So the norm gives up a power of two of
+such a channel and the matrices' columns take it: nothing is rounded, and the result is the same.
+(The idea: Xiao et al. 2023, SmoothQuant, arXiv:2211.10438, and Wei et al. 2022, arXiv:2209.13325.)
+Channels that a norm makes small stay as they are. What comes in may be large there, and rows whose
+largest number is far from the others are quantised badly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_LARGE = 4.0  # times the median; less is what groups are made for
+_MOST = 16  # as an exponent of two
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """The columns behind a norm, which multiplies them by the tensor `norm` plus `offset`."""
+
+    norm: str
+    offset: float
+
+
+def factors(scale: Tensor) -> Tensor:
+    """For what a norm multiplies by, [width] float32: what each channel hands on, 1 or a power
+    of two of at least 4. The same numbers give the same, wherever they lie."""
+    sizes = scale.detach().cpu().abs()
+    ratios = sizes / sizes.median()
+    large = ratios.isfinite() & (ratios >= _LARGE)
+    exponents = torch.frexp(torch.where(large, ratios, 1.0)).exponent - 1
+    return torch.ldexp(torch.ones_like(sizes), exponents.clamp_max(_MOST)).to(scale.device)
+
+
+def balanced_norms(readers: Iterable[tuple[Channels | None, bool]]) -> frozenset[str]:
+    """The norms that may hand channels on: all readers of each can take them, says the second."""
+    known = [(channels.norm, takes) for channels, takes in readers if channels is not None]
+    return frozenset(norm for norm, _ in known) - {norm for norm, takes in known if not takes}

@@ -1,0 +1,94 @@
+"""Outliers that a norm makes: integers are as good as without them, and floats are left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.api.errors import BrokenWeightsError
+from core.models.registry import load_model
+from core.weights import balance
+from core.weights.folder import ModelFolder
+from core.weights.outline import Outline
+from kernels.dispatch import Backend, backend
+from kernels.linear.reference import Forms, Integers, PlainForm
+from tests.models.outliers import plant
+from tests.oracle.checkpoints import Tiny, write_folder
+from tests.oracle.runs import deviation, our_logits, text
+from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_llama import TinyLlama, write_llama
+
+CPU = torch.device("cpu")
+# What norms add to w, and who writes the family.
+FAMILIES: dict[str, tuple[float, Callable[[Path], object]]] = {
+    "qwen3_5": (1.0, lambda path: write_folder(path, Tiny(layers="LF", hidden=64, mlp=96))),
+    "llama": (0.0, lambda path: write_llama(path, TinyLlama(layers=2))),
+    "gemma3": (1.0, lambda path: write_gemma3(path, TinyGemma3(layers="SF"))),
+}
+
+
+class PretendsForm(PlainForm):
+    """Floats that are said to be quantised."""
+
+    quantises = True
+
+
+@pytest.fixture(params=FAMILIES)
+def planted(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    offset, write = FAMILIES[request.param]
+    write(tmp_path / "model")
+    return plant(tmp_path / "model", offset)
+
+
+def logits(folder: Path, kernels: Backend) -> Tensor:
+    model = load_model(
+        ModelFolder.open(folder),
+        CPU,
+        torch.float32,
+        lambda done, total: None,
+        lambda: None,
+        kernels=kernels,
+    ).model
+    with torch.inference_mode():
+        return our_logits(model, [text(24)])
+
+
+def in_integers(integers: Integers) -> Backend:
+    return backend("reference", torch.float32, integers=integers)
+
+
+@pytest.mark.parametrize("integers", ["int8", "int4"])
+def test_quantised_weights_suffer_less(
+    planted: Path, integers: Integers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = logits(planted, backend("reference", torch.float32))
+    found = deviation(logits(planted, in_integers(integers)), expected)
+    monkeypatch.setattr(balance, "_LARGE", float("inf"))
+    without = deviation(logits(planted, in_integers(integers)), expected)
+    assert found < without / 2
+
+
+def test_handing_on_changes_no_bit(planted: Path) -> None:
+    """Sums of the same products: only rounding to a few levels makes a difference."""
+    expected = logits(planted, backend("reference", torch.float32))
+    pretending = Backend("pretends", Forms(PretendsForm(), PlainForm()))
+    assert torch.equal(logits(planted, pretending), expected)
+
+
+def test_floats_are_left_alone(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = logits(planted, backend("reference", torch.float32))
+    monkeypatch.setattr(Outline, "factors", lambda *_: pytest.fail("nothing is handed on"))
+    assert torch.equal(logits(planted, backend("reference", torch.float32)), expected)
+
+
+def test_a_norm_that_changes_between_two_looks_is_refused(
+    planted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_up = Outline._look_up
+    monkeypatch.setattr(Outline, "_look_up", lambda *which: look_up(*which) + 1)
+    with pytest.raises(BrokenWeightsError):
+        logits(planted, in_integers("int4"))
