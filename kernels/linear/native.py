@@ -204,7 +204,9 @@ class NativeNibbleMatrix(_NativeMatrix):
 
     def _on_tiles(self, inputs: Tensor) -> Tensor:
         result = inputs.new_empty(inputs.shape[0], self._shape[0])
-        filled = F.pad(inputs, (0, 0, 0, -inputs.shape[0] % _BLOCK)).contiguous()
+        missing = -inputs.shape[0] % _BLOCK
+        # Padding by nothing copies all the same.
+        filled = (F.pad(inputs, (0, 0, 0, missing)) if missing else inputs).contiguous()
         self._library.linear_int4_many(
             *map(address, (filled, self._weight, self._scales, self._bias, result)),
             inputs.shape[0], *self._shape, self._shape[1], result.stride(0), True,

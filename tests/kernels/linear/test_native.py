@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -106,6 +108,26 @@ def test_int4_is_exact_but_for_rounding(
             assert_integers_exact(found, rounded(inputs), plain, given)
         else:
             assert_exact(found, inputs, plain.to(dtype), given)
+
+
+@pytest.mark.parametrize("rows", [64, 65])
+def test_only_rows_that_fill_no_block_are_copied(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of a prompt's widest activation was a sixth of what a layer holds."""
+    given: list[int] = []
+    product = library().linear_int4_many
+
+    def watched(inputs: int, *more: Any) -> None:
+        given.append(inputs)
+        product(inputs, *more)
+
+    monkeypatch.setattr(library(), "has_tiles", True)
+    monkeypatch.setattr(library(), "linear_int4_many", watched)
+    inputs, weight, _ = parts((96, 64), rows, torch.bfloat16)
+    form = NativeInt4Form(library())
+    form.pack(form.keep(weight), None)(inputs)
+    assert [each == inputs.data_ptr() for each in given] == [rows % 32 == 0]
 
 
 def extreme(outputs: int, inputs: int) -> Tensor:
