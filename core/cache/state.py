@@ -24,11 +24,12 @@ class RecurrentState:
 
     @classmethod
     def zeros(cls, specs: Sequence[LayerSpec], device: torch.device) -> RecurrentState:
-        """The state before the first token."""
+        """The state before the first token: each tensor is one number seen from everywhere, for
+        nobody writes into a state."""
         return cls(
             {
                 layer: tuple(
-                    torch.zeros(tensor.shape, dtype=tensor.dtype, device=device)
+                    torch.zeros((), dtype=tensor.dtype, device=device).expand(tensor.shape)
                     for tensor in spec.tensors
                 )
                 for layer, spec in enumerate(specs)
@@ -40,7 +41,9 @@ class RecurrentState:
         """The same in memory of its own, to be moved on in place."""
         return RecurrentState(
             {
-                layer: tuple(tensor.clone() for tensor in state)
+                layer: tuple(
+                    tensor.clone(memory_format=torch.contiguous_format) for tensor in state
+                )
                 for layer, state in self.layers.items()
             }
         )

@@ -33,7 +33,7 @@ class RecordedStep:
         device = model.device
         self._hidden = torch.empty(1, model.hidden_size, dtype=model.dtype, device=device)
         self._rotations = model.rotations(torch.zeros(3, 1, dtype=torch.int64, device=device))
-        self._state = RecurrentState.zeros(model.layer_specs, model.device)
+        self._state = RecurrentState.zeros(model.layer_specs, device).copy()
         self._recording: Recording | None = None
         self._result = self._hidden
         self._replies = 0

@@ -38,7 +38,7 @@ class Place:
         for keys, values in self.slab.view(0, self.start.token.value).layers.values():
             keys.copy_(torch.randn(keys.shape, generator=draw))
             values.copy_(torch.randn(values.shape, generator=draw))
-        self.state = RecurrentState.zeros(self.model.layer_specs, self.model.device)
+        self.state = RecurrentState.zeros(self.model.layer_specs, self.model.device).copy()
         for state in self.state.layers.values():
             for tensor in state:
                 tensor.copy_(torch.randn(tensor.shape, generator=draw))

@@ -1,0 +1,28 @@
+"""Recurrent states as values: where they lie, and that copies are one's own."""
+
+from __future__ import annotations
+
+import torch
+
+from core.cache.specs import RecurrentSpec, StateTensor
+from core.cache.state import RecurrentState
+
+SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
+
+
+def test_the_state_before_the_first_token_takes_no_memory() -> None:
+    zeros = RecurrentState.zeros(SPECS, torch.device("cpu"))
+    assert zeros.matches(SPECS) and not any(tensor.any() for tensor in zeros.layers[0])
+    assert [tensor.untyped_storage().nbytes() for tensor in zeros.layers[0]] == [2, 4]
+    assert zeros.num_bytes == 2 * 15 + 4 * 8
+
+
+def test_a_copy_of_it_has_memory_of_its_own() -> None:
+    zeros = RecurrentState.zeros(SPECS, torch.device("cpu"))
+    copy = zeros.copy()
+    assert copy.matches(SPECS)
+    for tensor in copy.layers[0]:
+        assert tensor.is_contiguous()
+        assert tensor.untyped_storage().nbytes() == tensor.nbytes
+        tensor.fill_(1)
+    assert not any(tensor.any() for tensor in zeros.layers[0])
