@@ -37,6 +37,18 @@ class RecurrentState:
             }
         )
 
+    def room(self) -> RecurrentState:
+        """Memory for another state of these shapes, without content."""
+        return RecurrentState(
+            {
+                layer: tuple(
+                    torch.empty_like(tensor, memory_format=torch.contiguous_format)
+                    for tensor in state
+                )
+                for layer, state in self.layers.items()
+            }
+        )
+
     def copy(self) -> RecurrentState:
         """The same in memory of its own, to be moved on in place."""
         return RecurrentState(

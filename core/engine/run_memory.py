@@ -26,6 +26,9 @@ class RunMemory:
         self._slab = slab
         self._before = state
         self._start = start
+        # All at once and before the activations: laid between them, one layer after the other, they
+        # would split the holes into which the next layer's activations fit.
+        self._room = state.room()
         self._after: dict[int, LayerState] = {}
         self._check = check
 
@@ -34,7 +37,9 @@ class RunMemory:
 
     def state(self, layer: int) -> LayerState:
         """A copy: what was before may be a checkpoint's, and serves again if this run fails."""
-        self._after[layer] = tuple(tensor.clone() for tensor in self._before.layers[layer])
+        self._after[layer] = self._room.layers[layer]
+        for own, given in zip(self._after[layer], self._before.layers[layer], strict=True):
+            own.copy_(given)
         return self._after[layer]
 
     def check_cancelled(self) -> None:

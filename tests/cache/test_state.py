@@ -17,12 +17,12 @@ def test_the_state_before_the_first_token_takes_no_memory() -> None:
     assert zeros.num_bytes == 2 * 15 + 4 * 8
 
 
-def test_a_copy_of_it_has_memory_of_its_own() -> None:
+def test_copies_of_it_and_room_beside_it_have_memory_of_their_own() -> None:
     zeros = RecurrentState.zeros(SPECS, torch.device("cpu"))
-    copy = zeros.copy()
-    assert copy.matches(SPECS)
-    for tensor in copy.layers[0]:
-        assert tensor.is_contiguous()
-        assert tensor.untyped_storage().nbytes() == tensor.nbytes
-        tensor.fill_(1)
+    for other in (zeros.copy(), zeros.room()):
+        assert other.matches(SPECS)
+        for tensor in other.layers[0]:
+            assert tensor.is_contiguous()
+            assert tensor.untyped_storage().nbytes() == tensor.nbytes
+            tensor.fill_(1)
     assert not any(tensor.any() for tensor in zeros.layers[0])

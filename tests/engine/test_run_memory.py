@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
@@ -34,6 +35,26 @@ def test_a_run_moves_copies_on_and_leaves_what_was_before() -> None:
     assert after.matches(SPECS)
     storages = [tensor.untyped_storage().nbytes() for tensor in after.layers[0]]
     assert storages == [tensor.nbytes for tensor in after.layers[0]]
+
+
+class Allocations(TorchDispatchMode):
+    """Counts new tensors."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        self.count += func.__name__.split(".")[0] not in {"copy_", "detach", "view"}
+        return func(*args, **(kwargs or {}))
+
+
+def test_states_have_their_room_before_the_first_activation() -> None:
+    """Laid between activations they would keep those of the next layer from fitting there."""
+    before = RecurrentState.zeros(SPECS, CPU)
+    with Allocations() as allocations:  # type: ignore[no-untyped-call]
+        memory = RunMemory(slab(), before, TokenIndex(0), ignore)
+        taken = allocations.count
+        memory.state(0)
+        assert taken >= 2 and allocations.count == taken
 
 
 def test_a_run_that_a_layer_took_no_part_in_has_no_state() -> None:
