@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import mmap
 import os
 import sys
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+_WORTH_MAPPING = 2**20  # smaller ones aren't worth the call, nor a page of 2 MiB
 _COLLAPSE = 25  # MADV_COLLAPSE, which Python has no name for
 
 
@@ -26,6 +29,19 @@ def mapped(num_bytes: int) -> Tensor:
         with contextlib.suppress(OSError):  # a kernel without them
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=torch.uint8)
+
+
+def room(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor without content: if it is large and on the CPU, in memory of its own, which goes
+    back to the system when it goes.
+
+    The C library keeps freed blocks of up to 32 MB for itself, and lays what comes next all over
+    the holes. Raises OSError, RuntimeError.
+    """
+    num_bytes = math.prod(shape) * dtype.itemsize
+    if num_bytes < _WORTH_MAPPING or device.type != "cpu":
+        return torch.empty(tuple(shape), dtype=dtype, device=device)
+    return mapped(num_bytes).view(dtype).view(tuple(shape))
 
 
 def enlarge(tensor: Tensor) -> None:

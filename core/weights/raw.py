@@ -10,7 +10,7 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError, NotEnoughMemoryError
 from core.weights.plan import TensorSpec
-from kernels.pages import mapped
+from kernels.pages import room
 
 # Plain weights, by safetensors' names.
 READABLE = {
@@ -19,7 +19,6 @@ READABLE = {
     "BF16": torch.bfloat16,
     "F64": torch.float64,
 }
-_MAPPED_BYTES = 2**20  # smaller ones aren't worth the call, nor a page of 2 MiB
 # What the tensors of published formats may be stored as; they are read as they are.
 AS_STORED = READABLE | {
     "F8_E4M3": torch.float8_e4m3fn,
@@ -51,20 +50,9 @@ def unreadable(path: Path, error: OSError) -> MissingFileError:
 def allocate(spec: TensorSpec, device: torch.device) -> Tensor:
     """A tensor without content. Raises NotEnoughMemoryError."""
     try:
-        if device.type == "cpu" and spec.num_bytes >= _MAPPED_BYTES:
-            return _mapped(spec)
-        return torch.empty(spec.shape, dtype=spec.dtype, device=device)
+        return room(spec.shape, spec.dtype, device)
     # Torch's CPU allocator has no class of its own for this; the system's is an OSError.
     except (RuntimeError, OSError) as error:
         raise NotEnoughMemoryError(
             f"No room for the next {spec.num_bytes / 1e6:,.0f} MB of the model."
         ) from error
-
-
-def _mapped(spec: TensorSpec) -> Tensor:
-    """A tensor in memory of its own, which goes back to the system when the tensor goes.
-
-    The C library keeps freed blocks of up to 32 MB for itself, and most matrices are packed into
-    other memory once they are read.
-    """
-    return mapped(spec.num_bytes).view(spec.dtype).view(spec.shape)

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.linear.reference import Kept, Matrix
+from kernels.pages import room
 
 GROUP = 32
 _MIDDLE = 8
@@ -135,9 +136,8 @@ class Int4Form:
     def keep(self, weight: Tensor) -> Kept:
         """As `Form` (kernels.linear.reference)."""
         outputs, groups = weight.shape[0], -(-weight.shape[1] // GROUP)
-        device = weight.device
-        halves = torch.empty(outputs, groups * GROUP // 2, dtype=torch.uint8, device=device)
-        scales = torch.empty(outputs, groups, 2, dtype=torch.bfloat16, device=device)
+        halves = room((outputs, groups * GROUP // 2), torch.uint8, weight.device)
+        scales = room((outputs, groups, 2), torch.bfloat16, weight.device)
         rows = max(1, _BLOCK // max(1, weight.shape[1]))
         for start in range(0, outputs, rows):
             block = slice(start, start + rows)

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.linear.reference import Kept, Matrix
+from kernels.pages import room
 
 _LARGEST = 127
 _BLOCK = 2**18  # numbers quantised at a time: their floats stay in a processor's cache
@@ -24,7 +25,7 @@ _SMALLEST = 1e-30  # instead of zero as the scale of a row
 
 def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Floats [outputs, inputs] -> int8 of the same shape and float32 scales [outputs, 1]."""
-    values = torch.empty(weight.shape, dtype=torch.int8, device=weight.device)
+    values = room(weight.shape, torch.int8, weight.device)
     scales = torch.empty(weight.shape[0], 1, device=weight.device)
     rows = max(1, _BLOCK // max(1, weight.shape[1]))
     for start in range(0, weight.shape[0], rows):
