@@ -170,13 +170,20 @@ class Reader:
             self._skip(file, entry.end - entry.start)
             return
         for rows in slice_rows(spec, self._forms):
-            part = TensorSpec((rows, *spec.shape[1:]) if spec.shape else (), spec.dtype)
-            tensor = self._tensor(file, stored, part)
-            self._outline.confirm(name, tensor)
-            if spec.behind is not None:
-                # In its own type, which holds powers of two: torch would copy the whole matrix else.
-                tensor *= self._outline.factors(spec.behind).to(tensor.dtype)
-            self._weights.add(name, spec, tensor, form)
+            # Without a name: it would stay until the next slice is read.
+            self._weights.add(name, spec, self._slice(file, name, entry, spec, rows), form)
+
+    def _slice(
+        self, file: FileIO, name: str, entry: StoredTensor, spec: TensorSpec, rows: int
+    ) -> Tensor:
+        """The next rows of a plainly stored tensor, with what the norm before it hands on."""
+        part = TensorSpec((rows, *spec.shape[1:]) if spec.shape else (), spec.dtype)
+        tensor = self._tensor(file, AS_STORED[entry.dtype], part)
+        self._outline.confirm(name, tensor)
+        if spec.behind is not None:
+            # In its own type, which holds powers of two: torch would copy the whole matrix else.
+            tensor *= self._outline.factors(spec.behind).to(tensor.dtype)
+        return tensor
 
     def _take_packed(self, layer: PackedLayer, weights: Dequantisable) -> None:
         """Hold a layer in a published format: its integers, if the model's form is like them."""

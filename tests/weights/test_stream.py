@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from core.weights.stream import check_plan, stream_weights
 from core.weights.table import FileTable
 from kernels.linear.int4 import Int4Form
 from kernels.linear.int8 import Int8Form
-from kernels.linear.reference import PLAIN, Forms, PlainForm
+from kernels.linear.reference import PLAIN, Forms, Kept, PlainForm
 
 CPU = torch.device("cpu")
 
@@ -228,6 +229,32 @@ def test_matrices_are_held_in_their_form_whatever_they_are_cut_into(
         assert isinstance(table, FileTable) == forms.rows_from_file
         assert torch.equal(table(torch.tensor([10, 0, 0])), tensors[name][[10, 0, 0]])
     assert not (weights.tensors or weights.matrices or weights.tables)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+def test_a_slice_is_gone_before_the_next_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of them at a time were the most that a load in int4 took."""
+    monkeypatch.setattr(stream, "SLICE_BYTES", 4 * 32 * 3)
+    monkeypatch.setattr(stream, "_SLICE_ROWS", 1)
+    seen: list[weakref.ref[Tensor]] = []
+    alive: list[int] = []
+
+    class Watching(Int8Form):
+        def keep(self, weight: Tensor) -> Kept:
+            seen.append(weakref.ref(weight))
+            return super().keep(weight)
+
+    tensor = torch.randn(11, 32)
+    file = write(tmp_path / "a.safetensors", tensor=tensor)
+    plan = {"tensor": TensorSpec((11, 32), torch.float32, Use.MATRIX)}
+
+    def look(*_: int) -> None:
+        alive.append(sum(each() is not None for each in seen))
+
+    stream_weights(plan, (file,), CPU, look, lambda: None, forms=Forms(Watching(None), PlainForm()))
+    assert len(seen) == 4 and not any(alive)
 
 
 @pytest.mark.parametrize("forms", FORMS)
