@@ -40,9 +40,14 @@ _SPINNING_CHOSEN = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 # Left to itself the C library hands an activation's pages back as soon as it is freed, and the next
 # one waits for the system to clear new ones: a picture of 1,024 by 1,024 took 1.28 times as long.
 # The engine gives back what is left after each request (core.engine.engine).
+# Torch asks for blocks on borders of 64 bytes, and the C library cuts such a block out of a larger
+# one. Up to glibc 2.38 (its bug 30723) the slivers go into each thread's cache of small blocks,
+# where they keep the free memory around them apart, and a block of the same size has to lie
+# elsewhere: 13 to 20 MiB more after a prompt. Without those caches nothing was measurably slower.
 _ALLOCATOR = "GLIBC_TUNABLES"
 _KEEPING = {
     _ALLOCATOR: f"glibc.malloc.mmap_threshold={64 * 2**20}:glibc.malloc.trim_threshold={2**28}"
+    ":glibc.malloc.tcache_count=0"
 }
 # NVIDIA's condition for products that are equal to the bit whichever stream they run in: room to
 # add up in that is not shared.
