@@ -69,6 +69,7 @@ class Transformers:
         return Reading(time.perf_counter() - began)
 
     def _prompt(self, size: int) -> Reading:
+        self._place = None  # nobody goes on from there, and its cache would count as memory
         began = time.perf_counter()
         first, cache = self._forward(prompt_ids(size), None)
         seconds = time.perf_counter() - began

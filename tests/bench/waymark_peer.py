@@ -90,6 +90,7 @@ class Waymark:
 
     def _prompt(self, opened: Opened, size: int) -> Reading:
         prompt = _prompt(opened, size)
+        self._place = None  # nobody goes on from there, and its states would count as memory
         began = time.perf_counter()
         prefill = read_beside(opened.loaded, opened.slab, prompt)
         assert prefill.last_hidden is not None
