@@ -52,7 +52,7 @@ def test_only_what_is_large_has_memory_of_its_own(
     shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
     with Maps() as maps:
-        tensor = room(shape, dtype)
+        tensor = room(shape, dtype, torch.device("cpu"))
         assert (tuple(tensor.shape), tensor.dtype) == (shape, dtype)
         tensor.fill_(3)
         assert bool((tensor == 3).all())
