@@ -32,7 +32,10 @@ PIECE = 16 * 2**20  # numbers made at a time: 64 MB before they become bfloat16
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a Qwen3.5 with vision; the defaults are the released 0.8B's."""
+    """Sizes of a Qwen3.5 with vision; the defaults are the released 0.8B's.
+
+    `linear_heads` are the delta net's keys', `value_heads` its values'; a `tied` head is the table.
+    """
 
     layers: int = 24
     hidden: int = 1024
@@ -41,6 +44,7 @@ class Shape:
     kv_heads: int = 2
     head_dim: int = 256
     linear_heads: int = 16
+    value_heads: int = 16
     linear_dim: int = 128
     vocabulary: int = 248_320
     positions: int = 262_144
@@ -48,20 +52,42 @@ class Shape:
     vision_hidden: int = 768
     vision_heads: int = 12
     vision_mlp: int = 3072
+    tied: bool = True
 
+    @property
+    def delta_columns(self) -> int:
+        """Queries, keys and values of one delta net, side by side."""
+        return (2 * self.linear_heads + self.value_heads) * self.linear_dim
+
+
+# What is the same in all of them (width of heads, vocabulary, taps) are the defaults.
+RELEASED = {
+    "0.8B": Shape(),
+    "4B": Shape(
+        layers=32, hidden=2560, mlp=9216, heads=16, kv_heads=4, value_heads=32,
+        vision_depth=24, vision_hidden=1024, vision_heads=16, vision_mlp=4096,
+    ),
+    "9B": Shape(
+        layers=32, hidden=4096, mlp=12_288, heads=16, kv_heads=4, value_heads=32,
+        vision_depth=27, vision_hidden=1152, vision_heads=16, vision_mlp=4304, tied=False,
+    ),
+}  # fmt: skip
 
 # As small as the demo model's tokenizer allows: for tests of the benches themselves.
 TINY = Shape(
-    layers=4, hidden=32, mlp=48, heads=2, kv_heads=1, head_dim=32, linear_heads=2, linear_dim=16,
-    vocabulary=1024, positions=4096, vision_depth=1, vision_hidden=32, vision_heads=2,
-    vision_mlp=48,
+    layers=4, hidden=32, mlp=48, heads=2, kv_heads=1, head_dim=32, linear_heads=2, value_heads=2,
+    linear_dim=16, vocabulary=1024, positions=4096, vision_depth=1, vision_hidden=32,
+    vision_heads=2, vision_mlp=48,
 )  # fmt: skip
 
 
-def write_random(folder: Path, shape: Shape, seed: int = 0) -> Path:
-    """A whole model folder in bfloat16, with the demo model's tokenizer and template."""
+def write_random(folder: Path, shape: Shape, seed: int = 0, device: str = "cpu") -> Path:
+    """A whole model folder in bfloat16, with the demo model's tokenizer and template.
+
+    The numbers are drawn on `device`: billions take a processor minutes, and a GPU no time.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    config = _config(shape)
+    config = config_of(shape)
     (folder / "config.json").write_text(json.dumps(config, indent=2))
     for name in TEXT_FILES:
         shutil.copy(DEMO / name, folder / name)
@@ -75,11 +101,12 @@ def write_random(folder: Path, shape: Shape, seed: int = 0) -> Path:
     )
     published = family.published_names(parsed, ())
     with (folder / "model.safetensors").open("wb") as file:
-        _write_weights(file, {published(name): spec for name, spec in asked.items()}, seed)
+        generator = torch.Generator(device).manual_seed(seed)
+        _write_weights(file, {published(name): spec for name, spec in asked.items()}, generator)
     return folder
 
 
-def _config(shape: Shape) -> dict[str, Any]:
+def config_of(shape: Shape) -> dict[str, Any]:
     """config.json with the demo model's token ids, so that its tokenizer fits."""
     config: dict[str, Any] = json.loads((DEMO / "config.json").read_text())
     config["text_config"] |= {
@@ -92,7 +119,7 @@ def _config(shape: Shape) -> dict[str, Any]:
         "num_key_value_heads": shape.kv_heads,
         "head_dim": shape.head_dim,
         "linear_num_key_heads": shape.linear_heads,
-        "linear_num_value_heads": shape.linear_heads,
+        "linear_num_value_heads": shape.value_heads,
         "linear_key_head_dim": shape.linear_dim,
         "linear_value_head_dim": shape.linear_dim,
         "max_position_embeddings": shape.positions,
@@ -105,6 +132,7 @@ def _config(shape: Shape) -> dict[str, Any]:
         },
     }
     del config["text_config"]["layer_types"]
+    config["tie_word_embeddings"] = config["text_config"]["tie_word_embeddings"] = shape.tied
     config["vision_config"] |= {
         "depth": shape.vision_depth,
         "hidden_size": shape.vision_hidden,
@@ -121,7 +149,7 @@ def _sections(pairs: int) -> list[int]:
     return [(pairs + 2 - axis) // 3 for axis in range(3)]
 
 
-def _write_weights(file: BinaryIO, plan: dict[str, TensorSpec], seed: int) -> None:
+def _write_weights(file: BinaryIO, plan: dict[str, TensorSpec], generator: torch.Generator) -> None:
     """A safetensors file: the length of the header, the header, then every tensor in order."""
     header: dict[str, Any] = {}
     end = 0
@@ -130,30 +158,34 @@ def _write_weights(file: BinaryIO, plan: dict[str, TensorSpec], seed: int) -> No
         header[name] = {"dtype": "BF16", "shape": spec.shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     file.write(len(text).to_bytes(8, "little") + text)
-    generator = torch.Generator().manual_seed(seed)
     for name, spec in plan.items():
         for piece in _pieces(name, spec, generator):
-            file.write(piece.bfloat16().view(torch.uint8).numpy().tobytes())
+            file.write(piece.bfloat16().cpu().view(torch.uint8).numpy().tobytes())
 
 
 def _pieces(name: str, spec: TensorSpec, generator: torch.Generator) -> Iterator[Tensor]:
     """The numbers of a tensor in pieces: matrices keep the size of what passes through them, and
     decay is what such layers begin their training with (Dao and Gu 2024, arXiv:2405.21060)."""
-    left = spec.num_elements
+    left, device = spec.num_elements, generator.device
     while left > 0:
-        noise = torch.randn(min(PIECE, left), generator=generator)
+        noise = torch.randn(min(PIECE, left), generator=generator, device=device)
         left -= noise.numel()
         if len(spec.shape) > 1:
             yield noise / math.sqrt(math.prod(spec.shape[1:]))
         elif name.endswith("A_log"):
-            yield torch.rand(noise.shape, generator=generator).mul(15).add(1).log()
+            yield _uniform(noise.shape, generator).mul(15).add(1).log()
         elif name.endswith("dt_bias"):
             # What softplus turns into 0.001 to 0.1. With rates near one, heads would forget within
             # a few tokens, and an engine that lets factors become denormal numbers would crawl.
-            step = torch.rand(noise.shape, generator=generator).mul(math.log(100)).exp() / 1000
+            step = _uniform(noise.shape, generator).mul(math.log(100)).exp() / 1000
             yield step + (-torch.expm1(-step)).log()
         else:
             plain = name.endswith("linear_attn.norm.weight") or (
                 "visual" in name and "norm" in name
             )
             yield 0.1 * noise + (1 if plain and name.endswith("weight") else 0)
+
+
+def _uniform(shape: torch.Size, generator: torch.Generator) -> Tensor:
+    """In [0, 1)."""
+    return torch.rand(shape, generator=generator, device=generator.device)

@@ -24,7 +24,7 @@ from kernels.linear.probe import best_rows
 from kernels.linear.reference import Form, Integers, Matrix
 from kernels.native.library import compiled
 from kernels.ops import PLAIN_OPS
-from tests.bench.folders import TINY, Shape
+from tests.bench.folders import RELEASED, TINY, Shape
 
 Call = Callable[[int], object]
 """One call of an op on the arguments of this number."""
@@ -33,14 +33,13 @@ TAPS = 4
 FLOATS = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 INTEGERS: dict[str, Integers] = {name: name for name in get_args(Integers)}
 PLAIN: Any = PLAIN_OPS  # a type checker would take functions that a class holds for its methods
-RELEASED = Shape()
 
 
 @dataclass(frozen=True)
 class Sizes:
     """How much each op is given: tokens of a run, of a context, patches; bytes of arguments."""
 
-    shape: Shape = RELEASED
+    shape: Shape = RELEASED["0.8B"]
     run: int = 512
     context: int = 8_192
     patches: int = 1_024
@@ -124,7 +123,7 @@ def _matrices(form: Form, weight: Tensor, sizes: Sizes) -> list[Matrix]:
 def delta_chunked(sizes: Sizes) -> Op:
     """A run through the delta rule: products alone, the inverse of each chunk left out."""
     arguments, states = _delta_arguments(sizes, sizes.run)
-    heads, width = sizes.shape.linear_heads, sizes.shape.linear_dim
+    heads, width = sizes.shape.value_heads, sizes.shape.linear_dim
     # Per token: K K^T, Q K^T, the inverse times errors, attention times delta; and K S, Q S, S + ..
     products = 4 * CHUNK * width + 3 * width * width
     return Op(
@@ -154,7 +153,7 @@ def delta_recurrent(sizes: Sizes) -> Op:
 
 def conv(sizes: Sizes, dtype: torch.dtype) -> Op:
     """A run's columns in, convolved and opened ones in float32 out."""
-    width = 3 * sizes.shape.linear_heads * sizes.shape.linear_dim
+    width = sizes.shape.delta_columns
     rows = _copied(sizes, TAPS - 1 + sizes.run, width, dtype=dtype)
     weight = _random(TAPS, width)
     convolve, plain = _ops().convolve, PLAIN.convolve
@@ -258,8 +257,9 @@ def _three(every: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _delta_arguments(sizes: Sizes, rows: int) -> tuple[tuple[Tensor, ...], list[Tensor]]:
     """Queries, keys, values, decay and beta of so many tokens; and states to go on from."""
-    heads, width = sizes.shape.linear_heads, sizes.shape.linear_dim
-    queries, keys, values = _random(3, rows, heads, width)
+    heads, width = sizes.shape.value_heads, sizes.shape.linear_dim
+    queries, keys = _random(2, rows, sizes.shape.linear_heads, width)
+    values = _random(rows, heads, width)
     decay, beta = -_random(rows, heads).abs(), _random(rows, heads).sigmoid()
     return (queries, keys, values, decay, beta), _copied(sizes, heads, width, width)
 

@@ -15,13 +15,16 @@ import torch
 from torch import Tensor
 
 from core.api.params import ModelSettings, Precision
+from core.engine.loaded import checkpoint_bytes, kv_bytes_per_token
 from core.models.decoder import Decoder
+from core.models.registry import FAMILIES
 from core.weights.folder import ModelFolder
+from core.weights.plan import Weights, plan_weights
 from kernels.dispatch import BackendName
 from kernels.ops import Attend
 from tests.bench import __main__ as command
 from tests.bench import llama, ops, rounds
-from tests.bench.folders import TINY, write_random
+from tests.bench.folders import RELEASED, TINY, config_of, write_random
 from tests.bench.machine import READING
 from tests.bench.page import PAGE, write_between
 from tests.bench.peer import Engine, Peer, Reading, Task
@@ -117,6 +120,31 @@ def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: 
         "memory after 700 tokens, MiB",
     ]
     assert all(len(line) == len(header) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "billions", "recurrent_mib", "conv_mib", "kv_kib"),
+    [("0.8B", 0.85, 18.0, 0.63, 12), ("4B", 4.54, 48.0, 1.13, 32), ("9B", 9.41, 48.0, 1.13, 32)],
+)
+def test_a_released_shape_is_the_released_models(
+    name: str, billions: float, recurrent_mib: float, conv_mib: float, kv_kib: int
+) -> None:
+    family, shape = FAMILIES["qwen3_5"], RELEASED[name]
+    parsed_config = family.parse(config_of(shape))
+    built: list[Decoder] = []
+
+    def build(weights: Weights) -> None:
+        model = family.build(parsed_config, weights, torch.device("cpu"))
+        assert isinstance(model, Decoder)
+        built.append(model)
+
+    plan = plan_weights(build, torch.bfloat16)
+    assert round(sum(spec.num_elements for spec in plan.values()) / 1e9, 2) == billions
+    specs = built[0].layer_specs
+    assert checkpoint_bytes(specs) / 2**20 == pytest.approx(recurrent_mib + conv_mib, abs=0.01)
+    assert kv_bytes_per_token(specs) == kv_kib * 1024
+    assert ("lm_head.weight" in plan) != shape.tied
+    assert shape.delta_columns == (6144 if name == "0.8B" else 8192)
 
 
 def test_precisions_share_the_rounds_of_their_peer() -> None:
