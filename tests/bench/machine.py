@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 import torch
@@ -40,6 +41,18 @@ def machine() -> str:
     return f"{(with_name or [model])[0]}, {psutil.cpu_count()} cores, {memory:.0f} GiB"
 
 
+class Bounds(Protocol):
+    """What a device can do at its best, measured anew with every call."""
+
+    def move(self) -> float:
+        """Bytes a second."""
+        ...
+
+    def multiply(self, dtype: torch.dtype) -> float:
+        """Operations a second."""
+        ...
+
+
 class Limits:
     """What this machine can do on torch's threads. Every call measures anew, in a moment.
 
@@ -53,7 +66,7 @@ class Limits:
         self._products: dict[torch.dtype, list[tuple[int, Callable[[], Tensor]]]] = {}
         self.taken: defaultdict[str, list[float]] = defaultdict(list)
 
-    def read(self) -> float:
+    def move(self) -> float:
         """Bytes a second of the fastest of three ways to read memory from end to end."""
         first, second = self._memory.chunk(2)
         streams = self._memory.view(STREAMS, -1)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tests.bench.machine import Limits
+from tests.bench.machine import Bounds
 from tests.bench.ops import Call, Op, Sizes
 from tests.bench.spread import Spread
 
@@ -24,7 +24,7 @@ class Measured:
     times: Spread | None
 
 
-def measure(op: Op, limits: Limits, sizes: Sizes) -> Measured:
+def measure(op: Op, limits: Bounds, sizes: Sizes) -> Measured:
     """Rounds of the op between two readings of its limit, the other implementation behind it."""
     turn = itertools.count()
     per_round = _calls_for(op.run, op.copies, sizes.seconds)
@@ -61,8 +61,8 @@ def _timed(call: Call, copies: int, turn: Iterator[int], calls: int) -> float:
     return (time.perf_counter() - began) / calls
 
 
-def _limit(op: Op, limits: Limits) -> float:
-    return limits.multiply(op.dtype) if op.operations else limits.read()
+def _limit(op: Op, limits: Bounds) -> float:
+    return limits.multiply(op.dtype) if op.operations else limits.move()
 
 
 def _gone(number: int) -> None:

@@ -6,6 +6,7 @@ peak of memory is its own too.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -27,7 +28,8 @@ class Reading:
     `tokens` were read, generated or made of a picture, `ids` drawn, behind a context of `context`
     tokens. `least_bytes` must at least be moved to generate them, or held to read them, and
     `operations` done: 0 where the engine doesn't say. `peak_bytes` is the most memory its process
-    has held so far beyond `import torch`.
+    has held so far beyond `import torch`, on a GPU the most that torch has allocated there.
+    `helpers` are packages whose kernels it called.
     """
 
     seconds: float
@@ -37,6 +39,7 @@ class Reading:
     least_bytes: int = 0
     operations: int = 0
     peak_bytes: int = 0
+    helpers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Engine:
     folder: Path
     longest: int
     scratch: Path
+    device: str = "cpu"
 
 
 class Peer(Protocol):
@@ -65,6 +69,13 @@ class Peer(Protocol):
     def run(self, task: Task, size: int) -> Reading: ...
 
     def close(self) -> None: ...
+
+
+def now(device: str) -> float:
+    """The time in seconds, once a GPU has done all that it was told."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def prompt_ids(count: int) -> tuple[int, ...]:

@@ -87,10 +87,11 @@ def serve(engine: Engine, tasks: IO[str], answers: IO[str]) -> None:
         from core.engine.threads import fix_threads
 
         fix_threads()
-    peer = open_here(engine)
+    peer, on_gpu = open_here(engine), engine.device == "cuda"
     for line in tasks:
         reading = peer.run(**json.loads(line))
-        answer = replace(reading, peak_bytes=peak_bytes() - before)
+        peak = torch.cuda.max_memory_allocated() if on_gpu else peak_bytes() - before
+        answer = replace(reading, peak_bytes=peak)
         print(json.dumps(asdict(answer)), file=answers, flush=True)
 
 

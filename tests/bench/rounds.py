@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import torch
 
-from tests.bench.machine import Limits
+from tests.bench.machine import Bounds
 from tests.bench.peer import Peer, Reading, Task
 from tests.bench.spread import Spread
 
@@ -23,7 +23,11 @@ WARM_UP = 64  # tokens
 
 @dataclass(frozen=True)
 class Plan:
-    """How far to go: tokens, pixels a side, and rounds until `seconds` are over for a step."""
+    """How far to go: tokens, pixels a side, and rounds until `seconds` are over for a step.
+
+    `warm`: each engine does a step once before it is timed, for on a GPU the first time compiles,
+    chooses and records kernels.
+    """
 
     prompts: tuple[int, ...] = (512, 2_048)
     contexts: tuple[int, ...] = (0, 2_048, 8_192)
@@ -31,6 +35,7 @@ class Plan:
     images: tuple[int, ...] = (512, 1_024)
     rounds: int = 3
     seconds: float = 10.0
+    warm: bool = False
 
     @property
     def longest(self) -> int:
@@ -65,11 +70,12 @@ class Step(NamedTuple):
 @dataclass
 class Row:
     """All readings of one step by engine, and the limit around each: bytes or operations a second,
-    1 where the step has none."""
+    1 where the step has none. `strayed` are engines that drew other ids in a later round."""
 
     step: Step
     readings: dict[str, list[Reading]] = field(default_factory=dict)
     limits: dict[str, list[float]] = field(default_factory=dict)
+    strayed: set[str] = field(default_factory=set)
 
     def seconds(self, engine: str) -> list[float]:
         return [reading.seconds for reading in self.readings[engine]]
@@ -88,6 +94,10 @@ class Row:
         pairs = zip(self.readings[engine], self.limits[engine], strict=True)
         return Spread.of(_work(reading) / reading.seconds / limit for reading, limit in pairs)
 
+    def rate(self, engine: str) -> Spread:
+        """Bytes or operations a second."""
+        return Spread.of(_work(reading) / reading.seconds for reading in self.readings[engine])
+
     def peak_bytes(self, engine: str) -> int:
         """Of the last round: a load starts a process, and the last one goes on."""
         return self.readings[engine][-1].peak_bytes
@@ -96,7 +106,7 @@ class Row:
 def measure(
     plan: Plan,
     peers: Mapping[str, Peer],
-    limits: Limits,
+    limits: Bounds,
     dtype: torch.dtype,
     say: Callable[[str], None],
 ) -> dict[Step, Row]:
@@ -105,6 +115,8 @@ def measure(
     for step in plan.steps():
         say(f"{step.task} {step.size:,}" + (f" at {step.context:,}" * (step.task == "generate")))
         rows[step] = interleaved(plan, step, peers, _limit_of(step.task, limits, dtype))
+        if plan.warm:  # a GPU is there for minutes: what was measured is told whatever comes next
+            say("; ".join(f"{name} {min(rows[step].seconds(name)):.4g} s" for name in peers))
         if step.task == "load":
             for peer in peers.values():
                 peer.run("prompt", WARM_UP)  # the first call of a kernel chooses it
@@ -117,6 +129,9 @@ def interleaved(
     """One step, each engine in its turn between two readings of the limit."""
     row = Row(step, {name: [] for name in peers}, {name: [] for name in peers})
     rounds = 1 if step.task == "context" else plan.rounds
+    if plan.warm and step.task not in ("load", "context"):
+        for peer in peers.values():
+            peer.run(step.task, step.size)
     began = time.perf_counter()
     for number in range(rounds):
         if number and time.perf_counter() - began > plan.seconds:
@@ -126,12 +141,15 @@ def interleaved(
             reading = peer.run(step.task, step.size)
             row.limits[name].append((before + limit()) / 2)
             row.readings[name].append(reading)
-            _check(step, reading, row.readings[name][0])
+            _check(step, reading)
+            if reading.ids != row.readings[name][0].ids:
+                # Who owes nobody the same bits may compute on a GPU in another order the next time.
+                assert plan.warm, "every round draws the same ids"
+                row.strayed.add(name)
     return row
 
 
-def _check(step: Step, reading: Reading, first: Reading) -> None:
-    assert reading.ids == first.ids, "every round draws the same ids"
+def _check(step: Step, reading: Reading) -> None:
     if step.task == "generate":
         assert (reading.tokens, reading.context) == (step.size, step.context)
         assert len(reading.ids) == step.size
@@ -139,10 +157,10 @@ def _check(step: Step, reading: Reading, first: Reading) -> None:
         assert reading.context == step.size, "the prompt is in the cache"
 
 
-def _limit_of(task: Task, limits: Limits, dtype: torch.dtype) -> Callable[[], float]:
+def _limit_of(task: Task, limits: Bounds, dtype: torch.dtype) -> Callable[[], float]:
     match task:
         case "generate":
-            return limits.read
+            return limits.move
         case "prompt" | "image":
             return lambda: limits.multiply(dtype)
         case _:

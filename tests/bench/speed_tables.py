@@ -4,7 +4,7 @@ whole model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tests.bench.op_rounds import Measured
 from tests.bench.rounds import Row, Step
@@ -27,24 +27,38 @@ def ops_table(measured: Sequence[Measured]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Any table."""
+    return "\n".join([*_header(*titles), *(_line(*cells) for cells in lines)]) + "\n"
+
+
 def model_table(
-    rows: Mapping[Step, Row], engine: str, beside: Mapping[Step, Spread] | None = None
+    rows: Mapping[Step, Row],
+    engine: str,
+    beside: Mapping[Step, Spread] | None = None,
+    rates: bool = False,
 ) -> str:
     """Everything measured of one precision beside transformers; `beside` are llama-bench's tokens
-    a second by step, None where it wasn't run."""
+    a second by step, None where it wasn't run. With `rates` a column says how much that moved or
+    computed a second."""
     titles = ["", "Waymark", PEER, "ratio", "of the limit"]
+    if rates:
+        titles.append("a second")
     if beside is not None:
         titles += ["llama-bench", "ratio"]
     lines = _header(*titles)
     steps = sorted(rows, key=_order)
-    lines += [_speed_line(rows[step], engine, beside) for step in steps if step.task != "context"]
+    timed = [rows[step] for step in steps if step.task != "context"]
+    lines += [_line(*_speed_cells(row, engine, beside, rates)) for row in timed]
     for row in (each for each in rows.values() if _held(each, engine)):
         cells = _memory_cells(row, engine)
         lines.append(_line(*cells, *[""] * (len(titles) - len(cells))))
     return "\n".join(lines) + "\n"
 
 
-def _speed_line(row: Row, engine: str, beside: Mapping[Step, Spread] | None) -> str:
+def _speed_cells(
+    row: Row, engine: str, beside: Mapping[Step, Spread] | None, rates: bool
+) -> list[str]:
     step = row.step
     if step.task in ("prompt", "generate"):
         name, values = _rate_name(step), [row.per_second(each) for each in (engine, PEER)]
@@ -55,9 +69,20 @@ def _speed_line(row: Row, engine: str, beside: Mapping[Step, Spread] | None) -> 
         ratio = row.times(engine, PEER)
     limit = "" if step.task == "load" else str(row.of_limit(engine))
     cells = [name, *map(str, values), str(ratio), limit]
+    if rates:
+        cells.append(_rate(row, engine))
     if beside is not None:
         cells += _llama_cells(values[0], beside.get(step))
-    return _line(*cells)
+    return cells
+
+
+def _rate(row: Row, engine: str) -> str:
+    """What is held against the limit, as the limit is told."""
+    if row.step.task == "load":
+        return ""
+    if row.step.task == "generate":
+        return f"{row.rate(engine).scaled(1e-9)} GB/s"
+    return f"{row.rate(engine).scaled(1e-12)} TFLOP/s"
 
 
 def _llama_cells(own: Spread, other: Spread | None) -> list[str]:

@@ -1,22 +1,28 @@
-"""transformers as it comes, on the same weights: untuned, no kernels beside torch's own.
+"""transformers as it comes, on the same weights: untuned, with what of other kernels it finds.
 
 A loop over its forward, greedy and with its cache: what its `generate` does, without the checks
-around each token.
+around each token. It calls packages with kernels for a GPU where they are installed; which of them
+it called is noted.
 """
 
 from __future__ import annotations
 
 import copy
-import time
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import torch
 from transformers import AutoModelForImageTextToText
 from transformers.utils import logging
 
-from tests.bench.peer import Engine, Reading, Task, patches, prompt_ids
+from tests.bench.peer import Engine, Reading, Task, now, patches, prompt_ids
+
+# Packages whose kernels transformers takes for this family where they are installed.
+PACKAGES = ("fla", "causal_conv1d")
+FEW = 4  # tokens
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class Transformers:
         self._engine = engine
         self._model: Any = None
         self._place: Place | None = None
+        self._helpers: str | None = None
 
     @torch.inference_mode()
     def run(self, task: Task, size: int) -> Reading:
@@ -61,21 +68,33 @@ class Transformers:
     def close(self) -> None:
         self._model = self._place = None
 
+    def _now(self) -> float:
+        return now(self._engine.device)
+
     def _load(self) -> Reading:
         self.close()
-        dtype = getattr(torch, self._engine.precision)
-        began = time.perf_counter()
-        self._model = AutoModelForImageTextToText.from_pretrained(self._engine.folder, dtype=dtype)
-        return Reading(time.perf_counter() - began)
+        dtype, device = getattr(torch, self._engine.precision), self._engine.device
+        torch.empty(0, device=device)  # starts CUDA
+        began = self._now()
+        opened: Any = AutoModelForImageTextToText.from_pretrained(self._engine.folder, dtype=dtype)
+        self._model = opened.to(device)
+        return Reading(self._now() - began)
 
     def _prompt(self, size: int) -> Reading:
         self._place = None  # nobody goes on from there, and its cache would count as memory
-        began = time.perf_counter()
+        if self._engine.device == "cuda" and self._helpers is None:
+            self._helpers = ", ".join(called_packages(self._one_and_another))
+        began = self._now()
         first, cache = self._forward(prompt_ids(size), None)
-        seconds = time.perf_counter() - began
+        seconds = self._now() - began
         self._place = Place(cache, first)
-        context = self._place.num_tokens
-        return Reading(seconds, tokens=size, context=context, ids=(first,))
+        context, helpers = self._place.num_tokens, self._helpers or ""
+        return Reading(seconds, tokens=size, context=context, ids=(first,), helpers=helpers)
+
+    def _one_and_another(self) -> None:
+        """A prompt and a token behind it: all ways that a forward takes."""
+        first, cache = self._forward(prompt_ids(FEW), None)
+        self._forward([first], cache)
 
     def _context(self, size: int) -> Reading:
         if self._place is None or self._place.num_tokens != size:
@@ -88,25 +107,45 @@ class Transformers:
         place = self._place
         assert place is not None, "generating needs a context"
         cache, token_id, ids = copy.deepcopy(place.cache), place.first, []
-        began = time.perf_counter()
+        began = self._now()
         for _ in range(size):
             token_id, cache = self._forward([token_id], cache)
             ids.append(token_id)
-        seconds = time.perf_counter() - began
+        seconds = self._now() - began
         return Reading(seconds, tokens=len(ids), context=place.num_tokens, ids=tuple(ids))
 
     def _image(self, size: int) -> Reading:
         pixels, side = patches(size)
-        grid = torch.tensor([[1, side, side]])
-        began = time.perf_counter()
-        rows = self._model.model.get_image_features(pixels, grid).pooler_output[0]
-        seconds = time.perf_counter() - began
+        device = self._engine.device
+        grid = torch.tensor([[1, side, side]], device=device)
+        began = self._now()
+        rows = self._model.model.get_image_features(pixels.to(device), grid).pooler_output[0]
+        seconds = self._now() - began
         return Reading(seconds, tokens=rows.shape[0])
 
     def _forward(self, ids: Sequence[int], cache: Any) -> tuple[int, Any]:
         """Feed ids; returns the likeliest next one and the cache behind it."""
-        given = torch.tensor([list(ids)])
+        given = torch.tensor([list(ids)], device=self._engine.device)
         output = self._model(
             input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1
         )
         return int(output.logits[0, -1].argmax()), output.past_key_values
+
+
+def called_packages(work: Callable[[], object]) -> list[str]:
+    """Which of PACKAGES had a function called by `work`.
+
+    Asked of Python itself: which package transformers takes, and how, differs by its version.
+    """
+    found = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        found.add(str(frame.f_globals.get("__name__")).partition(".")[0])
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return [name for name in PACKAGES if name in found]

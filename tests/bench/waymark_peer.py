@@ -6,8 +6,8 @@ What a request does around them (rendering, the prefix tree, sampling) is the ca
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -16,12 +16,16 @@ from core.api.prompt import Cut, Prompt, TextRun
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.decode import Decode
-from core.engine.loaded import LoadedModel, load
+from core.engine.draw_choice import choose_drawing
+from core.engine.loaded import LoadedModel, load, resolve_device
+from core.engine.precision import choose_precision
 from core.engine.step_threads import fixed_threads
 from core.models.decoder import Decoder
+from core.models.registry import try_kernels
 from core.weights.folder import ModelFolder
+from core.weights.memory import available_bytes
 from tests.bench.beside import go_on, read_beside, start_of
-from tests.bench.peer import Engine, Reading, Task, patches, prompt_ids
+from tests.bench.peer import Engine, Reading, Task, now, patches, prompt_ids
 from tests.bench.weights import held_bytes, image_operations, step_bytes, token_operations
 
 
@@ -75,12 +79,17 @@ class Waymark:
     def close(self) -> None:
         self._opened = self._place = None
 
+    def _now(self) -> float:
+        return now(self._engine.device)
+
     def _load(self) -> Reading:
         self.close()
-        settings = _settings(self._engine)
-        began = time.perf_counter()
-        loaded = load(settings, lambda done, total: None, go_on)
-        seconds = time.perf_counter() - began
+        given = settings(self._engine)
+        if self._engine.device == "cuda":
+            compile_kernels(given)
+        began = self._now()
+        loaded = load(given, lambda done, total: None, go_on)
+        seconds = self._now() - began
         model = loaded.model
         assert isinstance(model, Decoder)
         folder = ModelFolder.open(self._engine.folder)
@@ -91,11 +100,11 @@ class Waymark:
     def _prompt(self, opened: Opened, size: int) -> Reading:
         prompt = _prompt(opened, size)
         self._place = None  # nobody goes on from there, and its states would count as memory
-        began = time.perf_counter()
+        began = self._now()
         prefill = read_beside(opened.loaded, opened.slab, prompt)
         assert prefill.last_hidden is not None
         first = int(opened.model.logits(prefill.last_hidden[None])[0].argmax())
-        seconds = time.perf_counter() - began
+        seconds = self._now() - began
         self._place = Place(prompt.end, prefill.state, first)
         context = prompt.end.token.value
         return Reading(
@@ -120,7 +129,7 @@ class Waymark:
     def _generate(self, opened: Opened, size: int) -> Reading:
         place = self._place
         assert place is not None, "generating needs a context"
-        began = time.perf_counter()
+        began = self._now()
         decode = Decode(
             opened.model,
             opened.slab,
@@ -133,7 +142,7 @@ class Waymark:
         ids = [place.first]
         for _ in range(size):
             ids.append(int(decode.step(ids[-1]).argmax()))
-        seconds = time.perf_counter() - began
+        seconds = self._now() - began
         context = place.cut.token.value
         # A step reads what is behind it and writes the states.
         written = opened.loaded.info.checkpoint_bytes
@@ -148,19 +157,31 @@ class Waymark:
 
     def _image(self, opened: Opened, size: int) -> Reading:
         pixels, side = patches(size)
-        began = time.perf_counter()
+        began = self._now()
         rows = opened.model.encode_image(pixels, side, side, go_on)
-        seconds = time.perf_counter() - began
+        seconds = self._now() - began
         operations = image_operations(opened.folder, side * side)
         return Reading(seconds, tokens=rows.shape[0], operations=operations)
 
 
-def _settings(engine: Engine) -> ModelSettings:
+def compile_kernels(settings: ModelSettings) -> None:
+    """What a GPU's first load compiles, and Triton keeps: the trial of the kernels, drawing.
+
+    It also starts CUDA. Only then is a load one of many, and not the first on a computer.
+    """
+    device, folder = resolve_device(settings), ModelFolder.open(Path(settings.path))
+    precision, kernels, _ = choose_precision(settings, folder, device, available_bytes(device))
+    try_kernels(folder, device, precision.dtype, kernels)
+    vocabulary = folder.config["text_config"]["vocab_size"]
+    choose_drawing(kernels.draw, vocabulary, device)
+
+
+def settings(engine: Engine) -> ModelSettings:
     """The app's own, with room for the longest context; checked like any user's."""
     return ModelSettings.model_validate(
         {
             "path": str(engine.folder),
-            "device": "cpu",
+            "device": engine.device,
             "precision": engine.precision,
             "context_length": engine.longest,
             "cache_folder": str(engine.scratch / engine.precision),
