@@ -26,6 +26,7 @@ from tests.bench import __main__ as command
 from tests.bench import llama, ops, rounds
 from tests.bench.folders import RELEASED, TINY, config_of, write_random
 from tests.bench.machine import READING
+from tests.bench.options import NAMES, SLOW, parsed
 from tests.bench.page import PAGE, write_between
 from tests.bench.peer import Engine, Peer, Reading, Task
 from tests.bench.process import Process, open_here
@@ -89,7 +90,7 @@ def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: 
 
         return counted
 
-    options = command.parsed(["model", "--quick", "--precision", "float32"])
+    options = parsed(["model", "--quick", "--precision", "float32"])
     with mock.patch(KERNELS, attending(counting)):
         text = command.model_text(options, folder, tmp_path, command.quick_limits(), opened)
     own, other = (peer.answers for peer in peers)
@@ -149,9 +150,9 @@ def test_a_released_shape_is_the_released_models(
 
 def test_precisions_share_the_rounds_of_their_peer() -> None:
     known = [each for each in get_args(Precision) if each != "auto"]
-    options = command.parsed(["--quick"])
-    assert [command.SLOW, *options.precision] == known
-    assert options.names == list(command.NAMES)
+    options = parsed(["--quick"])
+    assert [SLOW, *options.precision] == known
+    assert options.names == list(NAMES)
     assert command.groups(["float32", "bfloat16", "fewer bits"]) == {
         "float32": ["float32"],
         "bfloat16": ["bfloat16", "fewer bits"],
@@ -238,7 +239,8 @@ def test_a_round_that_is_not_the_one_it_says_stops_the_bench(second: Reading) ->
 def test_every_op_has_its_line() -> None:
     limits = command.quick_limits()
     known = [each for each in get_args(Precision) if each != "auto"]
-    text = command.ops_text(command.parsed(["ops", "--quick", "--precision", *known]), limits)
+    options = parsed(["ops", "--quick", "--precision", *known])
+    text = command.ops_text(options, limits, "0.8B")
     names = [op.name for each in known for op in ops.all_ops(ops.QUICK, each)]
     lines = [line for line in lines_of(text) if line[0] != "op"]
     assert [line[0] for line in lines] == names
@@ -284,7 +286,7 @@ def test_llama_bench_stands_beside_where_it_is(
 def test_tables_go_between_their_comments(tmp_path: Path) -> None:
     page = tmp_path / PAGE.name
     shutil.copy(PAGE, page)
-    for name in command.NAMES:
+    for name in NAMES:
         write_between(page, name, "a table")
         once = page.read_text(encoding="utf-8")
         write_between(page, name, "a table")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -53,6 +53,9 @@ class Transformers:
     @torch.inference_mode()
     def run(self, task: Task, size: int) -> Reading:
         """As `Peer`."""
+        return replace(self._run(task, size), helpers=self._helpers or "")
+
+    def _run(self, task: Task, size: int) -> Reading:
         match task:
             case "load":
                 return self._load()
@@ -88,8 +91,8 @@ class Transformers:
         first, cache = self._forward(prompt_ids(size), None)
         seconds = self._now() - began
         self._place = Place(cache, first)
-        context, helpers = self._place.num_tokens, self._helpers or ""
-        return Reading(seconds, tokens=size, context=context, ids=(first,), helpers=helpers)
+        context = self._place.num_tokens
+        return Reading(seconds, tokens=size, context=context, ids=(first,))
 
     def _one_and_another(self) -> None:
         """A prompt and a token behind it: all ways that a forward takes."""

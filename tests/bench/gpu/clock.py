@@ -1,0 +1,87 @@
+"""How long calls take on a GPU: launched one after the other, and played from a recording.
+
+A GPU is told what to do and does it later. The processor's clock alone would measure the telling.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+_LOG = logging.getLogger(__name__)
+
+Stretch = Callable[[], object]
+"""Some calls, one after the other."""
+
+
+class Clock(Protocol):
+    """Times calls on one device."""
+
+    def seconds(self, stretch: Stretch) -> float:
+        """From the first call to the last result."""
+        ...
+
+    def recorded(self, stretch: Stretch) -> Stretch | None:
+        """What does the same work again without Python in between; None where that can't be."""
+        ...
+
+
+class CudaClock:
+    """A `Clock` of torch's current GPU, by that GPU's own events and by CUDA graphs."""
+
+    def seconds(self, stretch: Stretch) -> float:
+        """As `Clock`; nothing that was asked for before counts."""
+        torch.cuda.synchronize()
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        began.record()
+        stretch()
+        ended.record()
+        ended.synchronize()
+        milliseconds: float = began.elapsed_time(ended)
+        return milliseconds / 1000
+
+    def recorded(self, stretch: Stretch) -> Stretch | None:
+        """As `Clock`: a CUDA graph, played once, for its first playing also sends it over."""
+        stream, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
+        try:
+            _without_waiting(stretch)
+            with torch.cuda.graph(graph):
+                stretch()
+        except RuntimeError as error:
+            _LOG.warning("not recorded: %s", (str(error).splitlines() or [""])[0])
+            torch.cuda.set_stream(stream)  # torch stays on the recording's where that breaks off
+            torch.cuda.synchronize()
+            return None
+        graph.replay()
+        torch.cuda.synchronize()
+        return graph.replay
+
+
+def _without_waiting(stretch: Stretch) -> None:
+    """Do the calls once. Raises RuntimeError where one waits for the GPU.
+
+    A recording can't hold such a call, and torch may make no other after one that broke off.
+    """
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        stretch()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+class ProcessorClock:
+    """A `Clock` of the processor, where tests have it play the GPU. It records nothing."""
+
+    def seconds(self, stretch: Stretch) -> float:
+        """As `Clock`."""
+        began = time.perf_counter()
+        stretch()
+        return time.perf_counter() - began
+
+    def recorded(self, stretch: Stretch) -> Stretch | None:
+        """As `Clock`."""
+        return None

@@ -1,0 +1,207 @@
+"""A GPU's bench where there is no GPU: its command line, its words, engines that warm up first."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from core.engine import loaded
+from kernels.capability import what_is_missing
+from tests.bench import __main__ as command
+from tests.bench import waymark_peer
+from tests.bench.folders import TINY, write_random
+from tests.bench.gpu import fla, words
+from tests.bench.gpu.clock import CudaClock
+from tests.bench.gpu.machine import COPYING, installed
+from tests.bench.machine import READING
+from tests.bench.options import NAMES, parsed, place
+from tests.bench.page import PAGE, has_place, write_between
+from tests.bench.peer import Engine, Reading, Task, now
+from tests.bench.rounds import QUICK, Plan, Row, Step, interleaved
+from tests.bench.speed_tables import PEER, model_table
+from tests.bench.test_speed import Scripted, lines_of
+from tests.bench.transformers_peer import called_packages
+
+
+@pytest.mark.parametrize("arguments", [["--device", "cuda"], ["--device", "tpu"], ["--shape", "3B"],
+                                       ["--write", "--shape", "9B"]])  # fmt: skip
+def test_what_cannot_be_measured_is_said_at_once(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parsed(arguments)
+    said = capsys.readouterr().err
+    missing = what_is_missing()
+    assert missing is not None
+    expected = {"cuda": missing, "tpu": "invalid choice", "3B": "invalid choice"}
+    assert expected.get(arguments[-1], "has no place for ops of 9B, model of 9B") in said
+
+
+def test_the_page_has_a_place_for_every_table() -> None:
+    options = parsed([])
+    assert (options.device, options.shape) == ("cpu", ["0.8B"])
+    assert [place(name, "0.8B", "cpu") for name in NAMES] == list(NAMES)
+    for shape in ("0.8B", "4B", "9B"):
+        assert all(has_place(PAGE, place(name, shape, "cuda")) for name in NAMES)
+
+
+def test_a_gpus_table_leaves_the_processors_alone(tmp_path: Path) -> None:
+    page = tmp_path / PAGE.name
+    old = PAGE.read_text(encoding="utf-8")
+    page.write_text(old, encoding="utf-8")
+    name = place("model", "9B", "cuda")
+    write_between(page, name, "a table")
+    before, after = old.split(f"<!-- {name}: written")[0], old.split(f"<!-- end of {name}")[1]
+    new = page.read_text(encoding="utf-8")
+    assert new.startswith(before) and new.endswith(after) and "a table" in new
+    assert "<!-- end of model -->" in before
+
+
+def test_limits_are_told_in_their_units() -> None:
+    taken = {COPYING: [4.3e12], READING: [4.5e12], "bfloat16": [7.9e14]}
+    copied, read = words._MOVED[COPYING], words._MOVED[READING]
+    assert words.limits(taken) == f"790 TFLOP/s in bfloat16; 4,300 {copied}; 4,500 {read}"
+    assert installed("torch") == version("torch")
+    assert installed("no package of this name") == fla.NOT_INSTALLED
+
+
+def test_whose_kernels_transformers_called_is_told() -> None:
+    helper = ModuleType("fla.ops")
+    exec("def compute(): pass", vars(helper))
+    assert called_packages(helper.compute) == ["fla"]
+    assert called_packages(lambda: None) == [] and sys.getprofile() is None
+    step = Step("prompt", 8)
+    for called, expected in (("", "torch's"), ("fla, causal_conv1d", "of fla, causal_conv1d")):
+        row = Row(step, {PEER: [Reading(1.0, helpers=called)]})
+        assert expected in words.helped({step: row})
+
+
+def test_on_a_gpu_first_times_do_not_count_and_other_ids_are_told() -> None:
+    step = Step("generate", 2, 8)
+    first = Reading(9.0, tokens=2, context=8, ids=(1, 2))
+    ours = Reading(1.0, tokens=2, context=8, ids=(1, 2), least_bytes=3 * 10**9)
+    other = replace(ours, ids=(1, 3), least_bytes=0)
+    peers = {"it": Scripted(first, ours, ours), PEER: Scripted(first, ours, other)}
+    row = interleaved(Plan(tokens=2, rounds=2, warm=True), step, peers, lambda: 6e9)
+    assert row.seconds("it") == [1.0, 1.0] and row.strayed == {PEER}
+    assert words.strayed([row], "it") == [f"{PEER} drew other ids in a later round of generate 2 "
+                                          "behind 8"]  # fmt: skip
+    header, line = lines_of(model_table({step: row}, "it", rates=True))
+    assert header[4:] == ["of the limit", "a second"]
+    assert line[4:] == ["0.50 [0.50-0.50]", "3.00 [3.00-3.00] GB/s"]
+
+
+class Answering:
+    """A peer that does what it is told, in a second."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.context = engine, 0
+        self.asked: list[tuple[Task, int]] = []
+
+    def run(self, task: Task, size: int) -> Reading:
+        self.asked.append((task, size))
+        if task in ("prompt", "context"):
+            self.context = size
+        helpers = "fla" if self.engine.name == PEER else ""
+        ids = tuple(range(size)) if task == "generate" else ()
+        return Reading(1.0, size, self.context, ids, least_bytes=1, peak_bytes=1, helpers=helpers)
+
+    def close(self) -> None:
+        pass
+
+
+def test_models_are_opened_on_the_gpu_and_warmed_up(tmp_path: Path) -> None:
+    peers: list[Answering] = []
+
+    def opened(engine: Engine) -> Answering:
+        peers.append(Answering(engine))
+        return peers[-1]
+
+    options = parsed(["model", "--quick", "--precision", "bfloat16", "int4"])
+    options.device = "cuda"
+    text = command.model_text(options, tmp_path, tmp_path, command.quick_limits(), opened)
+    assert [each.engine.precision for each in peers] == ["bfloat16", "int4", "bfloat16"]
+    assert {each.engine.device for each in peers} == {"cuda"}
+    assert text.count("called kernels of fla") == 2 and "llama-bench" not in text
+    assert lines_of(text)[0][-1] == "a second"
+    for peer in peers:
+        asked = Counter(peer.asked)
+        assert {asked["image", size] for size in QUICK.images} == {1 + QUICK.rounds}
+        assert asked["generate", QUICK.tokens] == 3 * (1 + QUICK.rounds)
+        assert asked["load", 0] == QUICK.rounds
+
+
+def test_the_clock_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[bool] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(True))
+    now("cpu")
+    assert not waited
+    now("cuda")
+    assert waited
+
+
+class PlayedCuda:
+    """What the clock asks of torch.cuda, without a GPU: notes it, and plays graphs of nothing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.noted: list[object] = []
+        for name in ("synchronize", "set_stream", "set_sync_debug_mode"):
+            monkeypatch.setattr(torch.cuda, name, lambda *given, name=name: self.note(name, *given))
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda: "its own stream")
+        monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: self)
+        monkeypatch.setattr(torch.cuda, "graph", lambda graph: nullcontext())
+
+    def note(self, *given: object) -> None:
+        self.noted.append(given)
+
+    def replay(self) -> None:
+        self.noted.append("replay")
+
+
+def test_calls_that_wait_are_found_before_they_are_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cuda, calls = PlayedCuda(monkeypatch), list[int]()
+    assert CudaClock().recorded(lambda: calls.append(1)) == cuda.replay
+    assert len(calls) == 2 and cuda.noted[2] == "replay"  # once tried, once recorded
+
+    def waiting() -> None:
+        raise RuntimeError("it waits")
+
+    cuda.noted.clear()
+    assert CudaClock().recorded(waiting) is None
+    modes = [("set_sync_debug_mode", mode) for mode in ("error", "default")]
+    assert cuda.noted == [*modes, ("set_stream", "its own stream"), ("synchronize",)]
+
+
+def test_a_load_finds_its_kernels_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled beforehand is asked for as the load asks, which it is a part of."""
+    folder = write_random(tmp_path / "tiny", TINY)
+    asked: dict[str, list[object]] = {"beforehand": [], "by the load": []}
+    for when, module in (("beforehand", waymark_peer), ("by the load", loaded)):
+        for name in ("try_kernels", "choose_drawing"):
+            real = getattr(module, name)
+            monkeypatch.setattr(module, name, noting(asked[when], real))
+    engine = Engine("waymark", "int4", folder, 200, tmp_path)
+    waymark_peer.compile_kernels(waymark_peer.settings(engine))
+    waymark_peer.Waymark(engine).run("load", 0)
+    assert asked["beforehand"] == asked["by the load"] and len(asked["by the load"]) == 2
+
+
+def noting(asked: list[object], real: Callable[..., object]) -> Callable[..., object]:
+    """`real`, with what it is asked for noted, folders and kernels by their names."""
+
+    def noted(*given: object) -> object:
+        asked.append([str(getattr(each, "name", each)) for each in given])
+        return real(*given)
+
+    return noted

@@ -1,0 +1,101 @@
+"""What `python -m tests.bench` is told on its command line."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import get_args
+
+import psutil
+
+from core.api.params import Precision
+from kernels.capability import what_is_missing
+from tests.bench.folders import RELEASED
+from tests.bench.page import PAGE, has_place
+from tests.bench.rounds import Plan
+
+NAMES = ("ops", "model")
+DEVICES = ("cpu", "cuda")
+SLOW = "float32"  # with a peer of its own it would take nearly half of the time
+
+
+def parsed(arguments: list[str] | None, about: str | None = None) -> argparse.Namespace:
+    """The command line; it ends the process where it makes no sense."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=about)
+    _add_subjects(parser)
+    _add_sizes(parser)
+    parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
+    parser.add_argument(
+        "--gguf", action="append", type=_named_file, default=[], metavar="PRECISION=FILE",
+        help="what llama-bench runs beside a precision",
+    )  # fmt: skip
+    parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
+    parser.add_argument("--quick", action="store_true", help="a model of no size, for a try")
+    parser.add_argument("--write", action="store_true", help=f"write the tables into {PAGE.name}")
+    options = parser.parse_args(arguments)
+    options.names = options.names or list(NAMES)
+    fault = _fault(options)
+    if fault is not None:
+        parser.error(fault)
+    options.gguf = dict(options.gguf)
+    return options
+
+
+def place(name: str, shape: str, device: str) -> str:
+    """What a table is called, in its title and on the page."""
+    if device == "cuda":
+        return f"{name} of {shape} on a GPU"
+    return name if shape == next(iter(RELEASED)) else f"{name} of {shape}"
+
+
+def _add_subjects(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {NAMES}; all without one")
+    parser.add_argument(
+        "--device", choices=DEVICES, default=DEVICES[0],
+        help="cuda: an NVIDIA GPU, with tables of its own",
+    )  # fmt: skip
+    shapes = list(RELEASED)
+    parser.add_argument(
+        "--shape", nargs="+", choices=shapes, default=shapes[:1],
+        help="of which released model the random weights are",
+    )  # fmt: skip
+    known = [each for each in get_args(Precision) if each != "auto"]
+    parser.add_argument(
+        "--precision", nargs="+", choices=known, default=[each for each in known if each != SLOW],
+        help=f"all but {SLOW} unless named",
+    )  # fmt: skip
+
+
+def _add_sizes(parser: argparse.ArgumentParser) -> None:
+    for name, what in (
+        ("prompts", "tokens of the prompts"),
+        ("contexts", "tokens behind which is generated"),
+        ("images", "sides of the pictures in pixels"),
+    ):
+        default = getattr(Plan, name)
+        parser.add_argument(f"--{name}", type=int, nargs="*", default=default, help=what)
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each step, at most")
+    parser.add_argument(
+        "--seconds", type=float, default=Plan.seconds, help="no new round of a step after so many"
+    )
+
+
+def _fault(options: argparse.Namespace) -> str | None:
+    """What makes no sense, before minutes are spent on it."""
+    unknown = set(options.names) - set(NAMES)
+    if unknown:
+        return f"there is no bench named {', '.join(sorted(unknown))}; there are {NAMES}"
+    if options.device == "cuda":
+        missing = what_is_missing()
+        if missing is not None:
+            return f"there is no GPU to measure: {missing}"
+        if options.gguf:
+            return "llama-bench stands beside the processor's tables alone"
+    places = [place(name, each, options.device) for name in options.names for each in options.shape]
+    homeless = [each for each in places if not has_place(PAGE, each)] if options.write else []
+    return f"{PAGE.name} has no place for {', '.join(homeless)}" if homeless else None
+
+
+def _named_file(text: str) -> tuple[str, Path]:
+    precision, _, file = text.partition("=")
+    return precision, Path(file)
