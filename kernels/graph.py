@@ -114,8 +114,12 @@ def record(
 def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
     """As `Capture`. Raises RuntimeError for a step that waits for the GPU."""
     graph = torch.cuda.CUDAGraph()
-    # Other threads may go on using the GPU meanwhile.
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    # Other threads may use the GPU meanwhile. Where ending a capture fails, torch leaves this thread
+    # on the stream of the capture: the outer block brings it back.
+    with (
+        torch.cuda.stream(torch.cuda.current_stream()),
+        torch.cuda.graph(graph, capture_error_mode="thread_local"),
+    ):
         result = step()
     return graph.replay, result
 

@@ -183,7 +183,9 @@ class ContextCache:
         checkpoint = Checkpoint(state, last_hidden)
         if node.checkpoint is None and not self._evictor.admit(node, checkpoint):
             return False
-        self.tree.hold(node, self._copies.take(checkpoint))
+        if node.checkpoint is None:
+            checkpoint = self._copies.take(checkpoint)
+        self.tree.hold(node, checkpoint)
         if self._usage.turn and not node.is_stop:
             self._drop_older_stops(node)
         return True

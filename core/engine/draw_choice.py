@@ -12,6 +12,7 @@ from kernels.sampling.draw import Draw, Limits
 _LOG = logging.getLogger(__name__)
 _LIMITS = (
     Limits(temperature=0.0, top_k=0, top_p=1.0, min_p=0.0),
+    Limits(temperature=1e-46, top_k=0, top_p=1.0, min_p=0.0),
     Limits(temperature=0.7, top_k=20, top_p=0.8, min_p=0.0),
     Limits(temperature=1.0, top_k=0, top_p=0.95, min_p=0.05),
     Limits(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0),
@@ -48,4 +49,4 @@ def _fault(on_device: Draw, vocab_size: int, device: torch.device) -> str | None
             if found != expected:
                 return f"it drew {found} and not {expected} at {point} with {limits}"
     nothing = torch.full_like(there, float("nan"))
-    return None if on_device(nothing, _LIMITS[1], 0.5) is None else "it drew what is no number"
+    return None if on_device(nothing, _LIMITS[-1], 0.5) is None else "it drew what is no number"

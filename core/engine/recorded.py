@@ -12,9 +12,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.specs import LayerState
 from core.cache.state import RecurrentState
+from core.engine.run_memory import RunMemory
 from core.models.model import Model
 from kernels.recording import NotRecordableError, Record, Recorder, Recording
 
@@ -37,11 +39,13 @@ class RecordedStep:
         self._recording: Recording | None = None
         self._result = self._hidden
         self._replies = 0
+        self._begun: RecurrentState | None = None  # until the reply's first token
 
     @torch.inference_mode()
     def begin(self, state: RecurrentState) -> int:
         """A reply begins behind `state`, which stays as it is; returns the reply's number."""
         self._state.take(state)
+        self._begun = state
         self._replies += 1
         return self._replies
 
@@ -65,28 +69,38 @@ class RecordedStep:
         for name, rotation in self.model.rotations(positions).items():
             for own, given in zip(self._rotations[name], rotation, strict=True):
                 own.copy_(given)
+        begun, self._begun = self._begun, None
         if self._recording is None:
-            before = self._state.copy()
+            assert begun is not None, "a step that can't be recorded was gone on with"
             recording, self._result = self._record(token, self._step(token, check))
-            self._prove(recording, before, token, check)
+            self._prove(recording, begun, token, check)
             self._recording = recording
         else:
             self._recording.play(token, check)
         return self._result
 
     def _prove(
-        self, recording: Recording, before: RecurrentState, token: int, check: Callable[[], None]
+        self, recording: Recording, begun: RecurrentState, token: int, check: Callable[[], None]
     ) -> None:
-        """Play the step that was just computed: it must give the same bits.
+        """Compute the next token's step over the same inputs, and play it: result, states and rows
+        must have the same bits. Then play the first token's again, so that nothing of it stays.
 
         What goes wrong in a recording shows in no error: a place that something else uses as well,
         a number that was taken for a constant.
         """
-        computed = self._result.clone()
-        self._state.take(before)
+        first, later = self._result.clone(), min(token + 1, self.slab.capacity - 1)
+        memory = RunMemory(self.slab, self._state, TokenIndex(later), check)
+        computed = self.model.through(self._hidden, self._rotations, memory)
+        rows = [each for pair in self.slab.view(later, later + 1).layers.values() for each in pair]
+        expected = [computed, *_tensors(memory.new_state()), *(each.clone() for each in rows)]
+        for each in rows:
+            each.zero_()
+        recording.play(later, check)
+        alike = all(map(torch.equal, (self._result, *_tensors(self._state), *rows), expected))
+        self._state.take(begun)
         recording.play(token, check)
-        if not torch.equal(self._result, computed):
-            raise NotRecordableError("played again it gives other bits")
+        if not (alike and torch.equal(self._result, first)):
+            raise NotRecordableError("played it gives other bits")
 
     def _step(self, token: int, check: Callable[[], None]) -> Callable[[Recorder], Tensor]:
         def step(recorder: Recorder) -> Tensor:
@@ -94,6 +108,10 @@ class RecordedStep:
             return self.model.through(self._hidden, self._rotations, memory)
 
         return step
+
+
+def _tensors(state: RecurrentState) -> list[Tensor]:
+    return [tensor for tensors in state.layers.values() for tensor in tensors]
 
 
 class _Memory:

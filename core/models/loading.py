@@ -144,7 +144,8 @@ class Load:
     @property
     def _meaning(self) -> str:
         """What the numbers that are kept depend on beside the weights."""
-        return f"{self._recipe.config} {self._recipe.backend} {self._recipe.dtype}"
+        recipe = self._recipe
+        return f"{recipe.config} {recipe.backend} {recipe.dtype} {self._device.type}"
 
     def _layout(self) -> KeptLayout:
         return KeptLayout(self._recipe.plan, self._recipe.forms, self._recipe.packed)

@@ -1,7 +1,7 @@
 """What is to be read from all files, and the small tensors that are needed out of turn.
 
 A matrix that is quantised takes over what the norm before it hands on, and that norm may come later
-in the file, or in another one.
+in the file, or in another one; a norm that has been read is not looked up again.
 
 A layer in a published format is several tensors, and files are sorted by type: all packed values
 may come long before all scales. So when the values of a layer come by, its small tensors are looked
@@ -42,12 +42,13 @@ class Outline:
         self.layers = {layer.values: layer for layer in packed.values()}
         parts = {name for layer in packed.values() for name in layer.parts.values()}
         self.small = parts - self.layers.keys()
-        norms = {spec.behind.norm for spec in plan.values() if spec.behind is not None}
+        self._handing = {spec.behind.norm for spec in plan.values() if spec.behind is not None}
+        wanted = self.small | self._handing
         self._places = {
             name: (file.path, entry)
             for file in files
             for name, entry in file.tensors.items()
-            if name in self.small | norms
+            if name in wanted
         }
         self._digests: dict[str, bytes] = {}
         self._norms: dict[str, Tensor] = {}
@@ -64,9 +65,10 @@ class Outline:
         return factors(self._norms[channels.norm].float() + channels.offset)
 
     def confirm(self, name: str, tensor: Tensor) -> None:
-        """A norm that was looked up must be what is read when its turn comes."""
-        found = self._norms.get(name)
-        if found is not None:
+        """A norm whose turn has come: the matrices behind it are told what it is, and if it was
+        looked up before, it must be the same."""
+        if name in self._handing:
+            found = self._norms.setdefault(name, tensor)
             octets = (each.view(torch.uint8) for each in (found.to(tensor.dtype), tensor))
             if not torch.equal(*octets):
                 raise changed(self._places[name][0])

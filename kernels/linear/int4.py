@@ -38,7 +38,8 @@ def quantise_groups(weight: Tensor) -> tuple[Tensor, Tensor]:
     """
     groups = weight.float().unflatten(1, (-1, GROUP))
     low, high = groups.amin(2), groups.amax(2)
-    scale = ((high - low) / _LEVELS).bfloat16()
+    # By a tensor: by a number a GPU multiplies with its inverse, which rounds otherwise.
+    scale = ((high - low) / low.new_full((), _LEVELS)).bfloat16()
     middle = (low + _MIDDLE * scale.float()).bfloat16()
     divisor = scale.float().masked_fill_(scale == 0, 1.0).unsqueeze(2)
     levels = (groups - middle.float().unsqueeze(2)).div_(divisor).round_().add_(_MIDDLE)

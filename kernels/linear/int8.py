@@ -38,7 +38,9 @@ def quantise_inputs(inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Floats [n, inputs] -> int8 of the same shape and the scale of each row [n, 1] float32."""
     floats = inputs.to(torch.float32, copy=True)
     # Two passes: torch's norm for the largest number takes six times as long over 512 rows.
-    scales = floats.abs().amax(1, keepdim=True).div_(_LARGEST).clamp_min_(_SMALLEST)
+    # By a tensor: by a number a GPU multiplies with its inverse, which rounds otherwise.
+    largest = floats.new_full((), _LARGEST)
+    scales = floats.abs().amax(1, keepdim=True).div_(largest).clamp_min_(_SMALLEST)
     return floats.div_(scales).round_().to(torch.int8), scales
 
 

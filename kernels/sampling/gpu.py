@@ -239,7 +239,7 @@ def _draw(
     first = tl.min(tl.where(logit == highest, block, BLOCKS), 0)
     greedy = first * BLOCK + tl.load(best + blocks + first).to(tl.int32)
     broken = tl.max(tl.load(best + 2 * blocks + block, block < blocks, 0.0), 0) > 0
-    cold = tl.load(settings) == 0
+    cold = tl.load(settings).to(tl.float32) == 0  # also what float32 has no number for
     cold = cold | (tl.abs(tl.load(limits + 3)) == float("inf"))  # so cold that float32 ends
     result = tl.where(cold, greedy, drawn)
     result = tl.where(broken | (highest == float("-inf")), -1, result)

@@ -111,20 +111,63 @@ def test_what_cannot_be_recorded_is_computed(
     assert caplog.records[0].message.startswith(f"Steps are not recorded: {reason}")
 
 
-def test_a_recording_that_gives_other_bits_is_not_used(
-    loaded_of: Callable[..., LoadedModel], caplog: pytest.LogCaptureFixture
-) -> None:
-    def forgets(token: int, step: Step) -> tuple[Recording, Tensor]:
-        recording, result = graph.record(CPU, captured.capture, token, step)
-        replay = recording._replay
-        recording._replay = lambda: (replay(), result.add_(1))
-        return recording, result
+def errs(token: int, step: Step) -> tuple[Recording, Tensor]:
+    recording, result = graph.record(CPU, captured.capture, token, step)
+    replay = recording._replay
+    recording._replay = lambda: (replay(), result.add_(1))
+    return recording, result
 
-    place, recorded = Place(loaded_of("hybrid", "bfloat16"), 10), StepRecorder(forgets)
+
+def takes_the_token_for_a_constant(token: int, step: Step) -> tuple[Recording, Tensor]:
+    recording, result = graph.record(CPU, captured.capture, token, step)
+    play = recording.play
+    recording.play = lambda _, check: play(token, check)
+    return recording, result
+
+
+def writes_the_same_row_always(token: int, step: Step) -> tuple[Recording, Tensor]:
+    recording, result = graph.record(CPU, captured.capture, token, step)
+    replay = recording._replay
+    recording._replay = lambda: (recording._row.fill_(token), replay())
+    return recording, result
+
+
+def leaves_states_as_they_were(token: int, step: Step) -> tuple[Recording, Tensor]:
+    recording, result = graph.record(CPU, captured.capture, token, step)
+    cells: Any = step.__closure__
+    (owner,) = (cell.cell_contents for cell in cells if _has_state(cell))
+    replay = recording._replay
+
+    def forget() -> None:
+        before = owner._state.copy()
+        replay()
+        owner._state.take(before)
+
+    recording._replay = forget
+    return recording, result
+
+
+def _has_state(cell: Any) -> bool:
+    return hasattr(cell.cell_contents, "_state")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        errs,
+        takes_the_token_for_a_constant,
+        writes_the_same_row_always,
+        leaves_states_as_they_were,
+    ],
+)
+def test_a_recording_that_gives_other_bits_is_not_used(
+    loaded_of: Callable[..., LoadedModel], caplog: pytest.LogCaptureFixture, fault: Any
+) -> None:
+    place, recorded = Place(loaded_of("hybrid", "bfloat16"), 10), StepRecorder(fault)
     expected = place.logits(StepRecorder(None), 3)
     with caplog.at_level(logging.INFO):
         assert all(map(torch.equal, place.logits(recorded, 3), expected))
-    assert "played again it gives other bits" in caplog.text
+    assert "played it gives other bits" in caplog.text
 
 
 def test_a_length_that_does_not_grow_is_refused() -> None:

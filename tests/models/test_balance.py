@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
@@ -83,6 +86,39 @@ def test_floats_are_left_alone(planted: Path, monkeypatch: pytest.MonkeyPatch) -
     expected = logits(planted, backend("reference", torch.float32))
     monkeypatch.setattr(Outline, "factors", lambda *_: pytest.fail("nothing is handed on"))
     assert torch.equal(logits(planted, backend("reference", torch.float32)), expected)
+
+
+def test_a_norm_that_was_read_is_not_looked_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would compare the second look with anything."""
+    write_llama(tmp_path / "model", TinyLlama(layers=1))
+    path = plant(tmp_path / "model", 0.0) / "model.safetensors"
+    norms_first = dict(sorted(load_file(path).items(), key=lambda item: "layernorm" not in item[0]))
+    path.write_bytes(safetensors_of(norms_first))
+    looks: list[str] = []
+    look_up = Outline._look_up
+
+    def noted(self: Outline, name: str) -> Tensor:
+        looks.append(name)
+        return look_up(self, name)
+
+    monkeypatch.setattr(Outline, "_look_up", noted)
+    logits(tmp_path / "model", in_integers("int4"))
+    assert not looks
+
+
+def safetensors_of(tensors: dict[str, Tensor]) -> bytes:
+    """A file with the data in this order, which safetensors' own writer would sort."""
+    header, start = {}, 0
+    for name, tensor in tensors.items():
+        end = start + tensor.nbytes
+        kind = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [start, end]}
+        header[name], start = kind, end
+    octets = json.dumps(header).encode()
+    octets += b" " * (-len(octets) % 8)
+    data = b"".join(tensor.contiguous().numpy().tobytes() for tensor in tensors.values())
+    return struct.pack("<Q", len(octets)) + octets + data
 
 
 def test_a_norm_that_changes_between_two_looks_is_refused(

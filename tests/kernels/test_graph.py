@@ -1,0 +1,98 @@
+"""A recorded step of a GPU: a CUDA graph on one, else what it is made of, kept and played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+
+from kernels.recording import NotRecordableError, Recorder
+
+graph = pytest.importorskip("kernels.graph")
+gpu_ops = pytest.importorskip("kernels.gpu_ops", reason="Triton is published for Linux alone")
+captured = pytest.importorskip("tests.kernels.captured")
+pytestmark = pytest.mark.gpu
+
+FIRST, ROWS, HEADS, DIM = 3, 40, 2, 16
+
+
+@pytest.fixture(autouse=True)
+def _one_way(device: torch.device) -> Iterator[None]:
+    with torch.inference_mode(), captured.as_on_a_gpu():
+        yield
+
+
+class Step:
+    """Stores a row, attends to all so far, and moves a state on in place."""
+
+    def __init__(self, device: torch.device) -> None:
+        def draw(*shape: int) -> Tensor:
+            return torch.randn(shape, generator=numbers).to(device)
+
+        numbers = torch.Generator().manual_seed(0)
+        self.rows, self.hidden = draw(ROWS, 1, DIM), draw(1, HEADS, DIM)
+        self.state = draw(1, HEADS, DIM)
+
+    def __call__(self, recorder: Recorder, token: int) -> Tensor:
+        row = (self.hidden[:, :1] + self.state[:, :1]).contiguous()
+        recorder.store(row, self.rows)
+        rows = self.rows[: token + 1]
+        attended = gpu_ops.causal_attention(self.hidden, rows, rows, 0.25, None)
+        self.state.mul_(0.5).add_(attended)
+        result: Tensor = attended * 2 + self.state
+        return result
+
+
+class Plain:
+    """Writes rows where the token is."""
+
+    def __init__(self, token: int) -> None:
+        self._token = token
+
+    def store(self, row: Tensor, rows: Tensor) -> None:
+        rows[self._token : self._token + 1] = row
+
+    def part(self) -> None:
+        """Nobody looks."""
+
+
+def recorded(step: Step) -> tuple[object, Tensor]:
+    device = step.rows.device
+    capture = graph.cuda_capture if device.type == "cuda" else captured.capture
+    found: tuple[object, Tensor] = graph.record(
+        device, capture, FIRST, lambda recorder: step(recorder, FIRST)
+    )
+    return found
+
+
+def test_it_is_played_for_other_tokens_over_other_inputs(device: torch.device) -> None:
+    played, computed = Step(device), Step(device)
+    recording, result = recorded(played)
+    for token in range(FIRST, ROWS):
+        expected = computed(Plain(token), token)
+        if token > FIRST:
+            recording.play(token, lambda: None)  # type: ignore[attr-defined]
+        assert torch.equal(result, expected), token
+        assert torch.equal(played.state, computed.state)
+        assert torch.equal(played.rows, computed.rows)
+        for step in (played, computed):
+            step.hidden.mul_(0.9).add_(0.01 * token)
+
+
+class Waits(Step):
+    """Looks at a result."""
+
+    def __call__(self, recorder: Recorder, token: int) -> Tensor:
+        result = super().__call__(recorder, token)
+        return result * float(result.sum())
+
+
+def test_a_step_that_waits_is_refused_and_leaves_the_stream(device: torch.device) -> None:
+    with pytest.raises(NotRecordableError, match="no graph"):
+        recorded(Waits(device))
+    if device.type == "cuda":
+        assert torch.cuda.current_stream() == torch.cuda.default_stream()
+        torch.cuda.empty_cache()
+    test_it_is_played_for_other_tokens_over_other_inputs(device)
