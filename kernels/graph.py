@@ -114,7 +114,7 @@ def record(
 def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
     """As `Capture`. Raises RuntimeError for a step that waits for the GPU."""
     graph = torch.cuda.CUDAGraph()
-    # Other threads may use the GPU meanwhile. Where ending a capture fails, torch leaves this thread
+    # Other threads may use the GPU meanwhile. Where ending a capture fails, torch leaves the thread
     # on the stream of the capture: the outer block brings it back.
     with (
         torch.cuda.stream(torch.cuda.current_stream()),
