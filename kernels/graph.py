@@ -14,9 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernels.recording import MAKE_ROOM, NotRecordableError, Recorder
+from kernels.recording import MAKE_ROOM, NotRecordableError, Recorder, Watch
 from kernels.views import lies_in
 
 Capture = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
@@ -124,25 +123,17 @@ def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tens
     return graph.replay, result
 
 
-class _RowsAreLeftAlone(TorchDispatchMode):
+class _RowsAreLeftAlone(Watch):
     """Raises where an operation of torch reads or writes rows that were stored to."""
 
     def __init__(self, stored: set[int]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._stored = stored
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        found = func(*args, **(kwargs or {}))
+    def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        found = func(*args, **kwargs)
         is_view = func.is_view and lies_in(found, args[0])
-        if not (is_view or func in _ALLOWED) and self._takes_rows(
-            (*args, *(kwargs or {}).values())
-        ):
+        if not (is_view or func in _ALLOWED) and self._takes_rows((*args, *kwargs.values())):
             raise NotRecordableError(str(func))
         return found
 
@@ -152,11 +143,6 @@ class _RowsAreLeftAlone(TorchDispatchMode):
             for part in given
             for each in (part if isinstance(part, list | tuple) else (part,))
         )
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch would load its compiler here, for seconds, to say that it isn't wanted."""
-        return False
 
 
 def _place(tensor: Tensor) -> int:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, get_num_threads
 
 from kernels.native.library import TYPES, Library, address
-from kernels.ops import PLAIN_OPS, Ops
+from kernels.ops import PLAIN_OPS, Ops, composed
 from kernels.recording import NotRecordableError
 
 # Of attention's two kernels and gated_delta/native.c.
@@ -25,17 +25,15 @@ _WIDEST_HEAD, _WIDEST_KEY = 512, 1024
 def native_ops(library: Library) -> Ops:
     """The set that calls `library`. Every result is a new tensor, whatever is said elsewhere."""
     native = _NativeOps(library)
-    return replace(
+    single = replace(
         PLAIN_OPS,
         rms_norm=native.rms_norm,
-        add_rms_norm=native.add_rms_norm,
         gated_rms_norm=native.gated_rms_norm,
         convolve=native.convolve,
         causal_conv_step=native.causal_conv_step,
         recurrent_gated_delta_step=native.recurrent_gated_delta_step,
         delta_gates=native.delta_gates,
         rotate=native.rotate,
-        norm_rotate=native.norm_rotate,
         causal_attention=native.causal_attention,
         run_attention=native.run_attention,
         full_attention=native.full_attention,
@@ -44,6 +42,7 @@ def native_ops(library: Library) -> Ops:
         open_gate=native.open_gate,
         add=native.add,
     )
+    return composed(single)
 
 
 class _NativeOps:
@@ -62,17 +61,6 @@ class _NativeOps:
             given.stride(0), given.stride(1), epsilon, _is_bfloat(given), get_num_threads(),
         )  # fmt: skip
         return result
-
-    def add_rms_norm(
-        self, inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float
-    ) -> tuple[Tensor, Tensor]:
-        total = self.add(residual, inputs)
-        return self.rms_norm(total, scale, epsilon), total
-
-    def norm_rotate(
-        self, heads: Tensor, scale: Tensor, epsilon: float, cosine: Tensor, sine: Tensor
-    ) -> Tensor:
-        return self.rotate(self.rms_norm(heads, scale, epsilon), cosine, sine)
 
     def gated_rms_norm(
         self, inputs: Tensor, scale: Tensor, gate: Tensor, epsilon: float, dtype: torch.dtype

@@ -7,7 +7,7 @@ gets its operations from `Weights` and never asks where they run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -69,6 +69,23 @@ class Ops:
     open_gate: Callable[[Tensor, Tensor], Tensor]
     add: Callable[[Tensor, Tensor], Tensor]
     rows_per_part: int | None
+
+
+def composed(ops: Ops) -> Ops:
+    """`ops`, with those that are two in one made of its own two."""
+
+    def add_rms_norm(
+        inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float
+    ) -> tuple[Tensor, Tensor]:
+        total = ops.add(residual, inputs)
+        return ops.rms_norm(total, scale, epsilon), total
+
+    def norm_rotate(
+        heads: Tensor, scale: Tensor, epsilon: float, cosine: Tensor, sine: Tensor
+    ) -> Tensor:
+        return ops.rotate(ops.rms_norm(heads, scale, epsilon), cosine, sine)
+
+    return replace(ops, add_rms_norm=add_rms_norm, norm_rotate=norm_rotate)
 
 
 PLAIN_OPS = Ops(

@@ -7,11 +7,13 @@ one token, and made again for the others. This says what a backend that can do s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 MAKE_ROOM = frozenset(
     {
@@ -21,6 +23,31 @@ MAKE_ROOM = frozenset(
     }
 )
 """Operations of torch that compute nothing: new tensors that hold nothing yet."""
+
+
+class Watch(TorchDispatchMode):
+    """Inside, every operation of torch goes through `do`."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @abstractmethod
+    def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """What `func` of these arguments gives; may raise."""
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return self.do(func, args, kwargs or {})
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Else torch would load its compiler here, for seconds, to say that it isn't wanted."""
+        return False
 
 
 class NotRecordableError(Exception):

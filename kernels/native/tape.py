@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kernels.native.calls import calls
 from kernels.native.library import Call, Library, address
-from kernels.recording import MAKE_ROOM, NotRecordableError, Recorder
+from kernels.recording import MAKE_ROOM, NotRecordableError, Recorder, Watch
 from kernels.views import lies_in
 
 
@@ -96,29 +95,18 @@ def record(library: Library, token: int, step: Callable[[Recorder], Tensor]) -> 
     return tape, tape.note(step)
 
 
-class _NothingElse(TorchDispatchMode):
+class _NothingElse(Watch):
     """Raises for any operation of torch that computes; keeps the tensors of the others."""
 
     def __init__(self, tensors: list[Any]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._tensors = tensors
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if not (func in MAKE_ROOM or func.is_view):
             raise NotRecordableError(str(func))
-        found = func(*args, **(kwargs or {}))
+        found = func(*args, **kwargs)
         if func not in MAKE_ROOM and not lies_in(found, args[0]):
             raise NotRecordableError(str(func))
         self._tensors.append(found)
         return found
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Else torch would load its compiler here, for seconds, to say that it isn't wanted."""
-        return False

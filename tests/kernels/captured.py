@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.interpreter import GridExecutor
 
-from kernels.recording import MAKE_ROOM
+from kernels.recording import MAKE_ROOM, Watch
 from kernels.views import lies_in
 
 Launch = Callable[[], object]
@@ -63,32 +63,25 @@ def _kernels_kept(launches: list[Launch]) -> Iterator[None]:
         GridExecutor.__call__ = run
 
 
-class _Kept(TorchDispatchMode):
+class _Kept(Watch):
     """Keeps operations of torch; views and empty tensors launch nothing and are made at once."""
 
     def __init__(self, launches: list[Launch]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._launches = launches
 
-    def __torch_dispatch__(
-        self,
-        func: Any,
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        given = dict(kwargs or {})
+    def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if func in MAKE_ROOM:
-            return func(*args, **given)
+            return func(*args, **kwargs)
         if func._schema.is_mutable:
-            self._launches.append(lambda: func(*args, **given))
-            return _written(func, args, given)
-        found = func(*args, **given)  # for its shape; what it reads is not there yet
+            self._launches.append(lambda: func(*args, **kwargs))
+            return _written(func, args, kwargs)
+        found = func(*args, **kwargs)  # for its shape; what it reads is not there yet
         if func.is_view and lies_in(found, args[0]):
             return found
         if isinstance(found, int | float):
             raise RuntimeError("operation not permitted when stream is capturing")
-        self._launches.append(lambda: _copy(found, func(*args, **given)))
+        self._launches.append(lambda: _copy(found, func(*args, **kwargs)))
         return found
 
 
