@@ -46,19 +46,17 @@ def recorder() -> StepRecorder:
 def test_replies_have_the_bits_of_forwards(
     loaded_of: Callable[..., LoadedModel], family: str, precision: str
 ) -> None:
-    """From one token on, and over the end of a stretch of attention's."""
-    loaded, recorded = loaded_of(family, precision), recorder()
-    for tokens in (1, 31):
-        place = Place(loaded, tokens)
-        expected = place.logits(StepRecorder(None), 4)
-        assert all(map(torch.equal, place.logits(recorded, 4), expected))
-        assert not torch.equal(expected[1], expected[2])
-        place.fill(1)  # another reply
-        other = place.logits(StepRecorder(None), 2)
-        place.fill(1)
-        assert all(map(torch.equal, place.logits(recorded, 2), other))
-        step = recorded.step(place.model, place.slab)
-        assert step is not None and step._recording is not None, "nothing was recorded"
+    """Over the end of what attention takes in a step, and with a reply that begins elsewhere."""
+    place, recorded = Place(loaded_of(family, precision), 31), recorder()
+    expected = place.logits(StepRecorder(None), 3)
+    assert all(map(torch.equal, place.logits(recorded, 3), expected))
+    assert not torch.equal(expected[1], expected[2])
+    place.fill(1)
+    other = place.logits(StepRecorder(None), 1)
+    place.fill(1)
+    assert all(map(torch.equal, place.logits(recorded, 1), other))
+    step = recorded.step(place.model, place.slab)
+    assert step is not None and step._recording is not None, "nothing was recorded"
 
 
 def test_a_whole_reply_is_the_same(loaded_of: Callable[..., LoadedModel]) -> None:
