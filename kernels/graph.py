@@ -21,7 +21,6 @@ from kernels.views import lies_in
 Capture = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
 """Keeps what a step would launch, without doing it: what does it, and where the result will be."""
 
-
 # What may be done to rows that were stored to, beside looking at a part of them.
 _ALLOWED = MAKE_ROOM | {torch.ops.aten.index_copy_.default}
 

@@ -29,7 +29,7 @@ class Watch(TorchDispatchMode):
     """Inside, every operation of torch goes through `do`."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's has no types
 
     @abstractmethod
     def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -181,9 +181,9 @@ class ContextCache:
     def keep(self, node: Node, state: RecurrentState, last_hidden: Tensor) -> bool:
         """Hold a checkpoint at `node` if count and bytes leave room for it."""
         checkpoint = Checkpoint(state, last_hidden)
-        if node.checkpoint is None and not self._evictor.admit(node, checkpoint):
-            return False
         if node.checkpoint is None:
+            if not self._evictor.admit(node, checkpoint):
+                return False
             checkpoint = self._copies.take(checkpoint)
         self.tree.hold(node, checkpoint)
         if self._usage.turn and not node.is_stop:

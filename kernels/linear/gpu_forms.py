@@ -27,7 +27,7 @@ _STRAY = 2.0**-6
 _FLOATS = 2**24  # numbers turned into floats at a time: enough to keep a whole GPU busy
 
 
-class IntegerMatrix(Matrix):
+class GpuMatrix(Matrix):
     """A `Matrix` (kernels.linear.reference) of integers on the device."""
 
     def __init__(self, weight: Int8Weight | Int4Weight, bias: Tensor | None) -> None:
@@ -70,7 +70,7 @@ class GpuInt8Form(Int8Form):
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form` (kernels.linear.reference)."""
         values, scales = kept
-        return IntegerMatrix(Int8Weight(values.contiguous(), scales.flatten()), bias)
+        return GpuMatrix(Int8Weight(values.contiguous(), scales.flatten()), bias)
 
 
 class GpuInt4Form(Int4Form):
@@ -82,7 +82,7 @@ class GpuInt4Form(Int4Form):
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""
         halves, scales = kept
-        return IntegerMatrix(pack_int4(halves, scales), bias)
+        return GpuMatrix(pack_int4(halves, scales), bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
         """As `Form`: groups lie in pairs."""

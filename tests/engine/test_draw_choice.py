@@ -10,7 +10,7 @@ from torch import Tensor
 
 from core.engine.draw_choice import choose_drawing
 from core.engine.sampler import draw
-from kernels.sampling.draw import Limits
+from kernels.sampling.draw import Draw, Limits
 
 CPU = torch.device("cpu")
 
@@ -47,9 +47,9 @@ def test_a_device_that_draws_the_same_is_used(caplog: pytest.LogCaptureFixture) 
     [(one_too_far, "it drew"), (always_draws, "no number"), (raises, "no such instruction")],
 )
 def test_one_that_does_not_is_not_and_the_log_says_why(
-    wrong: object, words: str, caplog: pytest.LogCaptureFixture
+    wrong: Draw, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    chosen = choose_drawing(wrong, 300, torch.device("cpu"))  # type: ignore[arg-type]
+    chosen = choose_drawing(wrong, 300, CPU)
     assert chosen.draw is draw and chosen.device == CPU
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert words in caplog.text

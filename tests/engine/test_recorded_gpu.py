@@ -69,19 +69,21 @@ def test_a_whole_reply_is_the_same(loaded_of: Callable[..., LoadedModel]) -> Non
 
 
 def plays_plain_attention(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    block = loaded.model.blocks[-1]  # type: ignore[attr-defined]
+    model: Any = loaded.model
+    block = model.blocks[-1]
     ops = replace(block.mixer._ops, causal_attention=PLAIN_OPS.causal_attention)
     monkeypatch.setattr(block.mixer, "_ops", ops)
 
 
 def waits(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    norm = loaded.model.norm  # type: ignore[attr-defined]
+    model: Any = loaded.model
+    norm = model.norm
 
     def norm_that_looks(hidden: Tensor) -> Any:
         float(hidden.sum())
         return norm(hidden)
 
-    monkeypatch.setattr(loaded.model, "norm", norm_that_looks)
+    monkeypatch.setattr(model, "norm", norm_that_looks)
 
 
 @pytest.mark.parametrize(

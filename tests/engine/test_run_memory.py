@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.specs import RecurrentSpec, StateTensor
 from core.cache.state import RecurrentState
 from core.engine.run_memory import RunMemory, StepMemory
+from kernels.recording import Watch
 
 SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
 CPU = torch.device("cpu")
@@ -37,20 +40,20 @@ def test_a_run_moves_copies_on_and_leaves_what_was_before() -> None:
     assert storages == [tensor.nbytes for tensor in after.layers[0]]
 
 
-class Allocations(TorchDispatchMode):
+class Allocations(Watch):
     """Counts new tensors."""
 
     count = 0
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+    def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         self.count += func.__name__.split(".")[0] not in {"copy_", "detach", "view"}
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 def test_states_have_their_room_before_the_first_activation() -> None:
     """Laid between activations they would keep those of the next layer from fitting there."""
     before = RecurrentState.zeros(SPECS, CPU)
-    with Allocations() as allocations:  # type: ignore[no-untyped-call]
+    with Allocations() as allocations:
         memory = RunMemory(slab(), before, TokenIndex(0), ignore)
         taken = allocations.count
         memory.state(0)

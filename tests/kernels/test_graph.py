@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -58,10 +59,10 @@ class Plain:
         """Nobody looks."""
 
 
-def recorded(step: Step) -> tuple[object, Tensor]:
+def recorded(step: Step) -> tuple[Any, Tensor]:
     device = step.rows.device
     capture = graph.cuda_capture if device.type == "cuda" else captured.capture
-    found: tuple[object, Tensor] = graph.record(
+    found: tuple[Any, Tensor] = graph.record(
         device, capture, FIRST, lambda recorder: step(recorder, FIRST)
     )
     return found
@@ -73,7 +74,7 @@ def test_it_is_played_for_other_tokens_over_other_inputs(device: torch.device) -
     for token in range(FIRST, ROWS):
         expected = computed(Plain(token), token)
         if token > FIRST:
-            recording.play(token, lambda: None)  # type: ignore[attr-defined]
+            recording.play(token, lambda: None)
         assert torch.equal(result, expected), token
         assert torch.equal(played.state, computed.state)
         assert torch.equal(played.rows, computed.rows)

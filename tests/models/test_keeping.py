@@ -8,13 +8,14 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
-from core.models.loading import LoadedModel
+from core.models.loading import Load, LoadedModel
 from core.models.registry import load_model
 from core.weights import stream
 from core.weights.folder import ModelFolder
@@ -361,3 +362,13 @@ def test_two_models_are_loaded_from_what_both_kept(
     seconds = [load(folders[kind], keeping, "int4") for kind in ("plain", "gptq")]
     assert all(each.from_disk for each in seconds)
     assert all(same(one, other) for one, other in zip(firsts, seconds, strict=True))
+
+
+def test_what_one_device_quantised_is_not_another_s() -> None:
+    """Both may be plain torch in floats, and round a division otherwise."""
+    recipe: Any = SimpleNamespace(config="a config", backend="reference", dtype=torch.bfloat16)
+    meanings = {
+        Load(recipe, (), torch.device(kind), lambda done, total: None, lambda: None)._meaning
+        for kind in ("cpu", "cuda")
+    }
+    assert len(meanings) == 2

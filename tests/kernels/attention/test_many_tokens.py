@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import subprocess
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +14,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels.attention import reference
-from kernels.native import build
-from kernels.native.build import built
-from kernels.native.library import cache_folder
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from kernels.recording import NotRecordableError
 from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with, has_tiles
 from tests.kernels.poison import poisoned_memory
 
 pytestmark = NEEDS_COMPILER
 PLAIN: Any = PLAIN_OPS  # a type checker would take functions that a class holds for its methods
 CHUNK = 256  # keys that are gone through at once
 PARTS = (1, 2, 3)  # threads
-
-
-@cache
-def has_tiles() -> bool:
-    """Before a test says otherwise."""
-    return library().has_tiles
 
 
 @pytest.fixture(autouse=True)
@@ -185,35 +175,7 @@ def test_without_a_matrix_unit_torch_is_faster(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_others_find_the_matrix_unit_set_as_they_left_it(tmp_path: Path) -> None:
-    """Torch's products may rely on it: set to nothing, and to something odd."""
-    if not has_tiles():
-        pytest.skip("there is no matrix unit here")
-    source = """
-        #include <immintrin.h>
-        #define ALL_IN_MEMORY __asm__ volatile("" ::: "memory")
-        static struct {
-            unsigned char palette, start, nothing[14];
-            unsigned short bytes[16];
-            unsigned char rows[16];
-        } before, after;
-
-        int waymark_has_tiles(void);
-        static int changed(void) {
-            if (!attend()) return 1;
-            _tile_storeconfig(&after);
-            ALL_IN_MEMORY;
-            return memcmp(&before, &after, sizeof before) != 0;
-        }
-
-        int main(void) {
-            if (!waymark_has_tiles() || changed()) return 1;
-            before.palette = 1, before.bytes[3] = 32, before.rows[3] = 5;
-            ALL_IN_MEMORY;
-            _tile_loadconfig(&before);
-            return changed();
-        }
-    """
-    assert ended_with(source, tmp_path) == 0
+    assert_unit_set_as_before(ATTEND, tmp_path)
 
 
 def test_without_memory_it_says_so(tmp_path: Path) -> None:
@@ -226,30 +188,16 @@ def test_without_memory_it_says_so(tmp_path: Path) -> None:
         }
 
         int main(void) {
-            if (!attend()) return 1;
+            if (!compute()) return 1;
             refuses = 1;
-            return attend();
+            return compute();
         }
     """
-    assert ended_with(source, tmp_path) == 0
-
-
-def ended_with(source: str, folder: Path) -> int:
-    """The exit status of a program in C that may call `attend`, attention of 40 tokens."""
-    program, flags = folder / "program", [flag for flag in build._flags() if flag != "-shared"]
-    (folder / "program.c").write_text(ATTEND + source)
-    command = [*build._compiler(), *flags, "-rdynamic", "-I", str(Path(build.__file__).parents[1])]
-    kernels = str(built(cache_folder()))
-    subprocess.run([*command, folder / "program.c", kernels, "-o", program], check=True)
-    return subprocess.run([program], check=False).returncode
+    assert ended_with(ATTEND + source, tmp_path) == 0
 
 
 ATTEND = """
-    #include <stdlib.h>
-    #include <string.h>
-    #include "native/calls.h"
-
-    static int attend(void) {
+    static int compute(void) {
         static unsigned short rows[40 * 64];
         struct attend_many all = {.queries = rows, .keys = rows, .values = rows, .to = rows,
             .num_queries = 40, .num_keys = 40, .kv_heads = 1, .group = 1, .dim = 64,

@@ -10,9 +10,9 @@ import torch
 
 from kernels.linear.native import NativeInt4Form, NativeInt8Form
 from kernels.linear.reference import Matrix
-from tests.kernels.attention.test_many_tokens import ended_with, has_tiles
 from tests.kernels.linear.test_cpu import parts
 from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with, has_tiles
 
 pytestmark = NEEDS_COMPILER
 Kind = type[NativeInt8Form] | type[NativeInt4Form]
@@ -60,31 +60,12 @@ def test_bits_depend_on_no_other_row(kind: Kind, number: float) -> None:
 
 
 def test_others_find_the_matrix_unit_set_as_they_left_it(tmp_path: Path) -> None:
-    if not has_tiles():
-        pytest.skip("there is no matrix unit here")
-    source = """
-        #include <immintrin.h>
-        #define ALL_IN_MEMORY __asm__ volatile("" ::: "memory")
-        static struct {
-            unsigned char palette, start, nothing[14];
-            unsigned short bytes[16];
-            unsigned char rows[16];
-        } before, after;
-
-        int waymark_has_tiles(void);
-        int main(void) {
-            if (!waymark_has_tiles()) return 1;
-            before.palette = 1, before.bytes[3] = 32, before.rows[3] = 5;
-            ALL_IN_MEMORY;
-            _tile_loadconfig(&before);
-            if (!multiply(waymark_linear_int8_many) || !multiply(waymark_linear_int4_many))
-                return 1;
-            _tile_storeconfig(&after);
-            ALL_IN_MEMORY;
-            return memcmp(&before, &after, sizeof before) != 0;
+    both = """
+        static int compute(void) {
+            return multiply(waymark_linear_int8_many) && multiply(waymark_linear_int4_many);
         }
     """
-    assert ended_with(MULTIPLY + source, tmp_path) == 0
+    assert_unit_set_as_before(MULTIPLY + both, tmp_path)
 
 
 def test_without_memory_it_says_so(tmp_path: Path) -> None:
