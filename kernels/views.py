@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from torch import Tensor
@@ -20,3 +21,14 @@ def lies_in(found: Any, tensor: Tensor) -> bool:
     parts = (found,) if isinstance(found, Tensor) else found
     place = tensor.untyped_storage().data_ptr()
     return all(each.untyped_storage().data_ptr() == place for each in parts)
+
+
+def octets(tensor: Tensor) -> memoryview:
+    """A tensor's bytes; a contiguous one on the CPU is not copied, and can be written to."""
+    if tensor.nbytes == 0:
+        return memoryview(b"")
+    tensor = tensor.cpu().contiguous()
+    # Tensors offer no buffer, and numpy, which could make one, is not among what we install.
+    array = (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
+    array.__dict__["tensor"] = tensor  # the memory lives as long as what looks at it
+    return memoryview(array).cast("B")

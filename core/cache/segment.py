@@ -10,7 +10,6 @@ Knows nothing of files and folders (`core.cache.disk_files`), nor of what a segm
 
 from __future__ import annotations
 
-import ctypes
 import enum
 import hashlib
 import json
@@ -22,6 +21,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from kernels.views import octets
 
 FORMAT = "waymark-segment-1"
 KEY_BYTES = 32
@@ -108,7 +109,7 @@ class PackedSegment:
     def parts(self) -> Iterator[bytes | memoryview]:
         """The file's bytes in order, copied as by `pack`."""
         yield self.header
-        yield from map(_memory, self.tensors)
+        yield from map(octets, self.tensors)
 
 
 def pack(label: Label, tensors: Mapping[str, Tensor]) -> PackedSegment:
@@ -131,7 +132,7 @@ def pack(label: Label, tensors: Mapping[str, Tensor]) -> PackedSegment:
     metadata = label.metadata()
     digest = _digest({_METADATA: metadata, **entries})
     for tensor in ordered:
-        digest.update(_memory(tensor))
+        digest.update(octets(tensor))
     metadata[_CHECKSUM] = digest.hexdigest()
     text = _canonical({_METADATA: metadata, **entries})
     assert len(text) <= MAX_HEADER_BYTES
@@ -226,17 +227,6 @@ def _tensor(raw: bytearray, start: int, dtype: torch.dtype, shape: tuple[int, ..
 
 def _lies_ready(tensor: Tensor) -> bool:
     return tensor.device.type == "cpu" and tensor.is_contiguous()
-
-
-def _memory(tensor: Tensor) -> memoryview:
-    """A tensor's bytes; a contiguous one on the CPU is not copied."""
-    if tensor.nbytes == 0:
-        return memoryview(b"")
-    tensor = tensor.cpu().contiguous()
-    # Tensors offer no buffer, and numpy, which could make one, is not among what we install.
-    array = (ctypes.c_char * tensor.nbytes).from_address(tensor.data_ptr())
-    array.__dict__["tensor"] = tensor  # the memory lives as long as what looks at it
-    return memoryview(array).cast("B")
 
 
 def _canonical(header: Mapping[str, Any]) -> bytes:

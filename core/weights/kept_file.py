@@ -22,6 +22,7 @@ from core.weights.kept_layout import KeptLayout, KeptPart
 from core.weights.plan import TensorSpec
 from core.weights.raw import allocate, fill
 from kernels.linear.reference import Kept
+from kernels.views import octets
 
 _PIECE_BYTES = 4 * 2**20  # between two looks at progress and cancel
 
@@ -109,10 +110,10 @@ class KeptWriter:
             self._give_up("the disk is too full")
             return
         for part, tensor in zip(parts, kept, strict=True):
-            octets = _octets(tensor.cpu().contiguous())
-            self._digests[part.index] = hashlib.sha256(octets).digest()
+            data = octets(tensor)
+            self._digests[part.index] = hashlib.sha256(data).digest()
             start = self._layout.data_start + part.start
-            self._disk.append(self._path, start, octets, sync=False)
+            self._disk.append(self._path, start, data, sync=False)
 
     def _give_up(self, trouble: str) -> None:
         self.trouble = trouble
@@ -175,7 +176,7 @@ class KeptFile:
         tensor = allocate(TensorSpec(part.shape, part.dtype), torch.device("cpu"))
         digest = hashlib.sha256()
         self._file.seek(self._layout.data_start + part.start)
-        for piece in _pieces(_octets(tensor)):
+        for piece in _pieces(octets(tensor)):
             fill(self._file, piece, self.path)
             digest.update(piece)
             self.advance(len(piece))
@@ -184,11 +185,6 @@ class KeptFile:
         return tensor
 
 
-def _octets(tensor: Tensor) -> memoryview:
-    """The bytes of a contiguous tensor on the CPU."""
-    return memoryview(tensor.view(-1).view(torch.uint8).numpy().data)
-
-
-def _pieces(octets: memoryview) -> Iterator[memoryview]:
-    for start in range(0, len(octets), _PIECE_BYTES):
-        yield octets[start : start + _PIECE_BYTES]
+def _pieces(data: memoryview) -> Iterator[memoryview]:
+    for start in range(0, len(data), _PIECE_BYTES):
+        yield data[start : start + _PIECE_BYTES]

@@ -21,6 +21,7 @@ from core.weights.plan import TensorSpec, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.raw import AS_STORED, allocate, changed, fill, unreadable
 from core.weights.safetensors_file import SafetensorsFile
+from kernels.views import octets
 
 
 class Outline:
@@ -69,8 +70,8 @@ class Outline:
         looked up before, it must be the same."""
         if name in self._handing:
             found = self._norms.setdefault(name, tensor)
-            octets = (each.view(torch.uint8) for each in (found.to(tensor.dtype), tensor))
-            if not torch.equal(*octets):
+            both = (each.view(torch.uint8) for each in (found.to(tensor.dtype), tensor))
+            if not torch.equal(*both):
                 raise changed(self._places[name][0])
 
     def witness(self, name: str, digest: bytes) -> None:
@@ -82,12 +83,12 @@ class Outline:
         path, entry = self._places[name]
         spec = TensorSpec(entry.shape, AS_STORED[entry.dtype])
         tensor = allocate(spec, torch.device("cpu"))
-        octets = tensor.view(-1).view(torch.uint8).numpy().data
+        data = octets(tensor)
         try:
             with path.open("rb", buffering=0) as file:
                 file.seek(entry.start)
-                fill(file, octets, path)
+                fill(file, data, path)
         except OSError as error:
             raise unreadable(path, error) from error
-        self.witness(name, hashlib.sha256(octets).digest())
+        self.witness(name, hashlib.sha256(data).digest())
         return tensor.to(self.device)
