@@ -2,8 +2,9 @@
 
     api      the vocabulary everyone shares (torch-free): positions, prompts, chats, events
     client   the torch-free way to reach the engine's process
+    helper   the limited process in which pictures, templates and tokenizers are interpreted
     text     tokenizer, chat template, history as ids, reply channels, stop rules
-    vision   decoding pictures and turning them into patches
+    vision   pictures as patches
     cache    what layers remember: slab, recurrent states, checkpoints, the prefix tree, the policy
     weights  safetensors folders as published
     layers   linear, norm, rope, attention, gated delta net
@@ -14,3 +15,12 @@
 Imports go downward only (pyproject.toml holds the contract). One chat turn passes through
 client -> worker -> engine.session -> text + vision -> cache -> engine.prefill -> engine.decode.
 """
+
+import os
+import sys
+
+# `python -m` searches the current folder before everything else, so that a stranger's `json.py` in
+# it would be run. This package is imported before whatever else a program of ours needs.
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if sys.argv[:1] == ["-m"] and sys.path[:1] == [os.getcwd()] and sys.path[0] != _ROOT:
+    del sys.path[0]

@@ -239,7 +239,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     try:
         if options.data is not None:
-            return _replay(script, options, options.data)
+            return _replay(script, options, options.data.resolve())
         with tempfile.TemporaryDirectory(prefix="waymark-replay-") as folder:
             return _replay(script, options, Path(folder))
     except WaymarkError as error:

@@ -33,12 +33,14 @@ from core.api.commands import (
     Generate,
     LoadModel,
     ReadAhead,
+    RenderImage,
     Settle,
     UnloadModel,
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, WaymarkError
 from core.api.events import Done, Event, Failed, Hello
 from core.client.codec import decode, encode, read_frame
+from core.client.programs import die_with_parent
 from core.engine.quiet import QuietTime
 from core.engine.request_log import log_line
 from core.inbox import Entry, Inbox
@@ -112,14 +114,20 @@ class Worker:
     def _accept(self, command: Command) -> None:
         if isinstance(command, Cancel):
             self._inbox.cancel(command.target)
-        elif isinstance(command, DescribeImage):
-            self._pictures.submit(self._describe, command)
+        elif isinstance(command, DescribeImage | RenderImage):
+            self._pictures.submit(self._show, command)
         else:
             self._inbox.put(command)
 
-    def _describe(self, command: DescribeImage) -> None:
-        describe = self._engine.describe
-        self._outbox.emit(self._guarded(command.request, lambda: describe(command)))
+    def _show(self, command: DescribeImage | RenderImage) -> None:
+        engine = self._engine
+
+        def work() -> Event:
+            if isinstance(command, DescribeImage):
+                return engine.describe(command)
+            return engine.render_image(command)
+
+        self._outbox.emit(self._guarded(command.request, work))
 
     def _do(self, entry: Entry) -> Event:
         work = entry.work
@@ -172,6 +180,7 @@ def _frames() -> tuple[BinaryIO, BinaryIO]:
 
 def main() -> None:
     """Run as the child of a window; there is nothing to see when started by hand."""
+    die_with_parent()
     commands, events = _frames()
     faulthandler.enable()
     # Ctrl-C in a terminal reaches the whole group; the window decides when the worker ends.

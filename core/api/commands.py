@@ -9,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from core.api.chat import Conversation, ImagePart
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
+
+# The pixels of a square of this edge fit into a frame.
+MAX_RENDERED_EDGE = 4_000
 
 # Names a chat to the cache, so that deleting the chat forgets what only it used.
 ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
@@ -101,6 +104,18 @@ class DescribeImage(_Command):
     thumbnail: Annotated[int, Field(ge=16, le=1024)] = 256
 
 
+class RenderImage(_Command):
+    """Decode a picture for a screen: its pixels within `width` x `height`, never enlarged.
+
+    Works without a model. Answered by ImageRendered or Failed.
+    """
+
+    type: Literal["render_image"] = "render_image"
+    image: ImagePart
+    width: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]
+    height: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]
+
+
 class ClearCache(_Command):
     """Forget every prefix in memory and on disk: the next request is cold. Answered by Done."""
 
@@ -141,6 +156,7 @@ Command = Annotated[
     | ReadAhead
     | Cancel
     | DescribeImage
+    | RenderImage
     | ClearCache
     | Forget
     | DeleteMatrices

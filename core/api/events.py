@@ -298,6 +298,15 @@ class ImageDescribed(_Answer):
     thumbnail: bytes
 
 
+class ImageRendered(_Answer):
+    """A picture's pixels: `size` is (width, height), `attachment` its RGBA bytes row by row, which
+    travel behind the JSON."""
+
+    type: Literal["image_rendered"] = "image_rendered"
+    size: tuple[int, int]
+    attachment: Annotated[bytes, Field(exclude=True)] = b""
+
+
 Event = Annotated[
     Hello
     | Loading
@@ -309,7 +318,8 @@ Event = Annotated[
     | Finished
     | Prepared
     | Failed
-    | ImageDescribed,
+    | ImageDescribed
+    | ImageRendered,
     Field(discriminator="type"),
 ]
 

@@ -24,6 +24,7 @@ from core.api.commands import (
     Generate,
     LoadModel,
     ReadAhead,
+    RenderImage,
     Settle,
     UnloadModel,
 )
@@ -34,6 +35,7 @@ from core.api.events import (
     Event,
     Failed,
     ImageDescribed,
+    ImageRendered,
     Loaded,
     Loading,
     ModelInfo,
@@ -202,6 +204,15 @@ class EngineClient:
         described = await request.last()
         assert isinstance(described, ImageDescribed)
         return described
+
+    async def render_image(self, image: ImagePart, width: int, height: int) -> ImageRendered:
+        """A picture's pixels within `width` x `height`. Raises EngineError when there are none."""
+        request = self._ask(
+            lambda number: RenderImage(request=number, image=image, width=width, height=height)
+        )
+        rendered = await request.last()
+        assert isinstance(rendered, ImageRendered)
+        return rendered
 
     async def clear_cache(self) -> None:
         await self._ask(lambda number: ClearCache(request=number)).last()

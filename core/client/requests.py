@@ -17,6 +17,7 @@ from core.api.events import (
     Finished,
     Generated,
     ImageDescribed,
+    ImageRendered,
     Loaded,
     Loading,
     Prefilling,
@@ -35,8 +36,9 @@ Answer = (
     | Prepared
     | Failed
     | ImageDescribed
+    | ImageRendered
 )
-LAST = (Loaded, Done, Finished, Prepared, Failed, ImageDescribed)
+LAST = (Loaded, Done, Finished, Prepared, Failed, ImageDescribed, ImageRendered)
 
 
 class EngineError(WaymarkError):

@@ -21,6 +21,8 @@ from core.api.commands import Command
 from core.api.errors import EngineDiedError
 from core.api.events import EVENTS, Event
 from core.client.codec import HEADER, body_length, decode, encode
+from core.client.containment import contain
+from core.client.programs import ROOT, clean_environment, hidden_window, program
 
 KEPT_ERROR_LINES = 40
 LOG_LIMIT_BYTES = 4 * 2**20
@@ -28,7 +30,7 @@ LOG_LIMIT_BYTES = 4 * 2**20
 
 def default_command() -> list[str]:
     """How the worker is started from a source tree or an installed package."""
-    return [sys.executable, "-m", "core.worker"]
+    return program("core.worker")
 
 
 # A thread that waits for the others' part of a product spins first. With libgomp's own 300,000
@@ -55,18 +57,14 @@ _REPEATING = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 
 def worker_environment() -> dict[str, str]:
-    """This process's environment, with the source tree importable from any working directory.
+    """This process's environment without what names code to load.
 
     How threads wait for each other, and how long freed memory is kept, is set unless the user has
     chosen it. That a GPU's products repeat is no choice.
     """
-    root = str(Path(__file__).resolve().parents[2])
-    inherited = os.environ.get("PYTHONPATH")
-    path = root if not inherited else os.pathsep.join((root, inherited))
     waiting = {} if any(name in os.environ for name in _SPINNING_CHOSEN) else _SPINNING
     keeping = {} if _ALLOCATOR in os.environ else _KEEPING
-    chosen = {**os.environ, **waiting, **keeping, **_REPEATING}
-    return {**chosen, "PYTHONPATH": path, "PYTHONUTF8": "1"}
+    return {**clean_environment(), **waiting, **keeping, **_REPEATING}
 
 
 class WorkerTransport:
@@ -75,6 +73,7 @@ class WorkerTransport:
     def __init__(self, process: asyncio.subprocess.Process, log: BinaryIO | None) -> None:
         self._process = process
         self._log = log
+        self._job: object | None = None
         self._errors: collections.deque[str] = collections.deque(maxlen=KEPT_ERROR_LINES)
         self._drain = asyncio.ensure_future(self._keep_errors())
 
@@ -88,15 +87,17 @@ class WorkerTransport:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                cwd=ROOT,
                 env=worker_environment(),
-                # Windows would open a console beside the window.
-                creationflags=0x08000000 if sys.platform == "win32" else 0,
+                creationflags=hidden_window(),
             )
         except OSError as error:
             if log is not None:
                 log.close()
             raise EngineDiedError(f"The engine could not be started: {error}.") from error
-        return cls(process, log)
+        transport = cls(process, log)
+        transport._job = contain(process.pid)
+        return transport
 
     @property
     def pid(self) -> int:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
+from core.api.chat import ImagePart
 from core.api.commands import (
     DeleteMatrices,
     DescribeImage,
@@ -21,20 +23,30 @@ from core.api.commands import (
     Generate,
     LoadModel,
     ReadAhead,
+    RenderImage,
     Settle,
 )
 from core.api.errors import NoModelError, NotEnoughMemoryError
-from core.api.events import Done, Event, Finished, ImageDescribed, Loaded, Loading, Prepared
+from core.api.events import (
+    Done,
+    Event,
+    Finished,
+    ImageDescribed,
+    ImageRendered,
+    Loaded,
+    Loading,
+    Prepared,
+)
 from core.api.params import ModelSettings
 from core.cache.disk_forgetting import forget_everywhere
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
-from core.engine.images import checked_bytes, naming
+from core.engine.images import naming
 from core.engine.kept_weights import delete_kept
 from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
-from core.vision.decode import decode_image, thumbnail
+from core.vision.decode import DecodedPicture, Decoder, read_picture
 from core.weights.memory import hand_back
 
 # A model that goes leaves on disk what it can within this time.
@@ -47,6 +59,8 @@ class Engine:
 
     def __init__(self) -> None:
         self.loaded: LoadedModel | None = None
+        # Not the loaded model's: a thumbnail waits for no reply.
+        self._decoder = Decoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
         """Put a model in place of the present one, which stays when the load fails.
@@ -159,19 +173,31 @@ class Engine:
     def describe(self, command: DescribeImage) -> ImageDescribed:
         """Decode a picture and say what it will cost; may run beside another request."""
         part = command.image
-        checked_bytes(part)
-        picture = decode_image(Path(part.path))
+        with self._opened(part) as picture:
+            size, thumbnail = picture.size, picture.thumbnail(command.thumbnail)
         loaded = self.loaded
         resized, tokens = None, None
         if loaded is not None and loaded.processor is not None:
             with naming(part):
-                plan = loaded.processor.measure(*picture.size)
+                plan = loaded.processor.measure(*size)
             resized, tokens = (plan.width, plan.height), plan.tokens
         return ImageDescribed(
             request=command.request,
             digest=part.digest,
-            size=picture.size,
+            size=size,
             resized=resized,
             tokens=tokens,
-            thumbnail=thumbnail(picture, command.thumbnail),
+            thumbnail=thumbnail,
         )
+
+    def render_image(self, command: RenderImage) -> ImageRendered:
+        """A picture's pixels for a screen; may run beside another request."""
+        with self._opened(command.image) as picture:
+            size, pixels = picture.fit(command.width, command.height)
+        return ImageRendered(request=command.request, size=size, attachment=pixels)
+
+    @contextmanager
+    def _opened(self, part: ImagePart) -> Iterator[DecodedPicture]:
+        path = Path(part.path)
+        with self._decoder.open(read_picture(path, part.digest), path.name) as picture:
+            yield picture

@@ -6,7 +6,6 @@ neither read nor decoded again; its pixels are made once more only when the towe
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,10 +16,10 @@ from typing import Protocol
 from torch import Tensor
 
 from core.api.chat import Conversation, ImagePart, UserMessage
-from core.api.errors import ImageError, ImageUnreadableError, NoVisionError
+from core.api.errors import ImageError, NoVisionError
 from core.api.prompt import Image
 from core.models.model import Model
-from core.vision.decode import decode_image
+from core.vision.decode import Decoder, read_picture
 from core.vision.kinds import PictureProcessor
 from core.vision.processor import ProcessedImage
 
@@ -34,18 +33,6 @@ def image_parts(conversation: Conversation) -> list[ImagePart]:
         for part in message.content
         if isinstance(part, ImagePart)
     ]
-
-
-def checked_bytes(part: ImagePart) -> None:
-    """Raise ImageUnreadableError unless the file holds the very bytes that were sent."""
-    path = Path(part.path)
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ImageUnreadableError(f"{path.name} can't be opened: {error.strerror}.") from error
-    if digest != part.digest:
-        raise ImageUnreadableError(f"{path.name} has changed since it was added to the chat.")
 
 
 @contextmanager
@@ -62,6 +49,7 @@ class ImageCatalog:
 
     def __init__(self, processor: PictureProcessor | None) -> None:
         self._processor = processor
+        self._decoder = Decoder()
         self._known: dict[str, Image] = {}
         self._fresh: dict[str, ProcessedImage] = {}
 
@@ -85,11 +73,9 @@ class ImageCatalog:
                 "Take the picture out or load a model with vision."
             )
         check()
-        checked_bytes(part)
-        check()
-        picture = decode_image(Path(part.path))
-        check()
-        with naming(part):
+        path = Path(part.path)
+        data = read_picture(path, part.digest)
+        with self._decoder.open(data, path.name, check) as picture, naming(part):
             processed = self._processor.process(picture)
         self._known[part.digest] = processed.image
         return processed

@@ -79,7 +79,7 @@ def load(
     device = resolve_device(settings)
     folder = ModelFolder.open(path)
     # The small files first: a broken template should not cost the reading of the weights.
-    text = ChatText.open(path)
+    text = ChatText.open(path, check)
     precision, kernels, needed = choose_precision(settings, folder, device, available_bytes(device))
     dtype = precision.dtype
     # Before the weights are read: a kernel that is at fault should not cost that.
@@ -87,7 +87,7 @@ def load(
     keeping = open_keeping(settings, precision)
     loaded = load_model(folder, device, dtype, progress, check, kernels=kernels, keeping=keeping)
     model = loaded.model
-    processor = open_processor(path, folder, settings, device, model.has_vision)
+    processor = open_processor(path, folder, settings, device, model)
     context = context_length(settings, model, available_bytes(device))
     root = fingerprint(
         loaded.weights_digest,
@@ -149,15 +149,18 @@ def resolve_device(settings: ModelSettings) -> torch.device:
 
 
 def open_processor(
-    path: Path, folder: ModelFolder, settings: ModelSettings, device: torch.device, vision: bool
+    path: Path, folder: ModelFolder, settings: ModelSettings, device: torch.device, model: Model
 ) -> PictureProcessor | None:
     """The image processor with the detail the settings ask for; None for a model without vision."""
-    if not vision:
+    if not model.has_vision:
         return None
     limit = settings.max_image_tokens
     if limit is None:
         limit = IMAGE_TOKENS[device.type]
-    return kinds.open_processor(path, dict(folder.config), limit or None)
+    # The tower's own sizes, not what the file says of them: it may leave out what another file
+    # then gets to choose.
+    config = {**folder.config, "vision_config": model.vision_config}
+    return kinds.open_processor(path, config, limit or None)
 
 
 def context_length(settings: ModelSettings, model: Model, available: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch import Tensor
 from core.api.errors import NoVisionError
 from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.rope import Rotation, Rotations
+from core.models.settings import Settings
 from core.weights.plan import Weights
 
 
@@ -39,6 +40,11 @@ class Block(Protocol):
 
 class Tower(Protocol):
     """What turns a picture into rows that stand where token embeddings would."""
+
+    @property
+    def config(self) -> Settings:
+        """The tower's part of config.json, with what it leaves out."""
+        ...
 
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
@@ -87,6 +93,11 @@ class Decoder:
     @property
     def has_vision(self) -> bool:
         return self.tower is not None
+
+    @property
+    def vision_config(self) -> dict[str, Any]:
+        """The tower's part of config.json, with what it leaves out; empty without a tower."""
+        return self.tower.config.model_dump() if self.tower is not None else {}
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:

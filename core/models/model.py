@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -24,6 +24,11 @@ class Model(Protocol):
 
     @property
     def has_vision(self) -> bool: ...
+
+    @property
+    def vision_config(self) -> Mapping[str, Any]:
+        """The vision tower's part of config.json, with what it leaves out; empty without one."""
+        ...
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:

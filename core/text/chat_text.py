@@ -7,7 +7,7 @@ are given as `Image` segments; what they look like is `core.vision`'s business.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,21 +23,26 @@ from core.api.errors import EmptyConversationError, InvalidRequestError, NoVisio
 from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run, TextRun
-from core.text.added_tokens import AddedToken, AddedTokens
+from core.helper.process import Helper
+from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble
 from core.text.detokenizer import TokenText
 from core.text.files import TextFiles, read_text_files
 from core.text.history import TextKit, Traits, plain_pieces, spliced_pieces
 from core.text.masking import num_images
 from core.text.picture_frame import PictureFrame
-from core.text.plain_encoder import PlainEncoder, build_tokenizer
+from core.text.plain_encoder import PlainEncoder
 from core.text.probes import splicing_obstacle
 from core.text.reply_parts import ThinkingTokens, stored_ids
 from core.text.reply_reader import Delta, ReplyReader
 from core.text.sampling_defaults import sampling_defaults
 from core.text.splicing import Piece, message_places
 from core.text.template import ChatTemplate
+from core.text.tokenizer import Tokenizer
 from core.text.traits import probe_traits
+
+# A tokenizer of 33 MB, the largest published, is built within X GiB.
+TEXT_MEMORY_BYTES = 3 * 2**30
 
 __all__ = ["ChatText", "Delta", "RenderedPrompt", "ReplyReader"]
 
@@ -64,9 +69,10 @@ class ChatText:
     False where history has to be tokenised again, with a `note` that says why to a user.
     """
 
-    def __init__(self, files: TextFiles) -> None:
-        """Build and probe. Raises BrokenTokenizerError, BrokenConfigError, TemplateError."""
-        self._kit = _build_kit(files)
+    def __init__(self, files: TextFiles, check: Callable[[], None] | None = None) -> None:
+        """Build and probe. Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and what
+        `check` raises."""
+        self._kit = _build_kit(files, check)
         self._traits = probe_traits(self._kit)
         self.tokenizer_fingerprint = files.fingerprint
         self.vocab_size = self._kit.vocab_size
@@ -81,12 +87,12 @@ class ChatText:
         self.note = "" if self.spliced else _note(obstacle)
 
     @classmethod
-    def open(cls, folder: Path) -> ChatText:
+    def open(cls, folder: Path, check: Callable[[], None] | None = None) -> ChatText:
         """Read a model folder.
 
         Raises MissingFileError besides what building raises.
         """
-        return cls(read_text_files(folder))
+        return cls(read_text_files(folder), check)
 
     def render(
         self,
@@ -238,22 +244,25 @@ def _holds_something(reply: AssistantMessage) -> bool:
     return bool(reply.text or reply.reasoning or (reply.ids is not None and reply.ids.data))
 
 
-def _build_kit(files: TextFiles) -> TextKit:
-    added = AddedTokens.read(files.tokenizer.get("added_tokens") or [])
-    tokenizer = build_tokenizer(files.tokenizer)
+def _build_kit(files: TextFiles, check: Callable[[], None] | None) -> TextKit:
+    # A process for each model: what one's files do to it can't reach another's conversations.
+    helper = Helper(TEXT_MEMORY_BYTES)
+    template = ChatTemplate(files.template, files.special_tokens, helper)
+    tokenizer = Tokenizer(files.read_tokenizer, helper, check)
+    added = tokenizer.added
     image_token = files.image_token
     image_id = added.id_of(image_token) if isinstance(image_token, str) else image_token
     return TextKit(
-        template=ChatTemplate(files.template, files.special_tokens),
+        template=template,
         added=added,
         tokenizer=tokenizer,
-        encoder=PlainEncoder(files.tokenizer, added),
-        tokens=TokenText(tokenizer, files.tokenizer, added),
+        encoder=PlainEncoder(tokenizer),
+        tokens=TokenText(tokenizer),
         thinking=ThinkingTokens.find(added),
         image_token_id=image_id,
         frame=PictureFrame.find(files.config, added),
         fingerprint=files.fingerprint,
-        vocab_size=files.vocab_size or tokenizer.get_vocab_size(with_added_tokens=True),
+        vocab_size=files.vocab_size or tokenizer.vocab_size,
     )
 
 

@@ -10,10 +10,7 @@ import codecs
 from functools import lru_cache
 from typing import Protocol
 
-from tokenizers import Tokenizer
-
-from core.text.added_tokens import AddedTokens
-from core.text.files import JsonObject
+from core.text.tokenizer import Tokenizer
 
 # A character has at most four bytes, so more open tokens than this can't be one character.
 _MAX_OPEN_TOKENS = 8
@@ -39,11 +36,11 @@ class Detokenizer(Protocol):
 class TokenText:
     """What each id means as text. Shared by all replies of a loaded model."""
 
-    def __init__(self, tokenizer: Tokenizer, description: JsonObject, added: AddedTokens) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._hidden = frozenset(token.id for token in added.tokens if token.special)
-        decoder = description.get("decoder") or {}
-        self._byte_level = decoder.get("type") == "ByteLevel"
+        self._token = tokenizer.table.token
+        self._hidden = frozenset(token.id for token in tokenizer.added.tokens if token.special)
+        self._byte_level = tokenizer.byte_level
         self._is_space: dict[int, bool] = {}
 
     def detokenizer(self) -> Detokenizer:
@@ -52,7 +49,7 @@ class TokenText:
 
     def hides(self, token_id: int) -> bool:
         """Whether the id is a special token (or none at all), which never shows as text."""
-        return token_id in self._hidden or self._tokenizer.id_to_token(token_id) is None
+        return token_id in self._hidden or self._token(token_id) is None
 
     def is_space(self, token_id: int) -> bool:
         """Whether the id's text is whitespace and nothing else."""
@@ -64,7 +61,7 @@ class TokenText:
 
     def bytes_of(self, token_id: int) -> bytes:
         """The bytes of one id of a byte-level tokenizer; none for a hidden one."""
-        token = None if token_id in self._hidden else self._tokenizer.id_to_token(token_id)
+        token = None if token_id in self._hidden else self._token(token_id)
         if token is None:
             return b""
         alphabet = _byte_alphabet()
@@ -73,17 +70,17 @@ class TokenText:
         except KeyError:  # an added token with a space in it is stored as it reads
             return token.encode("utf-8", "replace")
 
-    def decode(self, ids: list[int]) -> str:
-        """The text of `ids` without special tokens."""
-        shown = [token_id for token_id in ids if not self.hides(token_id)]
-        return self._tokenizer.decode(shown, skip_special_tokens=True) if shown else ""
+    def decode(self, *lists: list[int]) -> list[str]:
+        """The text of each list of ids without special tokens."""
+        shown = [[token_id for token_id in ids if not self.hides(token_id)] for ids in lists]
+        return self._tokenizer.decode(*shown)
 
     def _alone(self, token_id: int) -> str:
         if self._byte_level:
             return self.bytes_of(token_id).decode("utf-8", "replace")
         # Some decoders drop a space at the very start, so the token itself is looked at.
-        token = self._tokenizer.id_to_token(token_id) or ""
-        return token.replace("\u2581", " ") or self.decode([token_id])
+        token = self._token(token_id) or ""
+        return token.replace("\u2581", " ") or self.decode([token_id])[0]
 
 
 class _ByteDetokenizer:
@@ -131,8 +128,8 @@ class _WindowDetokenizer:
         return bool(self._open)
 
     def _new_text(self) -> str:
-        before = self._tokens.decode(self._shown)
-        return self._tokens.decode(self._shown + self._open)[len(before) :]
+        before, whole = self._tokens.decode(self._shown, self._shown + self._open)
+        return whole[len(before) :]
 
     def _show(self, text: str) -> str:
         self._shown, self._open = self._open, []

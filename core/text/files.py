@@ -8,26 +8,46 @@ with model weights.
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from core.api.errors import BrokenConfigError, BrokenTokenizerError, MissingFileError
-
-JsonObject = dict[str, Any]
+from core.model_files import (
+    TEMPLATE_BYTES,
+    TOKENIZER_BYTES,
+    JsonObject,
+    read_object,
+    read_small,
+)
 
 
 @dataclass(frozen=True)
 class TextFiles:
-    """The contents of a model folder that concern text; `tokenizer` is tokenizer.json parsed."""
+    """The contents of a model folder that concern text.
 
-    tokenizer: JsonObject
+    tokenizer.json is not kept: `read_tokenizer` reads it, the bytes of the fingerprint.
+    """
+
+    folder: Path
+    tokenizer_digest: bytes
     tokenizer_config: JsonObject
     config: JsonObject
     generation_config: JsonObject
     template: str
     fingerprint: str
+
+    def read_tokenizer(self) -> bytes:
+        """tokenizer.json. Raises BrokenTokenizerError where it is gone or another by now."""
+        try:
+            data = _tokenizer_bytes(self.folder)
+        except MissingFileError as error:
+            raise BrokenTokenizerError(error.message) from error
+        if hashlib.sha256(data).digest() != self.tokenizer_digest:
+            raise BrokenTokenizerError(
+                f"{self.folder.name}/tokenizer.json has changed: load the model again."
+            )
+        return data
 
     @property
     def special_tokens(self) -> dict[str, str]:
@@ -70,21 +90,14 @@ def read_text_files(folder: Path) -> TextFiles:
 
     Raises MissingFileError, BrokenTokenizerError (tokenizer.json) or BrokenConfigError (the rest).
     """
-    path = folder / "tokenizer.json"
-    if not path.is_file():
-        raise MissingFileError(f"{folder.name} has no tokenizer.json.")
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BrokenTokenizerError(
-            f"{folder.name}/tokenizer.json can't be read: {error.strerror}."
-        ) from error
+    tokenizer = hashlib.sha256(_tokenizer_bytes(folder))
     tokenizer_config = _read_json(folder / "tokenizer_config.json")
     template = _read_template(folder, tokenizer_config)
-    digest = hashlib.sha256(data)
+    digest = tokenizer.copy()
     digest.update(b"\0template\0" + template.encode("utf-8", "surrogatepass"))
     return TextFiles(
-        tokenizer=_parse_tokenizer(data, folder),
+        folder=folder,
+        tokenizer_digest=tokenizer.digest(),
         tokenizer_config=tokenizer_config,
         config=_read_json(folder / "config.json"),
         generation_config=_read_json(folder / "generation_config.json"),
@@ -93,47 +106,34 @@ def read_text_files(folder: Path) -> TextFiles:
     )
 
 
-def _parse_tokenizer(data: bytes, folder: Path) -> JsonObject:
-    try:
-        parsed = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise BrokenTokenizerError(f"{folder.name}/tokenizer.json is not valid JSON.") from error
-    if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), dict):
-        raise BrokenTokenizerError(f"{folder.name}/tokenizer.json describes no tokenizer.")
-    return parsed
+def _tokenizer_bytes(folder: Path) -> bytes:
+    return read_small(folder / "tokenizer.json", TOKENIZER_BYTES, BrokenTokenizerError)
 
 
 def _read_json(path: Path) -> JsonObject:
     """The object in `path`; an absent file says nothing, which is an empty object."""
-    if not path.is_file():
-        return {}
     try:
-        parsed = json.loads(path.read_bytes())
-    except OSError as error:
-        raise BrokenConfigError(
-            f"{path.parent.name}/{path.name} can't be read: {error.strerror}."
-        ) from error
-    except (ValueError, RecursionError) as error:
-        raise BrokenConfigError(f"{path.parent.name}/{path.name} is not valid JSON.") from error
-    if not isinstance(parsed, dict):
-        raise BrokenConfigError(f"{path.parent.name}/{path.name} should hold a JSON object.")
-    return parsed
+        return read_object(path, BrokenConfigError)
+    except MissingFileError:
+        return {}
 
 
 def _read_template(folder: Path, tokenizer_config: JsonObject) -> str:
     """The chat template, looked for where publishers have put it over the years, newest first."""
     path = folder / "chat_template.jinja"
-    if path.is_file():
-        try:
-            return path.read_text("utf-8")
-        except OSError as error:
-            raise BrokenConfigError(
-                f"{folder.name}/{path.name} can't be read: {error.strerror}."
-            ) from error
-        except UnicodeDecodeError as error:
-            raise BrokenConfigError(f"{folder.name}/{path.name} is not UTF-8 text.") from error
+    try:
+        return read_small(path, TEMPLATE_BYTES, BrokenConfigError).decode("utf-8")
+    except MissingFileError:
+        pass
+    except UnicodeDecodeError as error:
+        raise BrokenConfigError(f"{folder.name}/{path.name} is not UTF-8 text.") from error
     for place in (_read_json(folder / "chat_template.json"), tokenizer_config):
         template = _named_template(place.get("chat_template"))
+        if template is not None and len(template) > TEMPLATE_BYTES:
+            raise BrokenConfigError(
+                f"{folder.name}'s chat template has more than {TEMPLATE_BYTES >> 20} MiB, the most "
+                "it may have."
+            )
         if template is not None:
             return template
     raise MissingFileError(f"{folder.name} has no chat template, so it can't hold a conversation.")

@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tokenizers import Tokenizer
-
 from core.api.chat import (
     AssistantMessage,
     ContentPart,
@@ -31,6 +29,7 @@ from core.text.plain_encoder import PlainEncoder
 from core.text.reply_parts import SampledReply, ThinkingTokens, split_reply, stored_ids
 from core.text.splicing import Item, Piece, read_marks, splice_replies, to_pieces
 from core.text.template import ChatTemplate
+from core.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

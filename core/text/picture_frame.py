@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.model_files import JsonObject
 from core.text.added_tokens import AddedTokens
-from core.text.files import JsonObject
 
 # What transformers' Gemma3Config takes for ids that config.json leaves out.
 _BEGIN_ID, _END_ID, _PLACEHOLDER_ID = 255_999, 256_000, 262_144

@@ -91,7 +91,7 @@ def _plain_ids(
     """The reference: everything rendered as text and encoded by the tokenizer as published."""
     messages = plain_messages(conversation.messages, traits.style, lambda text: text)
     rendered = kit.render(messages, thinking, conversation.created)
-    return kit.tokenizer.encode(rendered, add_special_tokens=False).ids
+    return kit.tokenizer.encode_published(rendered)
 
 
 def _spliced_ids(

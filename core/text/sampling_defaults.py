@@ -6,7 +6,7 @@ from pydantic import ValidationError
 
 from core.api.errors import BrokenConfigError
 from core.api.params import SamplingParams
-from core.text.files import JsonObject
+from core.model_files import JsonObject
 
 
 def sampling_defaults(generation_config: JsonObject) -> SamplingParams:

@@ -1,41 +1,33 @@
-"""A model's chat template: compiled once, rendered with a time and a size limit.
+"""A model's chat template, rendered in the helper: calls, limits, and what its failures mean.
 
-Knows how templates are called and how they fail. What stands in the messages it is given (text, or
-marks that stand for text) is `masking.py`'s business.
+What stands in the messages it is given (text, or marks that stand for text) is `masking.py`'s
+business, what a template may use is `core.helper.sandbox`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import jinja2
-
-from core.api.errors import TemplateError, TemplateTimeoutError
-from core.text import limits
-from core.text.sandbox import RaisedByTemplate, TemplateEnvironment
-from core.text.watchdog import OutOfTime, run_limited
+from core.api.errors import TemplateError, TemplateTimeoutError, TemplateTooLargeError
+from core.helper.process import Helper, HelperFailedError
+from core.helper.templates import TEXT_ERRORS
 
 TIME_LIMIT_S = 2.0
-# The longest published template is a hundredth of this.
-MAX_SOURCE_CHARACTERS = 2**20
 
 TemplateMessage = Mapping[str, Any]
-
-_T = TypeVar("_T")
 
 
 class ChatTemplate:
     """One compiled template. `special_tokens` are spellings by name (`bos_token` ...)."""
 
-    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        """Compile `source`. Raises TemplateError."""
-        if len(source) > MAX_SOURCE_CHARACTERS:
-            raise limits.too_large()
+    def __init__(self, source: str, special_tokens: Mapping[str, str], helper: Helper) -> None:
+        """Compile `source` in the helper. Raises TemplateError."""
         self.source = source
         self._special_tokens = dict(special_tokens)
-        self._environment = TemplateEnvironment()
-        self._compiled = _guarded(lambda: self._environment.from_string(source))
+        self._helper = helper
+        self._compiled_in = -1
+        self._compile()
 
     def render(
         self,
@@ -59,44 +51,29 @@ class ChatTemplate:
         }
         if thinking is not None:
             variables["enable_thinking"] = thinking
-        return _guarded(lambda: self._render(variables, created))
+        if self._helper.pid != self._compiled_in:
+            self._compile()
+        return self._ask("template.render", {"variables": variables, "created": created})
 
-    def _render(self, variables: Mapping[str, Any], created: float) -> str:
-        """Join the pieces as they come, so that an endless template stops at the size limit."""
-        self._environment.begin(created)
-        pieces: list[str] = []
-        size = 0
-        for piece in self._compiled.generate(**variables):
-            pieces.append(piece)
-            size += len(piece)
-            if size > limits.MAX_OUTPUT_CHARACTERS:
-                raise limits.too_large()
-        return "".join(pieces)
+    def _compile(self) -> None:
+        self._ask("template.compile", {}, self.source.encode("utf-8", TEXT_ERRORS))
+        self._compiled_in = self._helper.pid or -1
+
+    def _ask(self, task: str, fields: dict[str, Any], source: bytes = b"") -> str:
+        try:
+            _, text = self._helper.ask(task, fields, source, seconds=TIME_LIMIT_S)
+        except HelperFailedError as failure:
+            raise _as_error(failure.reason) from None
+        return text.decode("utf-8", TEXT_ERRORS)
 
 
-def _guarded(work: Callable[[], _T]) -> _T:
-    """Run `work` within the time limit; whatever it raises becomes a TemplateError.
-
-    The error's message names kinds of failure, never the text of a conversation.
-    """
-    last_words = "TemplateTimeoutError: the model's chat template never ends; the engine stops."
-    try:
-        return run_limited(work, TIME_LIMIT_S, last_words)
-    except TemplateError:
-        raise
-    except OutOfTime:
-        raise TemplateTimeoutError(
+def _as_error(reason: str) -> TemplateError:
+    if reason == "time":
+        return TemplateTimeoutError(
             f"The template was still running after {TIME_LIMIT_S:.0f} seconds, so it was stopped."
-        ) from None
-    except RaisedByTemplate as error:
-        raise TemplateError(f"The model's chat template says: {error}") from None
-    except jinja2.TemplateSyntaxError as error:
-        raise TemplateError(f"Line {error.lineno} of the template: {error.message}") from None
-    except jinja2.UndefinedError as error:
-        raise TemplateError(f"The template needs something it was not given: {error}.") from None
-    except RecursionError:
-        raise TemplateError("The template calls itself without end.") from None
-    except MemoryError:
-        raise limits.too_large() from None
-    except Exception as error:
-        raise TemplateError(f"The template stopped with {type(error).__name__}.") from error
+        )
+    if reason == "raised":
+        return TemplateError("The template stopped with an error that has no name.")
+    return TemplateTooLargeError(
+        "The template needs more memory than any conversation does, so it was stopped."
+    )

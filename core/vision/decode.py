@@ -1,127 +1,146 @@
-"""From a picture file to upright RGB pixels, with every limit checked before memory is spent.
+"""Pictures, decoded in a helper: from a file's bytes to pixels, within limits and cancellable.
 
-Knows file formats and their traps (bombs, truncation, orientation, transparency) through Pillow.
-Sizes and patches for a model are `processor.py`'s business.
+What a picture becomes for a model is `processor.py`'s business, formats and their traps are
+`core.helper.pictures`'.
 """
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Callable
+import contextlib
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol
 
-from PIL import Image as Pillow
-from PIL import ImageOps
+from core.api.errors import (
+    ImageEmptyError,
+    ImageError,
+    ImageTooLargeError,
+    ImageUnreadableError,
+)
+from core.helper.process import Helper, HelperFailedError
 
-from core.api.errors import ImageEmptyError, ImageError, ImageTooLargeError, ImageUnreadableError
+# The largest allowed picture with transparency takes 1.1 GiB on its way to RGB.
+MEMORY_BYTES = 2 * 2**30
+# The largest allowed PNG is decoded in 3 s here, and a resize of it takes less.
+TIME_LIMIT_S = 15.0
+MAX_FILE_BYTES = 256 * 2**20
 
-FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF")
-MAX_PIXELS = 64_000_000
 
-_T = TypeVar("_T")
+def read_picture(path: Path, digest: str) -> bytes:
+    """The bytes of a picture's file, which must be those of `digest` (SHA-256 in hex).
 
-
-def decode_image(path: Path) -> Pillow.Image:
-    """The first frame of a picture: mode RGB, turned upright, transparency laid on white.
-
-    Flattened as transformers' image processors do it. Raises ImageUnreadableError,
-    ImageEmptyError, ImageTooLargeError (more than MAX_PIXELS, found out before decoding).
+    Raises ImageUnreadableError, ImageEmptyError, ImageTooLargeError.
     """
-    _guarded(path, lambda: _check_file(path))
-    _guarded(path, lambda: _verify(path))
-    return _guarded(path, lambda: _decode(path))
-
-
-def thumbnail(image: Pillow.Image, longest: int) -> bytes:
-    """A PNG of `image` whose longest edge has at most `longest` pixels; nothing is enlarged."""
-    small = image.copy()
-    small.thumbnail((longest, longest), Pillow.Resampling.LANCZOS)
-    data = io.BytesIO()
-    small.save(data, "PNG")
-    return data.getvalue()
-
-
-def _check_file(path: Path) -> None:
-    if not path.is_file():
-        raise ImageUnreadableError(f"{path.name} is not there any more, or is no file.")
-    if path.stat().st_size == 0:
+    try:
+        if not path.is_file():
+            raise ImageUnreadableError(f"{path.name} is not there any more, or is no file.")
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise ImageUnreadableError(f"{path.name} can't be opened: {error.strerror}.") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ImageTooLargeError(f"{path.name} has more than {MAX_FILE_BYTES >> 20} MiB.")
+    if hashlib.sha256(data).hexdigest() != digest:
+        raise ImageUnreadableError(f"{path.name} has changed since it was added to the chat.")
+    if not data:
         raise ImageEmptyError(f"{path.name} is an empty file.")
+    return data
 
 
-def _verify(path: Path) -> None:
-    """Look at the header and the file's checksums. Pillow wants it reopened after that."""
-    with _opened(path) as image:
-        _check_size(path, image.size)
-        image.verify()
+class Picture(Protocol):
+    """Upright RGB pixels; `size` is (width, height)."""
+
+    @property
+    def size(self) -> tuple[int, int]: ...
+
+    def resized(self, width: int, height: int, resample: int) -> bytes:
+        """RGB bytes [height, width, 3], by Pillow's filter of that number. Raises ImageError."""
+        ...
 
 
-def _decode(path: Path) -> Pillow.Image:
-    with _opened(path) as image:
-        _check_size(path, image.size)
-        image.load()
-        return _flattened(_upright(image))
+class Decoder:
+    """Decodes one picture at a time, in a process of its own. Calls come from any thread."""
+
+    def __init__(self) -> None:
+        self._helper = Helper(MEMORY_BYTES)
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def open(
+        self, data: bytes, name: str, check: Callable[[], None] | None = None
+    ) -> Iterator[DecodedPicture]:
+        """Decode a file's bytes; `name` is the file's, for errors.
+
+        Raises ImageUnreadableError, ImageEmptyError, ImageTooLargeError, and what `check` raises,
+        which is asked meanwhile.
+        """
+        with self._lock:
+            picture = DecodedPicture(self._helper, name, check)
+            picture.open(data)
+            try:
+                yield picture
+            finally:
+                picture.close()
 
 
-def _opened(path: Path) -> Pillow.Image:
-    """Open without decoding. Our own limit is lower than the one Pillow warns of."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)
-        return Pillow.open(path, formats=FORMATS)
+class DecodedPicture:
+    """A picture that the helper holds, for as long as no other is opened."""
 
+    def __init__(self, helper: Helper, name: str, check: Callable[[], None] | None) -> None:
+        self._helper = helper
+        self._name = name
+        self._check = check
+        self.size = (0, 0)
 
-def _check_size(path: Path, size: tuple[int, int]) -> None:
-    width, height = size
-    if width < 1 or height < 1:
-        raise ImageEmptyError(f"{path.name} measures {width} x {height} pixels.")
-    if width * height > MAX_PIXELS:
-        raise ImageTooLargeError(
-            f"{path.name} has {width} x {height} = {width * height / 1e6:.0f} million pixels; "
-            f"the limit is {MAX_PIXELS / 1e6:.0f} million."
-        )
+    def open(self, data: bytes) -> None:
+        """Hand the file over and learn the picture's size."""
+        fields, _ = self._ask("picture.open", {"name": self._name}, data)
+        width, height = fields["size"]
+        self.size = (int(width), int(height))
 
+    def close(self) -> None:
+        """Let the picture go; a helper that is gone has done so."""
+        with contextlib.suppress(HelperFailedError):
+            if self._helper.pid is not None:
+                self._helper.ask("picture.close", {}, seconds=TIME_LIMIT_S)
 
-def _upright(image: Pillow.Image) -> Pillow.Image:
-    """Turn as the camera noted; a note that can't be read is no reason to refuse the picture."""
-    try:
-        return ImageOps.exif_transpose(image)
-    except Exception:
-        return image
+    def resized(self, width: int, height: int, resample: int) -> bytes:
+        """RGB bytes [height, width, 3], by Pillow's filter of that number. Raises ImageError."""
+        fields = {"width": width, "height": height, "resample": resample}
+        _, data = self._ask("picture.resize", fields)
+        if len(data) != 3 * width * height:
+            raise self._failed("ended")
+        return data
 
+    def thumbnail(self, longest: int) -> bytes:
+        """A PNG whose longest edge has at most `longest` pixels; nothing is enlarged."""
+        return self._ask("picture.thumbnail", {"longest": longest})[1]
 
-def _flattened(image: Pillow.Image) -> Pillow.Image:
-    """RGB, with transparent parts over white."""
-    if image.mode.startswith("I;16"):
-        return _eight_bits(image)
-    if "A" not in image.getbands() and image.info.get("transparency") is None:
-        return image.convert("RGB")
-    layer = image.convert("RGBA")
-    white = Pillow.new("RGBA", layer.size, (255, 255, 255, 255))
-    return Pillow.alpha_composite(white, layer).convert("RGB")
+    def fit(self, width: int, height: int) -> tuple[tuple[int, int], bytes]:
+        """The picture's size within `width` x `height`, never enlarged, and its RGBA bytes."""
+        fields, data = self._ask("picture.fit", {"width": width, "height": height})
+        fitted = (int(fields["size"][0]), int(fields["size"][1]))
+        if len(data) != 4 * fitted[0] * fitted[1]:
+            raise self._failed("ended")
+        return fitted, data
 
+    def _ask(
+        self, task: str, fields: dict[str, Any], data: bytes = b""
+    ) -> tuple[dict[str, Any], bytes]:
+        try:
+            return self._helper.ask(task, fields, data, seconds=TIME_LIMIT_S, check=self._check)
+        except HelperFailedError as failure:
+            raise self._failed(failure.reason) from None
 
-def _eight_bits(image: Pillow.Image) -> Pillow.Image:
-    """Sixteen-bit greys as RGB. Pillow's own conversion cuts off at 255, which is nearly black, and
-    makes a scan or an X-ray a white page."""
-    return image.convert("I").point(lambda level: level / 257).convert("L").convert("RGB")
-
-
-def _guarded(path: Path, work: Callable[[], _T]) -> _T:
-    """Whatever a decoder raises becomes an error that names the file."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # broken metadata is warned of, and the pixels are fine
-            return work()
-    except ImageError:
-        raise
-    except Pillow.DecompressionBombError:
-        raise ImageTooLargeError(
-            f"{path.name} has far more pixels than the {MAX_PIXELS / 1e6:.0f} million allowed."
-        ) from None
-    except MemoryError:
-        raise ImageTooLargeError(f"There is not enough memory to open {path.name}.") from None
-    except Exception as error:
-        raise ImageUnreadableError(
-            f"{path.name} is damaged, or none of {', '.join(FORMATS)}."
-        ) from error
+    def _failed(self, reason: str) -> ImageError:
+        if reason == "time":
+            return ImageTooLargeError(
+                f"{self._name} takes longer than {TIME_LIMIT_S:.0f} seconds to decode, so it was "
+                "stopped."
+            )
+        if reason == "memory":
+            return ImageTooLargeError(f"There is not enough memory to open {self._name}.")
+        return ImageUnreadableError(f"{self._name} is damaged: decoding it failed.")

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from PIL import Image as Pillow
-
+from core.vision.decode import Picture
 from core.vision.processor import ImageProcessor, ProcessedImage, ResizePlan
 from core.vision.square import SquareImageProcessor
 
@@ -27,15 +26,15 @@ class PictureProcessor(Protocol):
         """What a picture of `width` x `height` pixels becomes. Raises ImageError."""
         ...
 
-    def process(self, image: Pillow.Image) -> ProcessedImage:
-        """Resize and patchify an upright RGB picture. Raises ImageError."""
+    def process(self, picture: Picture) -> ProcessedImage:
+        """Resize and patchify a picture. Raises ImageError."""
         ...
 
 
 def open_processor(
     folder: Path, config: Mapping[str, Any], max_tokens: int | None
 ) -> PictureProcessor:
-    """The processor of a model with vision; `config` is config.json.
+    """The processor of a model with vision; `config` is config.json, its vision part complete.
 
     `max_tokens` lowers what an image may cost where that can be chosen. Raises MissingFileError,
     BrokenConfigError.

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from PIL import Image as Pillow
 from torch import Tensor
 
 from core.api.errors import BrokenConfigError, ImageAspectError, ImageEmptyError
 from core.api.prompt import Image
+from core.vision.decode import Picture
 from core.vision.processor_config import ProcessorConfig, read_processor_config
 
 MAX_ASPECT = 200
@@ -94,15 +94,10 @@ class ImageProcessor:
         new_height, new_width = _smart_size(height, width, self.config)
         return ResizePlan(new_width, new_height, new_height // unit, new_width // unit)
 
-    def process(self, image: Pillow.Image) -> ProcessedImage:
-        """Resize and patchify an upright RGB picture, and name it by its contents.
-
-        Raises ImageAspectError, ImageEmptyError.
-        """
-        plan = self.measure(*image.size)
-        size = (plan.width, plan.height)
-        resized = image.convert("RGB").resize(size, self.config.resample)
-        data = bytearray(resized.tobytes())
+    def process(self, picture: Picture) -> ProcessedImage:
+        """Resize and patchify a picture, and name it by its contents. Raises ImageError."""
+        plan = self.measure(*picture.size)
+        data = bytearray(picture.resized(plan.width, plan.height, self.config.resample))
         merge = self.config.merge_size
         return ProcessedImage(
             pixels=self._patches(data, plan),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,13 @@ from typing import Any
 from PIL import Image as Pillow
 
 from core.api.errors import BrokenConfigError, MissingFileError
+from core.model_files import read_object
 
 # What transformers' Qwen2VLImageProcessor uses for a key the file leaves out.
 _CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 _CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+# Published models make up to 16,384 of one.
+MAX_TOKENS = 65_536
 _BICUBIC = Pillow.Resampling.BICUBIC
 
 
@@ -65,6 +67,13 @@ def read_processor_config(folder: Path) -> ProcessorConfig:
     channels = (len(config.mean), len(config.std))
     if min(sizes) < 1 or config.temporal_patch_size < 1 or channels != (3, 3) or 0 in config.std:
         raise BrokenConfigError(f"{folder.name}: the image processor's settings make no sense.")
+    if config.min_pixels > config.max_pixels:
+        raise BrokenConfigError(f"{folder.name}: the image processor's settings make no sense.")
+    if config.max_pixels > MAX_TOKENS * config.token_size**2:
+        raise BrokenConfigError(
+            f"{folder.name}: the image processor would make more than {MAX_TOKENS:,} tokens of a "
+            "picture."
+        )
     if not settings.get("do_resize", True):
         raise BrokenConfigError(f"{folder.name}: images that are not resized are not supported.")
     return config
@@ -100,11 +109,8 @@ def read_settings(folder: Path) -> Mapping[str, Any]:
         path = folder / name
         if not path.is_file():
             continue
-        try:
-            settings = json.loads(path.read_bytes())
-            settings = settings if key is None else settings.get(key)
-        except (OSError, ValueError, RecursionError, AttributeError) as error:
-            raise BrokenConfigError(f"{folder.name}/{name} can't be read.") from error
+        found = read_object(path, BrokenConfigError)
+        settings = found if key is None else found.get(key)
         if isinstance(settings, dict):
             return settings
     raise MissingFileError(

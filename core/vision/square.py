@@ -20,6 +20,7 @@ from torch import Tensor
 
 from core.api.errors import BrokenConfigError, ImageEmptyError
 from core.api.prompt import Image
+from core.vision.decode import Picture
 from core.vision.processor import ProcessedImage, ResizePlan, levels
 from core.vision.processor_config import read_settings
 
@@ -82,14 +83,10 @@ class SquareImageProcessor:
         size, tokens = self.config.size, self.config.tokens_per_side
         return ResizePlan(size, size, tokens, tokens)
 
-    def process(self, image: Pillow.Image) -> ProcessedImage:
-        """Resize and patchify an upright RGB picture, and name it by its contents.
-
-        Raises ImageEmptyError.
-        """
-        plan = self.measure(*image.size)
-        size = (plan.width, plan.height)
-        data = bytearray(image.convert("RGB").resize(size, self.config.resample).tobytes())
+    def process(self, picture: Picture) -> ProcessedImage:
+        """Resize and patchify a picture, and name it by its contents. Raises ImageError."""
+        plan = self.measure(*picture.size)
+        data = bytearray(picture.resized(plan.width, plan.height, self.config.resample))
         digest = hashlib.blake2b(self._settings, digest_size=32, person=b"waymark image")
         digest.update(data)
         side = plan.width // self.config.patch_size

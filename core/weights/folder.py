@@ -8,7 +8,6 @@ config is the families'.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +20,13 @@ from core.api.errors import (
     MissingTensorError,
     PickleWeightsError,
 )
+from core.model_files import INDEX_BYTES, read_object
 from core.weights.safetensors_file import SafetensorsFile, read_header, shown
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-_MAX_JSON_BYTES = 100_000_000  # an index of a trillion parameters is about 30 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class ModelFolder:
         try:
             if not path.is_dir():
                 raise MissingFileError(f"{path} is not a folder.")
-            config = _read_object(path / CONFIG, BrokenConfigError)
+            config = read_object(path / CONFIG, BrokenConfigError)
             return ModelFolder(path, config, _weights_files(path))
         except OSError as error:
             raise MissingFileError(f"{path} can't be read: {error.strerror}.") from error
@@ -76,7 +75,7 @@ def _weights_files(path: Path) -> tuple[SafetensorsFile, ...]:
 
 def _shards(path: Path) -> tuple[SafetensorsFile, ...]:
     """The files that the index names, in the order of their names."""
-    weight_map = _read_object(path / INDEX, BrokenWeightsError).get("weight_map")
+    weight_map = read_object(path / INDEX, BrokenWeightsError, INDEX_BYTES).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise BrokenWeightsError(f'{INDEX} has no "weight_map".')
     if not all(isinstance(name, str) for name in weight_map.values()):
@@ -106,20 +105,3 @@ def _inside(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
         raise MissingFileError(f"{name} is missing in {folder}.")
     return folder / name
-
-
-def _read_object(
-    path: Path, broken: type[BrokenConfigError] | type[BrokenWeightsError]
-) -> dict[str, Any]:
-    """A JSON object from a file; raises MissingFileError, or `broken`."""
-    if not path.is_file():
-        raise MissingFileError(f"{path.name} is missing in {path.parent}.")
-    try:
-        if path.stat().st_size > _MAX_JSON_BYTES:
-            raise broken(f"{path.name} is too large to be true.")
-        values = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise broken(f"{path.name} is not JSON: {str(error)[:200]}") from error
-    if not isinstance(values, dict):
-        raise broken(f"{path.name} is not a JSON object.")
-    return values

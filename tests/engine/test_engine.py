@@ -15,6 +15,7 @@ import torch
 from core.api.chat import Conversation, ImagePart
 from core.api.commands import DescribeImage, Generate, LoadModel, ReadAhead
 from core.api.errors import (
+    BrokenConfigError,
     BrokenTokenizerError,
     BrokenWeightsError,
     ImageUnreadableError,
@@ -73,6 +74,17 @@ def drop_config(folder: Path) -> None:
     (folder / "config.json").unlink()
 
 
+def widen_patches(folder: Path) -> None:
+    """The tower's own config may leave its sizes out; a picture of 100 x 100 became 1.3 GiB."""
+    for name, changes in (
+        ("config.json", {"patch_size": None, "temporal_patch_size": None}),
+        ("preprocessor_config.json", {"temporal_patch_size": 1000}),
+    ):
+        values = json.loads((folder / name).read_text())
+        (values["vision_config"] if name == "config.json" else values).update(changes)
+        (folder / name).write_text(json.dumps(values))
+
+
 def drop_processor(folder: Path) -> None:
     (folder / "preprocessor_config.json").unlink()
 
@@ -84,6 +96,7 @@ def drop_processor(folder: Path) -> None:
         (break_tokenizer, BrokenTokenizerError),
         (drop_config, MissingFileError),
         (drop_processor, MissingFileError),
+        (widen_patches, BrokenConfigError),
         (shutil.rmtree, MissingFileError),
     ],
 )

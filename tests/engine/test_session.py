@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image
 
 from core.api.chat import ImagePart, Message, TextPart, UserMessage
 from core.api.commands import DescribeImage
@@ -27,7 +26,7 @@ from core.api.params import SamplingParams
 from core.engine import images
 from core.engine.cancel import CancelFlag
 from core.engine.loaded import LoadedModel
-from core.vision.decode import decode_image
+from core.vision.decode import read_picture
 from tests.oracle.checkpoints import token_id, tokenizer
 from tests.promises.machine import GREEDY, CountdownFlag, Machine, load, system, user, words
 from tests.promises.pictures import draw, part_of
@@ -184,12 +183,12 @@ def test_a_stop_is_seen_between_the_steps_on_a_new_picture(
     flag = CancelFlag()
     opened: list[Path] = []
 
-    def decode(path: Path) -> Image.Image:
+    def read(path: Path, digest: str) -> bytes:
         opened.append(path)
         flag.set()
-        return decode_image(path)
+        return read_picture(path, digest)
 
-    monkeypatch.setattr(images, "decode_image", decode)
+    monkeypatch.setattr(images, "read_picture", read)
     chat: list[Message] = [user(picture(1), picture(2), "What is it?")]
     stopped = machine.ask(chat, flag=flag)
     assert stopped.finished.reason == "cancelled" and stopped.stats.prompt_tokens == 0

@@ -23,7 +23,7 @@ from core.vision.square import SquareImageProcessor
 from tests.oracle.tiny_gemma3 import TinyGemma3, preprocessor
 from tests.text.chats import PICTURE, chat, plain_ids, sampled, system, user
 from tests.text.tiny_tokenizer import gemma3_image_ids, write_text_folder
-from tests.vision.pictures import noise
+from tests.vision.pictures import held, noise
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "published": {},
@@ -68,7 +68,7 @@ def test_pixels_equal_the_reference(name: str, size: tuple[int, int], tmp_path: 
         "mm_tokens_per_image": TOKENS,
     }
     picture = noise(*size)
-    found = SquareImageProcessor.open(tmp_path, model).process(picture)
+    found = SquareImageProcessor.open(tmp_path, model).process(held(picture))
     (expected,) = Gemma3ImageProcessorPil(**settings)(images=[picture], return_tensors="pt")[
         "pixel_values"
     ]

@@ -17,9 +17,8 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
     smart_resize,
 )
 
-from core.vision.decode import decode_image
 from core.vision.processor import ImageProcessor
-from tests.vision.pictures import noise
+from tests.vision.pictures import decoded, held, noise
 
 CLIP = {
     "image_mean": [0.48145466, 0.4578275, 0.40821073],
@@ -62,7 +61,7 @@ def assert_equal(pair: Pair, image: Image.Image, upright: Image.Image | None = N
     """Ours on the decoded picture, the reference on whatever a user of it would pass."""
     ours, reference = pair
     expected = reference(images=[image], return_tensors="pt")
-    found = ours.process(upright or image)
+    found = ours.process(held(upright or image))
     grid = [1, found.patch_rows, found.patch_columns]
     assert expected["image_grid_thw"].tolist() == [grid]
     assert torch.equal(found.pixels, expected["pixel_values"])
@@ -112,7 +111,7 @@ def test_files_of_every_kind_equal_the_reference(
     image = noise(90, 70, mode if mode in {"LA", "RGBA", "CMYK"} else "RGB").convert(mode)
     path = tmp_path / "a.tiff"
     image.save(path)
-    assert_equal(pair_of("qwen3_5"), Image.open(path), decode_image(path))
+    assert_equal(pair_of("qwen3_5"), Image.open(path), decoded(path))
 
 
 def test_a_transparent_palette_equals_the_reference(
@@ -120,7 +119,7 @@ def test_a_transparent_palette_equals_the_reference(
 ) -> None:
     path = tmp_path / "a.png"
     noise(90, 70).quantize(16).save(path, transparency=3)
-    assert_equal(pair_of("qwen3_5"), Image.open(path), decode_image(path))
+    assert_equal(pair_of("qwen3_5"), Image.open(path), decoded(path))
 
 
 @pytest.mark.parametrize("turn", range(1, 9))
@@ -132,4 +131,4 @@ def test_turned_photographs_equal_the_reference(
     path = tmp_path / "a.jpg"
     noise(90, 50).save(path, exif=exif)
     upright = ImageOps.exif_transpose(Image.open(path))
-    assert_equal(pair_of("qwen3_5"), upright, decode_image(path))
+    assert_equal(pair_of("qwen3_5"), upright, decoded(path))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+
+from tokenizers import Tokenizer
 
 from core.api.chat import (
     AssistantMessage,
@@ -88,9 +91,22 @@ def text_ids(rendered: RenderedPrompt) -> list[int]:
     return [token_id for run in runs for token_id in run.ids]
 
 
+_BUILT: dict[str, Tokenizer] = {}
+
+
+def library_tokenizer(text: ChatText) -> Tokenizer:
+    """The tokenizer as published, built here: what the helper's must agree with."""
+    if text.tokenizer_fingerprint not in _BUILT:
+        description = json.loads(text._kit.tokenizer._read())
+        off: dict[str, None] = {"truncation": None, "padding": None, "post_processor": None}
+        built = Tokenizer.from_str(json.dumps({**description, **off}))
+        _BUILT[text.tokenizer_fingerprint] = built
+    return _BUILT[text.tokenizer_fingerprint]
+
+
 def words(text: ChatText, token_ids: list[int]) -> str:
     """Ids as readable text, control tokens included; -1 (a picture's token) reads as `#`."""
-    tokenizer = text._kit.tokenizer
+    tokenizer = library_tokenizer(text)
     shown = ""
     run: list[int] = []
     for token_id in [*token_ids, -1]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from core.text.added_tokens import AddedToken, AddedTokens, without_swallowed
 from core.text.chat_text import ChatText
 from core.text.files import read_text_files
 from core.text.sampling_defaults import sampling_defaults
+from tests.text.chats import library_tokenizer
 from tests.text.tiny_tokenizer import write_text_folder
 
 
@@ -55,6 +58,9 @@ def test_the_fingerprint_covers_tokenizer_and_template(folder: Path) -> None:
     assert len(prints) == 3
 
 
+INLINE = b'{"chat_template": "%s"}'
+
+
 @pytest.mark.parametrize(
     ("name", "content", "error"),
     [
@@ -73,12 +79,21 @@ def test_the_fingerprint_covers_tokenizer_and_template(folder: Path) -> None:
         ("chat_template.jinja", b"\xff\xfe\xfd", BrokenConfigError),
         ("chat_template.jinja", b"{% if %}", TemplateError),
         ("chat_template.jinja", b"{{ raise_exception('no') }}", TemplateError),
-        ("chat_template.jinja", b"a" * (2**20 + 1), TemplateError),
+        ("chat_template.jinja", b"a" * (2**20 + 1), BrokenConfigError),
+        (
+            "chat_template.json",
+            b'{"chat_template": "' + b"a" * (2**20 + 1) + b'"}',
+            BrokenConfigError,
+        ),
+        ("config.json", b" " * (4 * 2**20 + 1), BrokenConfigError),
+        ("tokenizer.json", b" " * (64 * 2**20 + 1), BrokenTokenizerError),
     ],
 )
 def test_a_broken_folder_is_named_by_what_is_broken(
     folder: Path, name: str, content: bytes | None, error: type[WaymarkError]
 ) -> None:
+    if name == "chat_template.json":
+        (folder / "chat_template.jinja").unlink()
     if content is None:
         (folder / name).unlink()
     else:
@@ -99,16 +114,36 @@ def test_a_file_that_cannot_be_read_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: type[WaymarkError]
 ) -> None:
     """Tests may run as root, whom no permission stops: the refusal is played."""
-    read = Path.read_bytes
+    open_ = Path.open
 
-    def refuse(path: Path) -> bytes:
+    def refuse(path: Path, mode: str = "r") -> Any:
         if path.name == name:
             raise PermissionError(13, "Permission denied")
-        return read(path)
+        return open_(path, mode)
 
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    monkeypatch.setattr(Path, "read_text", lambda path, encoding: refuse(path).decode(encoding))
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(error, match=f"{name} can't be read: Permission denied"):
+        ChatText.open(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="only POSIX has pipes in folders")
+@pytest.mark.parametrize("name", ["tokenizer.json", "config.json", "chat_template.jinja"])
+def test_a_pipe_in_place_of_a_file_is_no_file(folder: Path, name: str) -> None:
+    """Opened, it would wait for ever for somebody to write."""
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    if name == "config.json":
+        assert ChatText.open(folder).image_token_id is None
+        return
+    with pytest.raises(MissingFileError):
+        ChatText.open(folder)
+
+
+def test_a_sparse_file_of_gigabytes_is_refused_unread(folder: Path) -> None:
+    """It was read whole: 6 GiB of memory for a template of 2 GiB that took no room on disk."""
+    with (folder / "chat_template.jinja").open("wb") as file:
+        file.truncate(2**31)
+    with pytest.raises(BrokenConfigError, match="more than 1 MiB"):
         ChatText.open(folder)
 
 
@@ -119,7 +154,7 @@ def test_settings_that_are_absent_say_nothing(folder: Path) -> None:
     text = ChatText.open(folder)
     assert text.image_token_id is None
     assert text.end_of_turn_ids == frozenset()
-    assert text.vocab_size == text._kit.tokenizer.get_vocab_size()
+    assert text.vocab_size == library_tokenizer(text).get_vocab_size()
 
 
 def test_eos_ids_come_from_every_file_that_names_some(folder: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.text.added_tokens import AddedTokens
-from core.text.chat_text import ChatText, RenderedPrompt, ReplyReader
+from core.helper.process import Helper
+from core.text.chat_text import TEXT_MEMORY_BYTES, ChatText, RenderedPrompt, ReplyReader
 from core.text.detokenizer import TokenText
-from core.text.plain_encoder import build_tokenizer
 from core.text.stop_strings import StopStrings
-from tests.text.chats import added_id, chat, plain_ids, render
+from core.text.tokenizer import Tokenizer
+from tests.text.chats import added_id, chat, library_tokenizer, plain_ids, render
 from tests.text.tiny_tokenizer import FAMILIES, tokenizer_json
 
 WORDS = "It shows \u4f60\u597d, caf\u00e9 \U0001f600!\n\n- one"
@@ -56,7 +56,7 @@ def test_any_ids_read_as_the_tokenizer_decodes_them(
         ids = data.draw(st.lists(st.sampled_from(usable), max_size=30))
     else:
         ids = plain_ids(text, data.draw(st.text(max_size=30).map(lambda words: "x" + words)))
-    expected = kit.tokenizer.decode(ids, skip_special_tokens=True)
+    expected = library_tokenizer(text).decode(ids, skip_special_tokens=True)
     assert read(reader(text), ids)[0] == expected
 
 
@@ -97,8 +97,8 @@ def test_an_added_token_with_a_space_in_it_reads_as_it_is_spelled() -> None:
     first = max(entry["id"] for entry in description["added_tokens"]) + 1
     plain = {**description["added_tokens"][0], "special": False}
     description["added_tokens"] += [{**plain, "id": first, "content": "<a b\u00e9>"}]
-    added = AddedTokens.read(description["added_tokens"])
-    tokens = TokenText(build_tokenizer(description), description, added)
+    data = json.dumps(description).encode()
+    tokens = TokenText(Tokenizer(lambda: data, Helper(TEXT_MEMORY_BYTES)))
     assert tokens.detokenizer().push(first) == "<a b\u00e9>"
     assert not tokens.is_space(first)
 
@@ -187,7 +187,7 @@ def test_only_tokens_before_the_one_in_which_a_stop_begins_are_stored(
     assert answer == words[: words.index(stop)]
     kept = found.reply_ids()
     assert kept == ids[: len(kept)]
-    decode = text._kit.tokenizer.decode
+    decode = library_tokenizer(text).decode
     size = len(answer.encode())
     assert len(decode(kept).rstrip("\ufffd").encode()) <= size
     assert _num_bytes(text, ids[: len(kept) + 1]) > size
@@ -196,10 +196,11 @@ def test_only_tokens_before_the_one_in_which_a_stop_begins_are_stored(
 def _num_bytes(text: ChatText, ids: list[int]) -> int:
     """Bytes of a beginning of WORDS, counting the pieces of a character that is cut in two."""
     tokens = text._kit.tokens
-    if text._kit.tokenizer.decode(ids).endswith("\ufffd"):
-        whole = text._kit.tokenizer.decode(ids).rstrip("\ufffd")
+    shown = library_tokenizer(text).decode(ids)
+    if shown.endswith("\ufffd"):
+        whole = shown.rstrip("\ufffd")
         return len(whole.encode()) + 1
-    return sum(len(tokens.decode([token_id]).encode()) for token_id in ids)
+    return sum(len(tokens.decode([token_id])[0].encode()) for token_id in ids)
 
 
 def test_text_is_held_back_while_it_could_begin_a_stop_string(thinking_text: ChatText) -> None:

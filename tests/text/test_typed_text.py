@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,12 +11,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.chat import AssistantMessage, ReplyIds
+from core.helper.process import Helper
 from core.text import plain_encoder
-from core.text.added_tokens import AddedTokens
-from core.text.chat_text import ChatText
+from core.text.chat_text import TEXT_MEMORY_BYTES, ChatText
 from core.text.files import read_text_files
 from core.text.plain_encoder import PlainEncoder
-from tests.text.chats import PICTURE, chat, ids, render, sampled, system, text_ids, user, words
+from core.text.tokenizer import Tokenizer
+from tests.text.chats import (
+    PICTURE,
+    chat,
+    ids,
+    library_tokenizer,
+    render,
+    sampled,
+    system,
+    text_ids,
+    user,
+    words,
+)
 from tests.text.tiny_tokenizer import (
     CHATML_CONTROL,
     CHATML_MARKS,
@@ -100,11 +113,12 @@ def test_a_text_reads_as_it_was_typed(
 ) -> None:
     """Nothing is lost or added, whatever stands in it (byte-level families are exact)."""
     text = text_of(family)
-    if text._kit.tokenizer.decoder is None or not family.startswith("chatml"):
+    tokenizer = library_tokenizer(text)
+    if tokenizer.decoder is None or not family.startswith("chatml"):
         return
-    normal = text._kit.tokenizer.normalizer.normalize_str(typed)
+    normal = tokenizer.normalizer.normalize_str(typed)
     encoded = text._kit.encoder.ids(typed)
-    assert text._kit.tokenizer.decode(encoded, skip_special_tokens=False) == normal
+    assert tokenizer.decode(encoded, skip_special_tokens=False) == normal
 
 
 def test_lone_surrogates_become_replacement_characters(chat_text: ChatText) -> None:
@@ -137,7 +151,8 @@ def test_I5_a_vocabulary_that_spells_a_control_token_is_cleaned() -> None:
         "decoder": None,
         "model": {"type": "Unigram", "unk_id": 0, "vocab": pieces, "byte_fallback": False},
     }
-    encoder = PlainEncoder(description, AddedTokens.read(entries))
+    data = json.dumps(description).encode()
+    encoder = PlainEncoder(Tokenizer(lambda: data, Helper(TEXT_MEMORY_BYTES)))
     assert encoder.ids("a<s>b</s>") == [7, 3, 4, 5, 8, 3, 6, 4, 5]
 
 

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import random
+from functools import cache
+from pathlib import Path
 
 from PIL import Image
+
+from core.vision.decode import Decoder, Picture, read_picture
 
 
 def noise(width: int, height: int, mode: str = "RGB", seed: int = 0) -> Image.Image:
@@ -12,3 +18,37 @@ def noise(width: int, height: int, mode: str = "RGB", seed: int = 0) -> Image.Im
     channels = len(Image.new(mode, (1, 1)).getbands())
     data = random.Random(f"{seed} {width} {height} {mode}").randbytes(width * height * channels)
     return Image.frombytes(mode, (width, height), data)
+
+
+class Here:
+    """Pixels of this process as what a decoder holds in its own."""
+
+    def __init__(self, image: Image.Image) -> None:
+        self._image = image.convert("RGB")
+        self.size = image.size
+
+    def resized(self, width: int, height: int, resample: int) -> bytes:
+        return self._image.resize((width, height), Image.Resampling(resample)).tobytes()
+
+
+def held(image: Image.Image) -> Picture:
+    return Here(image)
+
+
+@cache
+def decoder() -> Decoder:
+    return Decoder()
+
+
+def decoded(path: Path) -> Image.Image:
+    """The picture in a file as the helper decodes it."""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    with decoder().open(read_picture(path, digest), path.name) as picture:
+        return Image.frombytes("RGB", picture.size, picture.resized(*picture.size, 0))
+
+
+def thumbnail_of(path: Path, longest: int) -> Image.Image:
+    """The thumbnail that the helper makes of a file."""
+    data = path.read_bytes()
+    with decoder().open(data, path.name) as picture:
+        return Image.open(io.BytesIO(picture.thumbnail(longest)))

@@ -11,10 +11,16 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.api.errors import ImageEmptyError, ImageTooLargeError, ImageUnreadableError
+from core.api.errors import (
+    ImageEmptyError,
+    ImageTooLargeError,
+    ImageUnreadableError,
+    RequestCancelled,
+)
+from core.helper import pictures
 from core.vision import decode
-from core.vision.decode import decode_image, thumbnail
-from tests.vision.pictures import noise
+from core.vision.decode import Decoder
+from tests.vision.pictures import decoded, decoder, noise, thumbnail_of
 
 ORIENTATION = 0x0112
 
@@ -30,7 +36,7 @@ def test_each_format_is_known_by_its_contents(tmp_path: Path, name: str) -> None
     kind = {"dat": "PNG", "jpg": "JPEG"}.get(path.suffix[1:], path.suffix[1:].upper())
     options = {"lossless": True} if kind == "WEBP" else {}
     saved(noise(7, 5), path, format=kind, **options)
-    image = decode_image(path)
+    image = decoded(path)
     assert (image.mode, image.size) == ("RGB", (7, 5))
     if kind not in {"JPEG", "GIF"}:
         assert image.tobytes() == noise(7, 5).tobytes()
@@ -53,20 +59,20 @@ def test_a_photograph_stands_upright(tmp_path: Path, turn: int) -> None:
         8: Image.Transpose.ROTATE_90,
     }
     expected = image.transpose(methods[turn]) if turn > 1 else image
-    found = decode_image(path)
+    found = decoded(path)
     assert (found.size, found.tobytes()) == (expected.size, expected.tobytes())
 
 
 def test_broken_notes_about_orientation_are_ignored(tmp_path: Path) -> None:
     path = saved(noise(6, 4), tmp_path / "a.png", exif=b"Exif\0\0MM\0*\0\0\0\x08\xff\xff")
-    assert decode_image(path).tobytes() == noise(6, 4).tobytes()
+    assert decoded(path).tobytes() == noise(6, 4).tobytes()
 
 
 def test_transparent_parts_lie_on_white(tmp_path: Path) -> None:
     image = Image.new("RGBA", (2, 1))
     image.putpixel((0, 0), (10, 20, 30, 255))
     image.putpixel((1, 0), (10, 20, 30, 0))
-    found = decode_image(saved(image, tmp_path / "a.png"))
+    found = decoded(saved(image, tmp_path / "a.png"))
     assert [found.getpixel((x, 0)) for x in range(2)] == [(10, 20, 30), (255, 255, 255)]
 
 
@@ -74,7 +80,7 @@ def test_a_palette_may_have_a_transparent_colour(tmp_path: Path) -> None:
     image = Image.new("P", (2, 1))
     image.putpalette([0, 0, 0, 200, 100, 50])
     image.putpixel((1, 0), 1)
-    found = decode_image(saved(image, tmp_path / "a.gif", transparency=0))
+    found = decoded(saved(image, tmp_path / "a.gif", transparency=0))
     assert [found.getpixel((x, 0)) for x in range(2)] == [(255, 255, 255), (200, 100, 50)]
 
 
@@ -82,21 +88,21 @@ def test_a_palette_may_have_a_transparent_colour(tmp_path: Path) -> None:
 def test_every_kind_of_pixel_becomes_rgb(tmp_path: Path, mode: str) -> None:
     image = Image.new(mode, (3, 2)) if mode == "I;16" else noise(3, 2, "L").convert(mode)
     path = saved(image, tmp_path / "a.tiff")
-    assert decode_image(path).mode == "RGB"
+    assert decoded(path).mode == "RGB"
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.tiff"])
 def test_sixteen_bit_greys_keep_their_shades(tmp_path: Path, name: str) -> None:
     levels = [0, 257, 32_896, 65_278, 65_535]
     image = Image.frombytes("I;16", (5, 1), struct.pack("<5H", *levels))
-    found = decode_image(saved(image, tmp_path / name))
+    found = decoded(saved(image, tmp_path / name))
     assert [found.getpixel((x, 0)) for x in range(5)] == [(level // 257,) * 3 for level in levels]
 
 
 def test_of_a_film_the_first_frame_is_taken(tmp_path: Path) -> None:
     frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
     path = saved(frames[0], tmp_path / "a.gif", save_all=True, append_images=frames[1:])
-    assert decode_image(path).getpixel((0, 0)) == (255, 0, 0)
+    assert decoded(path).getpixel((0, 0)) == (255, 0, 0)
 
 
 # ---------------------------------------------------------------- refusals
@@ -106,23 +112,23 @@ def test_what_is_no_picture_is_named(tmp_path: Path) -> None:
     path = tmp_path / "notes.png"
     path.write_text("dear diary")
     with pytest.raises(ImageUnreadableError, match=r"notes\.png"):
-        decode_image(path)
+        decoded(path)
     for missing in (tmp_path / "gone.png", tmp_path):
         with pytest.raises(ImageUnreadableError, match=missing.name):
-            decode_image(missing)
+            decoded(missing)
 
 
 def test_a_format_off_the_list_is_refused(tmp_path: Path) -> None:
     path = saved(noise(3, 3), tmp_path / "a.ppm")
     with pytest.raises(ImageUnreadableError):
-        decode_image(path)
+        decoded(path)
 
 
 def test_an_empty_file_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     path.touch()
     with pytest.raises(ImageEmptyError, match=r"a\.png"):
-        decode_image(path)
+        decoded(path)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "BMP", "TIFF"])
@@ -132,7 +138,7 @@ def test_a_truncated_picture_is_refused(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "half"
     path.write_bytes(whole.getvalue()[: len(whole.getvalue()) // 2])
     with pytest.raises(ImageUnreadableError, match="half"):
-        decode_image(path)
+        decoded(path)
 
 
 def test_a_flipped_bit_in_a_png_is_noticed(tmp_path: Path) -> None:
@@ -141,7 +147,7 @@ def test_a_flipped_bit_in_a_png_is_noticed(tmp_path: Path) -> None:
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(ImageUnreadableError):
-        decode_image(path)
+        decoded(path)
 
 
 @pytest.mark.parametrize("size", [(8001, 8000), (12_000, 10_000), (20_000, 20_000)])
@@ -150,16 +156,60 @@ def test_a_bomb_is_refused_by_its_header(tmp_path: Path, size: tuple[int, int]) 
     path = tmp_path / "bomb.png"
     path.write_bytes(_png_header(*size))
     with pytest.raises(ImageTooLargeError, match=r"bomb\.png"):
-        decode_image(path)
+        decoded(path)
 
 
 def test_a_picture_at_the_limit_is_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(noise(10, 10), tmp_path / "a.png")
-    monkeypatch.setattr(decode, "MAX_PIXELS", 100)
-    assert decode_image(path).size == (10, 10)
-    monkeypatch.setattr(decode, "MAX_PIXELS", 99)
+    monkeypatch.setattr(pictures, "MAX_PIXELS", 100)
+    assert pictures.decode_image(path.read_bytes(), path.name).size == (10, 10)
+    monkeypatch.setattr(pictures, "MAX_PIXELS", 99)
     with pytest.raises(ImageTooLargeError, match="10 x 10"):
-        decode_image(path)
+        pictures.decode_image(path.read_bytes(), path.name)
+
+
+def slow_jpeg() -> bytes:
+    """A progressive JPEG of 49 million pixels whose 20,000 scans hold nothing: each of its 200 KiB
+    costs a pass over every block of the picture."""
+    quantisation = b"\xff\xdb\0\x43\0" + bytes([1] * 64)
+    frame = b"\xff\xc2\0\x0b\x08" + struct.pack(">HH", 7000, 7000) + b"\x01\x01\x11\0"
+    table = b"\xff\xc4\0\x14\0" + bytes([1, *[0] * 15]) + b"\0"
+    first = b"\xff\xda\0\x08\x01\x01\0\0\0\x01"
+    refining = b"\xff\xda\0\x08\x01\x01\0\0\0\x10"
+    return b"\xff\xd8" + quantisation + frame + table + first + refining * 20_000 + b"\xff\xd9"
+
+
+def test_H3_a_picture_that_decodes_for_ever_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of 261 KiB held the engine for 58 seconds, and nothing could stop it."""
+    monkeypatch.setattr(decode, "TIME_LIMIT_S", 0.5)
+    path = tmp_path / "slow.jpg"
+    path.write_bytes(slow_jpeg())
+    with pytest.raises(ImageTooLargeError, match=r"slow\.jpg takes longer"):
+        decoded(path)
+    assert decoded(saved(noise(3, 3), tmp_path / "a.png")).size == (3, 3)
+
+
+def test_H3_decoding_can_be_cancelled(tmp_path: Path) -> None:
+    def cancelled() -> None:
+        raise RequestCancelled("The request was stopped.")
+
+    with pytest.raises(RequestCancelled), decoder().open(slow_jpeg(), "slow.jpg", cancelled):
+        pass
+    assert decoded(saved(noise(3, 3), tmp_path / "a.png")).size == (3, 3)
+
+
+def test_H3_a_picture_that_takes_too_much_memory_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decode, "MEMORY_BYTES", 200 * 2**20)
+    path = saved(Image.new("RGBA", (7_000, 7_000)), tmp_path / "a.png")
+    with (
+        pytest.raises(ImageTooLargeError, match=r"not enough memory to open a\.png"),
+        Decoder().open(path.read_bytes(), path.name),
+    ):
+        pass
 
 
 def _png_header(width: int, height: int) -> bytes:
@@ -177,9 +227,15 @@ def _png_header(width: int, height: int) -> bytes:
     ("size", "expected"), [((400, 200), (100, 50)), ((10, 20), (10, 20)), ((300, 1), (100, 1))]
 )
 def test_a_thumbnail_keeps_its_shape_and_never_grows(
-    size: tuple[int, int], expected: tuple[int, int]
+    tmp_path: Path, size: tuple[int, int], expected: tuple[int, int]
 ) -> None:
-    image = noise(*size)
-    small = Image.open(io.BytesIO(thumbnail(image, 100)))
+    small = thumbnail_of(saved(noise(*size), tmp_path / "a.bmp"), 100)
     assert (small.format, small.size) == ("PNG", expected)
-    assert image.size == size
+
+
+def test_a_picture_for_the_screen_fits_and_keeps_its_pixels(tmp_path: Path) -> None:
+    data = saved(noise(30, 20), tmp_path / "a.png").read_bytes()
+    with decoder().open(data, "a.png") as picture:
+        assert picture.fit(300, 300) == ((30, 20), noise(30, 20).convert("RGBA").tobytes())
+        size, pixels = picture.fit(15, 300)
+    assert size == (15, 10) and len(pixels) == 4 * 15 * 10

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from core.api.errors import BrokenConfigError, ImageAspectError, ImageEmptyError, MissingFileError
-from core.vision.decode import decode_image
 from core.vision.processor import ImageProcessor
-from tests.vision.pictures import noise
+from tests.vision.pictures import decoded, held, noise
 
 SETTINGS: dict[str, Any] = {
     "size": {"shortest_edge": 4096, "longest_edge": 65536},
@@ -52,7 +51,7 @@ def test_a_plan_counts_whole_tokens(plain: ImageProcessor, width: int, height: i
 def test_what_is_measured_is_what_is_processed(
     plain: ImageProcessor, width: int, height: int
 ) -> None:
-    plan, done = plain.measure(width, height), plain.process(noise(width, height))
+    plan, done = plain.measure(width, height), plain.process(held(noise(width, height)))
     assert (done.image.rows, done.image.columns) == (plan.rows, plan.columns)
     assert (done.patch_rows, done.patch_columns) == (2 * plan.rows, 2 * plan.columns)
     assert done.pixels.shape == (4 * plan.tokens, 3 * 2 * 16 * 16)
@@ -61,9 +60,9 @@ def test_what_is_measured_is_what_is_processed(
 
 
 def test_I7_a_picture_advances_the_position_by_its_longer_side(plain: ImageProcessor) -> None:
-    wide = plain.process(noise(256, 64)).image
+    wide = plain.process(held(noise(256, 64))).image
     assert (wide.rows, wide.columns, wide.num_tokens, wide.num_positions) == (2, 8, 16, 8)
-    tall = plain.process(noise(64, 256)).image
+    tall = plain.process(held(noise(64, 256))).image
     assert (tall.rows, tall.columns, tall.num_positions) == (8, 2, 8)
 
 
@@ -108,10 +107,10 @@ def test_I6_a_picture_is_named_by_what_it_shows(tmp_path: Path, plain: ImageProc
     shutil.copy(first, second)
     noise(70, 50).save(tmp_path / "third.bmp")
     names = [first, second, tmp_path / "third.bmp"]
-    keys = {plain.process(decode_image(path)).image.key for path in names}
+    keys = {plain.process(held(decoded(path))).image.key for path in names}
     assert len(keys) == 1
     noise(70, 50, seed=1).save(first)
-    assert plain.process(decode_image(first)).image.key not in keys
+    assert plain.process(held(decoded(first))).image.key not in keys
 
 
 def test_I6_one_pixel_one_shape_or_one_setting_makes_another_picture(tmp_path: Path) -> None:
@@ -120,7 +119,7 @@ def test_I6_one_pixel_one_shape_or_one_setting_makes_another_picture(tmp_path: P
     touched.putpixel((63, 63), tuple(255 - level for level in touched.tobytes()[-3:]))
     turned = Image.frombytes("RGB", (128, 32), image.tobytes())
     usual = processor(tmp_path)
-    keys = [usual.process(picture).image.key for picture in (image, touched, turned)]
+    keys = [usual.process(held(picture)).image.key for picture in (image, touched, turned)]
     for changes in (
         {"image_mean": [0.4, 0.5, 0.5]},
         {"image_std": [0.4, 0.5, 0.5]},
@@ -130,15 +129,16 @@ def test_I6_one_pixel_one_shape_or_one_setting_makes_another_picture(tmp_path: P
         {"temporal_patch_size": 1},
         {"patch_size": 8, "merge_size": 4},
     ):
-        keys.append(processor(tmp_path, **changes).process(image).image.key)
+        keys.append(processor(tmp_path, **changes).process(held(image)).image.key)
     assert len(set(keys)) == len(keys) == 10
     assert all(len(key) == 32 for key in keys)
 
 
 def test_I6_a_limit_that_does_not_bind_changes_nothing(tmp_path: Path) -> None:
-    image = noise(64, 64)
-    assert processor(tmp_path).process(image).image == processor(tmp_path, 8).process(image).image
-    assert processor(tmp_path, 2).process(image).image != processor(tmp_path).process(image).image
+    image = held(noise(64, 64))
+    usual = processor(tmp_path).process(image).image
+    assert processor(tmp_path, 8).process(image).image == usual
+    assert processor(tmp_path, 2).process(image).image != usual
 
 
 # ---------------------------------------------------------------- settings files
@@ -173,6 +173,8 @@ def test_a_model_without_a_processor_says_so(tmp_path: Path) -> None:
         b'{"image_mean": [0.5]}',
         b'{"do_resize": false}',
         b'{"resample": 77}',
+        b'{"min_pixels": 2000000}',
+        b'{"max_pixels": 1000000000000}',
         b"[" * 100_000,
     ],
 )

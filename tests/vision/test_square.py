@@ -12,7 +12,7 @@ from core.api.errors import BrokenConfigError, ImageEmptyError, MissingFileError
 from core.vision.kinds import open_processor
 from core.vision.processor import ImageProcessor
 from core.vision.square import SquareImageProcessor
-from tests.vision.pictures import noise
+from tests.vision.pictures import held, noise
 
 MODEL: dict[str, Any] = {
     "model_type": "gemma3",
@@ -43,10 +43,10 @@ def test_every_picture_costs_the_same(tmp_path: Path) -> None:
 def test_the_key_follows_pixels_and_settings(tmp_path: Path) -> None:
     square, other = processor(tmp_path), processor(tmp_path, image_mean=[0.4, 0.5, 0.5])
     picture = noise(40, 30)
-    key = square.process(picture).image.key
-    assert square.process(noise(40, 30)).image.key == key
-    assert square.process(noise(41, 30)).image.key != key
-    assert other.process(picture).image.key != key
+    key = square.process(held(picture)).image.key
+    assert square.process(held(noise(40, 30))).image.key == key
+    assert square.process(held(noise(41, 30))).image.key != key
+    assert other.process(held(picture)).image.key != key
 
 
 @pytest.mark.parametrize(

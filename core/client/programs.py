@@ -1,0 +1,66 @@
+"""How processes of ours are started: from what was installed, and from nothing else.
+
+Python puts the current folder before everything when it runs a module by name, and reads variables
+that name code to load. A program of ours is started without either, in a folder of the app's own: a
+model folder, or one in which a stranger's `json.py` lies, is never searched for code.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Where our packages are imported from: a source tree, or the folder they were installed into."""
+
+# Loaders run what these name before a program's first line. The search paths for libraries stay, as
+# drivers are installed through them, but without entries that mean the current folder.
+_NAME_CODE = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"})
+_SEARCHED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "PATH")
+
+
+def program(module: str, *arguments: str) -> list[str]:
+    """The command line that runs one of our modules."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def clean_environment(inherited: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment (this process's own by default) without what names code to load.
+
+    Of Python's variables only ours are left, which make this very source tree importable.
+    """
+    source = os.environ if inherited is None else inherited
+    kept = {
+        name: value
+        for name, value in source.items()
+        if not name.upper().startswith("PYTHON") and name not in _NAME_CODE
+    }
+    for name in _SEARCHED:
+        if name in kept:
+            entries = kept[name].split(os.pathsep)
+            kept[name] = os.pathsep.join(entry for entry in entries if os.path.isabs(entry))
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+
+
+def hidden_window() -> int:
+    """Creation flags of a child: Windows would open a console beside the window."""
+    return 0x08000000 if sys.platform == "win32" else 0
+
+
+def die_with_parent() -> None:
+    """Have the system end this process when the one that started it ends, whatever this one does.
+
+    On Linux. Elsewhere the end of its input has to do, and on Windows a job object.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    parent = os.getppid()
+    set_death_signal = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,0 +1,11 @@
+"""The helper: a small process with limits, in which what strangers wrote is interpreted.
+
+    process    the worker's side: starts helpers, asks them, ends those that take too long
+    __main__   the process itself: one task after the other, within its limits
+    limits     what the process may use
+    pictures   tasks on picture files
+    templates  tasks on a chat template; sandbox is the environment it runs in
+    tokenizer  tasks on a tokenizer.json
+
+A helper is given bytes, never paths, and answers with bytes. It loads no torch.
+"""

@@ -1,0 +1,254 @@
+"""The worker's side of a helper: start it, ask it, and end it when it takes too long.
+
+A helper that ended costs the request it worked on a named error, and the next request starts
+another. What is asked, and what an answer means, is the caller's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, cast
+
+import psutil
+
+from core.api.errors import (
+    BrokenTokenizerError,
+    ImageEmptyError,
+    ImageTooLargeError,
+    ImageUnreadableError,
+    ProtocolError,
+    TemplateError,
+    TemplateTooLargeError,
+    WaymarkError,
+)
+from core.client.codec import frame, read_frame, split
+from core.client.containment import contain
+from core.client.programs import ROOT, clean_environment, hidden_window, program
+from core.helper.wire import MAX_TASK_BYTES, Fields
+
+# How often a wait looks whether it was cancelled, and at the helper's memory.
+GLANCE_S = 0.05
+# The processor's time is limited inside the helper. By the clock it may take this much more, on a
+# machine that is busy with other things; a helper that was stopped or hangs is met here.
+PATIENCE = 4.0
+START_S = 20.0
+# Written at once: less than any system's pipe holds, so the write never waits for the helper.
+_SMALL_BYTES = 4_096
+# A pool of threads would take address space for each of them.
+_ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+_NAMED: dict[str, type[WaymarkError]] = {
+    kind.__name__: kind
+    for kind in (
+        BrokenTokenizerError,
+        ImageEmptyError,
+        ImageTooLargeError,
+        ImageUnreadableError,
+        TemplateError,
+        TemplateTooLargeError,
+    )
+}
+"""What a task may say went wrong; nothing else that a helper answers is believed."""
+
+
+class HelperFailedError(Exception):
+    """The task gave no answer: it ran out of `time` or `memory`, it `raised`, or the process
+    `ended`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Helper:
+    """One limited process at a time, started when it is first asked. Calls come from any thread."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        """`memory_bytes` bounds what the process may hold, its programs included."""
+        self._memory_bytes = memory_bytes
+        self._lock = threading.Lock()
+        self._running: _Running | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs now, if one does: what was told to another is gone with it."""
+        running = self._running
+        return running.pid if running is not None and running.alive else None
+
+    def ask(
+        self,
+        task: str,
+        fields: Fields,
+        attached: bytes = b"",
+        *,
+        seconds: float,
+        check: Callable[[], None] | None = None,
+    ) -> tuple[Fields, bytes]:
+        """Have a task done in `seconds` of the processor's time.
+
+        Raises what the task raised, if that has a name in core.api.errors, else HelperFailedError;
+        and whatever `check` raises, which is asked while waiting and then ends the helper.
+        """
+        body = json.dumps({**fields, "task": task, "seconds": seconds}).encode()
+        try:
+            message = frame(body, attached, MAX_TASK_BYTES)
+        except ProtocolError as error:
+            raise HelperFailedError("memory") from error
+        with self._turn(check):
+            if self.pid is None:
+                self.close()
+                self._running = _Running(self._memory_bytes)
+            assert self._running is not None
+            try:
+                return _result(self._running.exchange(message, seconds, check))
+            except _Named as answered:
+                raise answered.error from None
+            except BaseException:
+                # Cancelled too: the answer that is still to come would be taken for the next one.
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """End the process; the next `ask` starts another. Idempotent."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.end()
+
+    @contextlib.contextmanager
+    def _turn(self, check: Callable[[], None] | None) -> Iterator[None]:
+        """Wait for whoever else asks now."""
+        while not self._lock.acquire(timeout=GLANCE_S):
+            if check is not None:
+                check()
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+class _Named(Exception):
+    """The task ended in an error that has a name; the helper is fine."""
+
+    def __init__(self, error: WaymarkError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class _Running:
+    """One process, and the thread that listens to it."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
+        try:
+            process = subprocess.Popen(
+                program("core.helper", str(memory_bytes)),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=ROOT,
+                env={**clean_environment(), **_ONE_THREAD},
+                creationflags=hidden_window(),
+            )
+        except OSError as error:
+            raise HelperFailedError("ended") from error
+        self._job = contain(process.pid, memory_bytes)
+        self._process = process
+        self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._listener = threading.Thread(
+            target=_listen, args=(process, self._answers), name="helper", daemon=True
+        )
+        self._listener.start()
+        # Also at the interpreter's end, and before Popen finds itself freed with its child alive.
+        self.end = weakref.finalize(self, _end, process, self._listener)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def exchange(self, message: bytes, seconds: float, check: Callable[[], None] | None) -> bytes:
+        """The answer to one message. Raises HelperFailedError, or what `check` raises."""
+        if len(message) <= _SMALL_BYTES:
+            _write(self._process, message)
+        else:
+            threading.Thread(target=_write, args=(self._process, message), daemon=True).start()
+        deadline = time.monotonic() + START_S + PATIENCE * seconds
+        while True:
+            try:
+                answer = self._answers.get(timeout=GLANCE_S)
+            except queue.Empty:
+                self._glance(deadline, check)
+                continue
+            if answer is None:
+                raise HelperFailedError(self._why_it_ended())
+            return answer
+
+    def _glance(self, deadline: float, check: Callable[[], None] | None) -> None:
+        if check is not None:
+            check()
+        if time.monotonic() > deadline:
+            raise HelperFailedError("time")
+        with contextlib.suppress(psutil.Error):
+            if psutil.Process(self.pid).memory_info().rss > self._memory_bytes:
+                raise HelperFailedError("memory")
+
+    def _why_it_ended(self) -> str:
+        # One that talks nonsense may live on.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            ended = self._process.wait(GLANCE_S)
+            if sys.platform != "win32" and ended == -signal.SIGPROF:
+                return "time"
+        return "ended"
+
+
+def _listen(process: subprocess.Popen[bytes], answers: queue.SimpleQueue[bytes | None]) -> None:
+    """Hand over every answer, and None at the end or at the first thing that is none."""
+    answered = cast(BinaryIO, process.stdout)
+    with contextlib.suppress(OSError, ValueError, ProtocolError):
+        while (body := read_frame(answered, MAX_TASK_BYTES)) is not None:
+            answers.put(body)
+    answers.put(None)
+
+
+def _write(process: subprocess.Popen[bytes], message: bytes) -> None:
+    """A helper that has gone meanwhile is noticed by whoever waits for its answer."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError, ValueError):
+        process.stdin.write(message)
+        process.stdin.flush()
+
+
+def _end(process: subprocess.Popen[bytes], listener: threading.Thread) -> None:
+    process.kill()
+    process.wait()
+    listener.join()
+    for pipe in (process.stdin, process.stdout):
+        with contextlib.suppress(OSError):
+            assert pipe is not None
+            pipe.close()
+
+
+def _result(body: bytes) -> tuple[Fields, bytes]:
+    """What was answered. Raises _Named, or HelperFailedError."""
+    text, attached = split(body)
+    try:
+        fields = json.loads(text)
+    except ValueError as error:
+        raise HelperFailedError("ended") from error
+    if "error" not in fields:
+        return fields, attached
+    kind = _NAMED.get(fields["error"])
+    if kind is not None:
+        raise _Named(kind(str(fields.get("message", ""))))
+    raise HelperFailedError("memory" if fields["error"] == "MemoryError" else "raised")

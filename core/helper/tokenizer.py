@@ -1,0 +1,206 @@
+"""Tasks on a tokenizer.json: build it, encode with it, decode with it.
+
+Two tokenizers are built of one description: as published, and a copy that has forgotten its added
+tokens. Nothing a person types can become a control token in the copy, whatever it spells (I5): it
+does not know them, and where the vocabulary itself holds their spelling, that entry is taken out.
+Format: the `tokenizers` library's tokenizer.json.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from core.api.errors import BrokenTokenizerError
+from core.helper.wire import Fields, Task
+
+JsonObject = dict[str, Any]
+
+# Far below any score that a trained unigram model holds: such a piece is never chosen.
+_NEVER = -1e9
+# A larger id is no row of any model's table, and would be a table of its own in memory.
+MAX_IDS = 2**22
+NO_TOKEN = 2**32 - 1
+
+
+class TokenizerTasks:
+    """One tokenizer.json at a time."""
+
+    def __init__(self) -> None:
+        self._published: Tokenizer | None = None
+        self._at_start: Tokenizer | None = None
+        self._later: Tokenizer | None = None
+
+    def handlers(self) -> Mapping[str, Task]:
+        """The tasks by name."""
+        return {
+            "tokenizer.build": self._build,
+            "tokenizer.encode": self._encode,
+            "tokenizer.encode_published": self._encode_published,
+            "tokenizer.decode": self._decode,
+        }
+
+    def _build(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
+        """Build from the attached file: its added tokens, type of decoder, and the tokens by id.
+
+        Of the last 32-bit lengths in bytes come first, NO_TOKEN for an id without a token, then
+        the tokens as UTF-8. Raises BrokenTokenizerError.
+        """
+        description = _parsed(attached)
+        entries = _checked_entries(description)
+        self._published = _built(
+            {**description, "truncation": None, "padding": None, "post_processor": None}
+        )
+        forgetful = _forgetful_copy(description, entries)
+        self._at_start = _built(forgetful)
+        # Where only the very first text gets a word space, a piece in the middle gets none.
+        self._later = self._at_start
+        if _holds_first_scheme(forgetful):
+            self._later = _built(_without_first_scheme(forgetful))
+        facts = {
+            "added_tokens": entries,
+            "decoder": (description.get("decoder") or {}).get("type"),
+            "vocab_size": self._published.get_vocab_size(with_added_tokens=True),
+        }
+        num_ids, table = _table(self._published)
+        return {**facts, "ids": num_ids}, table
+
+    def _encode(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
+        """Ids of a piece of text, then where each one's characters end; 32 bits each."""
+        tokenizer = self._at_start if fields["at_start"] else self._later
+        assert tokenizer is not None
+        encoding = tokenizer.encode(text.decode(), add_special_tokens=False)
+        ends = array("I", [end for _, end in encoding.offsets])
+        return {}, array("I", encoding.ids).tobytes() + ends.tobytes()
+
+    def _encode_published(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
+        """Ids of a text in which added tokens count, as the model was trained to see it."""
+        assert self._published is not None
+        encoding = self._published.encode(text.decode(), add_special_tokens=False)
+        return {}, array("I", encoding.ids).tobytes()
+
+    def _decode(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
+        """The text of each list of ids."""
+        assert self._published is not None
+        texts = [self._published.decode(ids, skip_special_tokens=True) for ids in fields["ids"]]
+        return {"texts": texts}, b""
+
+
+def _parsed(data: bytes) -> JsonObject:
+    try:
+        parsed = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BrokenTokenizerError("tokenizer.json is not valid JSON.") from error
+    if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), dict):
+        raise BrokenTokenizerError("tokenizer.json describes no tokenizer.")
+    return parsed
+
+
+def _checked_entries(description: JsonObject) -> list[JsonObject]:
+    entries = description.get("added_tokens") or []
+    if not isinstance(entries, list):
+        raise BrokenTokenizerError("tokenizer.json should list its added tokens.")
+    if not all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in entries):
+        raise BrokenTokenizerError("An added token in tokenizer.json is malformed.")
+    return entries
+
+
+def _built(description: JsonObject) -> Tokenizer:
+    try:
+        return Tokenizer.from_str(json.dumps(description))
+    except MemoryError:
+        raise
+    except Exception as error:  # the library raises plain Exception
+        raise BrokenTokenizerError(f"The tokenizer can't be built: {error}") from error
+
+
+def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
+    """How many ids there are, and their tokens. Raises BrokenTokenizerError for absurd ids."""
+    num_ids = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+    if num_ids > MAX_IDS:
+        raise BrokenTokenizerError(f"The tokenizer has ids up to {num_ids - 1:,}.")
+    tokens = [tokenizer.id_to_token(token_id) for token_id in range(num_ids)]
+    encoded = [None if token is None else token.encode() for token in tokens]
+    lengths = array("I", [NO_TOKEN if token is None else len(token) for token in encoded])
+    return num_ids, lengths.tobytes() + b"".join(token for token in encoded if token is not None)
+
+
+def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonObject:
+    """tokenizer.json without added tokens, and without vocabulary entries that spell one.
+
+    Blank ones of the vocabulary stay: they are how the model was taught to see a run of line ends.
+    """
+    vocab = description["model"].get("vocab")
+    known = vocab if isinstance(vocab, dict) else ()
+    blank = {
+        entry["content"]
+        for entry in entries
+        if entry["content"].isspace() and not entry.get("special") and entry["content"] in known
+    }
+    spellings = frozenset(entry["content"] for entry in entries) - blank
+    return {
+        **description,
+        "added_tokens": [entry for entry in entries if entry["content"] in blank],
+        "truncation": None,
+        "padding": None,
+        "post_processor": None,
+        "model": _without_spellings(description["model"], spellings),
+    }
+
+
+def _without_spellings(model: JsonObject, spellings: frozenset[str]) -> JsonObject:
+    """Take control tokens out of the vocabulary, as far as the model can do without them.
+
+    Kept are the unknown token, which must exist, and what merges build or use: a run of word spaces
+    that a publisher also lists as added token is ordinary text.
+    """
+    unwanted = spellings - {model.get("unk_token")} - _used_in_merges(model)
+    vocab = model.get("vocab")
+    if isinstance(vocab, dict):
+        kept = {token: index for token, index in vocab.items() if token not in unwanted}
+        return {**model, "vocab": kept}
+    if isinstance(vocab, list):
+        # In a unigram model an id is a place in the list, so the entry stays and is never chosen.
+        unknown = model.get("unk_id")
+        pieces = [
+            [piece, _NEVER if piece in unwanted and index != unknown else score]
+            for index, (piece, score) in enumerate(vocab)
+        ]
+        return {**model, "vocab": pieces}
+    return model
+
+
+def _used_in_merges(model: JsonObject) -> frozenset[str]:
+    used: set[str] = set()
+    for merge in model.get("merges") or []:
+        left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
+        used.update((left, right, left + right))
+    return frozenset(used)
+
+
+def _walk(value: Any) -> Iterator[JsonObject]:
+    """Every object inside the parts of a tokenizer description that are small."""
+    if isinstance(value, dict):
+        yield value
+        for item in value.values():
+            yield from _walk(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _walk(item)
+
+
+def _holds_first_scheme(description: JsonObject) -> bool:
+    parts = _walk(description.get("pre_tokenizer"))
+    return any(part.get("prepend_scheme") == "first" for part in parts)
+
+
+def _without_first_scheme(description: JsonObject) -> JsonObject:
+    pre_tokenizer = json.loads(json.dumps(description["pre_tokenizer"]))
+    for part in _walk(pre_tokenizer):
+        if part.get("prepend_scheme") == "first":
+            part["prepend_scheme"] = "never"
+    return {**description, "pre_tokenizer": pre_tokenizer}
