@@ -99,6 +99,11 @@ class Inbox:
                         self._tell_places()
                         return
 
+    @property
+    def busy(self) -> bool:
+        """Whether a piece of work has been taken and is not done."""
+        return self._running is not None
+
     def take(self, patience_s: float | None = None) -> Entry | None:
         """Wait for the next piece of work and mark it as running.
 

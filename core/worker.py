@@ -1,7 +1,8 @@
 """The child process: commands in on standard input, engine steps, events out.
 
-A reader thread parses commands, sets cancel flags and ends the process when its input closes, so
-the worker never outlives the window. The main thread computes, one request at a time, and writes
+A reader thread parses commands, sets cancel flags and ends the process when its input closes; on
+Linux the system ends it with the window whatever it is doing. A heartbeat tells the window that it
+lives. The main thread computes, one request at a time, and writes
 to disk when it has been quiet for a while. Pictures are described on a thread of their own, so that
 a thumbnail doesn't wait for a reply. Whatever libraries print goes to standard error, and so does a
 line of numbers for each request: the descriptor of standard output carries frames only.
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, BinaryIO
 
+from core import pulse
 from core.api.commands import (
     COMMANDS,
     PROTOCOL_VERSION,
@@ -32,6 +34,7 @@ from core.api.commands import (
     Forget,
     Generate,
     LoadModel,
+    Ping,
     ReadAhead,
     RenderImage,
     Settle,
@@ -43,13 +46,20 @@ from core.client.codec import decode, encode, read_frame
 from core.client.programs import die_with_parent
 from core.engine.quiet import QuietTime
 from core.engine.request_log import log_line
-from core.inbox import Entry, Inbox
+from core.heartbeat import Heartbeat
+from core.inbox import Entry, Inbox, Work
 
 if TYPE_CHECKING:
     from core.engine.engine import Engine
 
 # How torch words it, in a RuntimeError: on a GPU, on Windows, on Linux.
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+
+
+# Kernels are compiled and tried at load, and disks and drivers may be slow.
+SLOW_STEP_S = 180.0
+# On a GPU kernels are compiled when they are first needed.
+COMPILED_STEP_S = 60.0
 
 
 class Outbox:
@@ -77,10 +87,12 @@ class Worker:
         self._engine = engine
         self._inbox = Inbox(outbox.emit)
         self._quiet = quiet
+        self._heartbeat = Heartbeat(outbox.emit, lambda: self._inbox.busy)
         self._pictures = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pictures")
 
     def run(self) -> None:
         """Work until the window goes away."""
+        self._heartbeat.start()
         threading.Thread(target=self._read, name="reader", daemon=True).start()
         while True:
             entry = self._inbox.take(self._quiet.patience_s)
@@ -114,6 +126,8 @@ class Worker:
     def _accept(self, command: Command) -> None:
         if isinstance(command, Cancel):
             self._inbox.cancel(command.target)
+        elif isinstance(command, Ping):
+            self._heartbeat.beat()
         elif isinstance(command, DescribeImage | RenderImage):
             self._pictures.submit(self._show, command)
         else:
@@ -131,6 +145,10 @@ class Worker:
 
     def _do(self, entry: Entry) -> Event:
         work = entry.work
+        with pulse.long_step(_longest_step(work, self._engine)):
+            return self._done(work, entry)
+
+    def _done(self, work: Work, entry: Entry) -> Event:
         match work:
             case LoadModel():
                 return self._engine.load(work, entry.flag, self._outbox.emit)
@@ -164,6 +182,14 @@ class Worker:
                 return Failed(request=request, error=_out_of_memory(str(error)).info())
             words = f"{type(error).__name__}: {error}"[:500]
             return Failed(request=request, error=InternalError(words).info())
+
+
+def _longest_step(work: Work, engine: Engine) -> float:
+    """Seconds that a step of this work may take."""
+    if not isinstance(work, Generate | Settle | ReadAhead):
+        return SLOW_STEP_S
+    on_gpu = engine.loaded is not None and engine.loaded.model.device.type == "cuda"
+    return COMPILED_STEP_S if on_gpu else pulse.STEP_S
 
 
 def _out_of_memory(words: str) -> NotEnoughMemoryError:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar, cast
 
+import psutil
 import pytest
 
 from core.api.chat import Conversation, ImagePart, UserMessage
@@ -20,6 +21,7 @@ from core.api.commands import Generate, LoadModel
 from core.api.errors import EngineDiedError
 from core.api.events import (
     EVENTS,
+    Beat,
     Event,
     Failed,
     Finished,
@@ -31,11 +33,12 @@ from core.api.events import (
     Queued,
 )
 from core.api.params import ModelSettings, SamplingParams
-from core.client import life
+from core.client import life, vigil
 from core.client.client import EngineClient, EngineState
 from core.client.codec import HEADER, decode, encode, read_frame
 from core.client.requests import EngineError, Request
 from core.client.transport import default_command, worker_environment
+from core.client.vigil import Vigil
 from tests.noisy_worker import NOISE
 from tests.promises.fixtures import folder_of, picture
 from tests.promises.machine import user, words
@@ -55,6 +58,27 @@ def talk(*messages: UserMessage) -> Conversation:
 
 def settings(folder: Path) -> ModelSettings:
     return ModelSettings(path=str(folder), device="cpu", precision="float32", grid=64)
+
+
+# Kills itself no more than a window would: that is left to the test.
+WINDOW = """
+import asyncio, sys
+from core.api.chat import Conversation, TextPart, UserMessage
+from core.api.params import ModelSettings
+from core.client.client import EngineClient
+
+async def main():
+    client = EngineClient(command=[sys.executable, "-m", "tests.stuck_worker", "lock"])
+    await client.start()
+    await client.load(ModelSettings(path=sys.argv[1], device="cpu", precision="float32", grid=64))
+    said = Conversation(messages=(UserMessage(content=(TextPart(text="Hello"),)),))
+    client.generate(said)
+    await asyncio.sleep(1)
+    print(client.worker_pid, flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
 
 
 class Scene:
@@ -325,3 +349,68 @@ def test_nonsense_on_its_input_ends_the_worker(
     process.stdin.write(nonsense)
     process.stdin.flush()
     assert process.wait(60) == 1
+
+
+@pytest.mark.parametrize("kind", ["lock", "free"])
+@pytest.mark.skipif(sys.platform == "win32", reason="the stand-in calls the C library")
+def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
+    kind: str, folder_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a call that holds Python's lock nothing of the process answers; in one without it all
+    but the work does."""
+    monkeypatch.setattr(life, "FIRST_PAUSE_S", 0.01)
+    # Beats come every two seconds, so a tick can't be much shorter than one.
+    monkeypatch.setattr(life, "TICK_S", 0.7)
+    monkeypatch.setattr(vigil, "TICK_S", 10.0)
+    scene = Scene([sys.executable, "-m", "tests.stuck_worker", kind])
+
+    async def hangs(client: EngineClient) -> None:
+        await client.load(settings(folder_of("hybrid")))
+        pid = client.worker_pid
+        with pytest.raises(EngineError, match="stopped answering"):
+            await client.generate(talk(user("Hello")), SHORT).last()
+        await until(lambda: client.model is not None)
+        assert client.worker_pid != pid
+
+    try:
+        scene.play(hangs(scene.client))
+    finally:
+        scene.play(scene.client.kill())
+        scene.loop.close()
+
+
+def test_H5_an_engine_that_works_is_never_taken_for_a_hanging_one(shared: Scene) -> None:
+    """Beats come while it computes, and say that it moves."""
+    client, chat = shared.client, talk(user("Hello"))
+    busy: list[int] = []
+    hear = Vigil.heard
+
+    def listen(self: Vigil, beat: Beat | None = None) -> None:
+        busy.extend([beat.signs] if beat is not None and beat.busy else [])
+        hear(self, beat)
+
+    async def scene() -> None:
+        while len(busy) < 2:
+            await finished(client.generate(chat, ENDLESS))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Vigil, "heard", listen)
+        shared.play(scene())
+    assert busy == sorted(set(busy))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the end of its input has to do")
+def test_H6_an_engine_that_hangs_with_pythons_lock_ends_with_the_window(
+    folder_of: Callable[[str], Path],
+) -> None:
+    window = subprocess.Popen(
+        [sys.executable, "-c", WINDOW, str(folder_of("hybrid"))],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert window.stdout is not None
+    engine = psutil.Process(int(window.stdout.readline()))
+    window.kill()
+    window.wait()
+    window.stdout.close()
+    engine.wait(30)

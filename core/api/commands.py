@@ -93,6 +93,12 @@ class Cancel(_Command):
     target: Annotated[int, Field(ge=0)]
 
 
+class Ping(_Command):
+    """Say that you live, whatever you do. Answered by a Beat at once."""
+
+    type: Literal["ping"] = "ping"
+
+
 class DescribeImage(_Command):
     """Decode a picture: size, tokens it will cost and a thumbnail. Works without a model.
 
@@ -155,6 +161,7 @@ Command = Annotated[
     | Settle
     | ReadAhead
     | Cancel
+    | Ping
     | DescribeImage
     | RenderImage
     | ClearCache

@@ -1,4 +1,4 @@
-"""What the engine tells the window. Every event but Hello answers a request by its id.
+"""What the engine tells the window. Every event but Hello and Beat answers a request by its id.
 
 Longer than other files, because it is a list: whoever follows the pipe finds every event in it.
 """
@@ -173,6 +173,19 @@ class Hello(_Frozen):
     pid: int
 
 
+class Beat(_Frozen):
+    """The engine lives; said every two seconds, and when it is asked.
+
+    `signs` counts what the work has finished. While it is `busy` the count rises at least every
+    `longest_step_s` seconds, or the work hangs.
+    """
+
+    type: Literal["beat"] = "beat"
+    busy: bool
+    signs: int
+    longest_step_s: float
+
+
 class _Answer(_Frozen):
     request: int
 
@@ -309,6 +322,7 @@ class ImageRendered(_Answer):
 
 Event = Annotated[
     Hello
+    | Beat
     | Loading
     | Loaded
     | Done

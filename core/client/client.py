@@ -51,6 +51,9 @@ __all__ = ["EngineClient", "EngineState", "StateCallback"]
 FLUSH_PATIENCE_S = 5.0
 FLUSH_S = 4.5
 
+# In which a worker is there and commands are sent to it.
+ANSWERING = (EngineState.READY, EngineState.SILENT)
+
 StateCallback = Callable[[EngineState, str], None]
 
 
@@ -82,11 +85,13 @@ class EngineClient:
         await self._life.start()
 
     async def restart(self) -> None:
-        """Start again after FAILED, with a clean count of deaths, and load the last model."""
-        if self.state is not EngineState.FAILED:
-            return
-        await self.start()
-        self.came_back()
+        """Start the engine again with the last model, whatever state it is in; what was asked of
+        it fails. After FAILED with a clean count of deaths."""
+        if self.state is EngineState.FAILED:
+            await self.start()
+            self.came_back()
+        elif self.state in ANSWERING:
+            self._life.restart()
 
     async def close(self, flush: bool = True) -> None:
         """Have what is computed written, end the worker and fail what is open. Idempotent.
@@ -265,7 +270,7 @@ class EngineClient:
         # The lock keeps commands in the order they were asked in, Cancel behind its Generate.
         async with self._sending:
             try:
-                if self.state is not EngineState.READY:
+                if self.state not in ANSWERING:
                     raise EngineDiedError("The engine is not running.")
                 await self._life.send(command)
             except WaymarkError as error:

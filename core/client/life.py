@@ -14,25 +14,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from core.api.commands import PROTOCOL_VERSION, Command
+from core.api.commands import PROTOCOL_VERSION, Command, Ping
 from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
-from core.api.events import Event, Hello
+from core.api.events import Beat, Event, Hello
 from core.client.transport import WorkerTransport
+from core.client.vigil import TICK_S, Verdict, Vigil
 
 # Importing torch takes seconds on a cold disk; a worker that says nothing for this long never will.
 HELLO_PATIENCE_S = 120.0
 STOP_PATIENCE_S = 5.0
 FIRST_PAUSE_S = 0.5
+REPLACED_WORDS = "The engine stopped answering, so it was ended and started again."
+RESTARTED_WORDS = "The engine was started again, as you asked."
 # Four deaths within a minute are no accident: wait for the user's word.
 MAX_DEATHS = 4
 DEATH_WINDOW_S = 60.0
 
 
 class EngineState(enum.Enum):
-    """Where the worker is in its life; READY says nothing of a model."""
+    """Where the worker is in its life; READY says nothing of a model. A SILENT one has not
+    answered for a while: it takes commands as before, and is replaced if it stays so."""
 
     STARTING = "starting"
     READY = "ready"
+    SILENT = "silent"
     RESTARTING = "restarting"
     FAILED = "failed"
     CLOSED = "closed"
@@ -57,6 +62,10 @@ class WorkerLife:
         self._transport: WorkerTransport | None = None
         self._deaths: list[float] = []
         self._live: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._vigil = Vigil()
+        # Why we ended the present worker ourselves, in words.
+        self._reason = ""
         self._ended = False
 
     @property
@@ -88,9 +97,21 @@ class WorkerLife:
         live, self._live = self._live, None
         if live is not None:
             live.cancel()
+        self._stop_watching()
         if self._transport is not None:
             transport, self._transport = self._transport, None
             await transport.stop(STOP_PATIENCE_S)
+
+    def replace(self, words: str) -> None:
+        """Kill the present worker, whatever it does; another one comes up as after any death."""
+        if self._transport is not None:
+            self._reason = words
+            self._transport.kill()
+
+    def restart(self) -> None:
+        """Replace the worker because the user wants it so, which is no death to be counted."""
+        self._deaths.clear()
+        self.replace(RESTARTED_WORDS)
 
     async def send(self, command: Command) -> None:
         """Write one command. Raises EngineDiedError when nobody reads it."""
@@ -133,17 +154,53 @@ class WorkerLife:
         """Route events of the present worker; returns why it ended."""
         assert self._transport is not None
         transport = self._transport
+        self._vigil, self._reason = Vigil(), ""
+        self._watch = asyncio.ensure_future(self._keep_watch())
         try:
             while (event := await transport.receive()) is not None:
-                self._owner.received(event)
+                self._hear(event)
         except ProtocolError as error:
             transport.kill()
-            await transport.stop(STOP_PATIENCE_S)
-            self._transport = None
-            return error.message
+            self._reason = error.message
+        finally:
+            self._stop_watching()
         await transport.stop(STOP_PATIENCE_S)
         self._transport = None
-        return transport.describe_end()
+        return self._reason or transport.describe_end()
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Beat):
+            self._vigil.heard(event)
+        else:
+            self._vigil.heard()
+            self._owner.received(event)
+
+    async def _keep_watch(self) -> None:
+        """Ask a worker that has fallen silent, and replace it if it stays so."""
+        before = Verdict.ALIVE
+        while True:
+            await asyncio.sleep(TICK_S)
+            verdict = self._vigil.tick()
+            if verdict is Verdict.LOST:
+                self.replace(REPLACED_WORDS)
+                return
+            if verdict is Verdict.SILENT and before is Verdict.ALIVE:
+                self._owner.changed(EngineState.SILENT, "")
+                self._ask()
+            elif verdict is Verdict.ALIVE and before is Verdict.SILENT:
+                self._owner.changed(EngineState.READY, "")
+            before = verdict
+
+    def _ask(self) -> None:
+        """Have it say anything. Not waited for: the pipe to a stopped process may be full."""
+        if self._transport is not None:
+            ping = asyncio.ensure_future(self._transport.send(Ping(request=0)))
+            ping.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def _stop_watching(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
 
     async def _come_back(self, words: str) -> bool:
         """Start another worker after a pause that grows with the deaths; False when given up."""

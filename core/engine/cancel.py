@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+from core import pulse
 from core.api.errors import RequestCancelled
 
 
@@ -22,6 +23,7 @@ class CancelFlag:
         return self._event.is_set()
 
     def check(self) -> None:
-        """Raise RequestCancelled when the request was cancelled."""
+        """Raise RequestCancelled when the request was cancelled; else it is a sign of life."""
+        pulse.sign()
         if self._event.is_set():
             raise RequestCancelled("The request was stopped.")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from core import pulse
 from core.weights.balance import Channels
 from core.weights.plan import Weights
 
@@ -24,6 +25,7 @@ class Linear:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """[n, num_inputs] -> [n, num_outputs]."""
+        pulse.sign()
         return self.matrix(inputs)
 
 
@@ -48,4 +50,5 @@ class JoinedLinear:
 
     def __call__(self, inputs: Tensor) -> tuple[Tensor, ...]:
         """[n, num_inputs] -> for each part a view [n, its outputs] of one tensor."""
+        pulse.sign()
         return torch.split(self.matrix(inputs), self._widths, dim=1)

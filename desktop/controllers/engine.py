@@ -18,7 +18,7 @@ from core.api.chat import Conversation, ImagePart
 from core.api.errors import WaymarkError
 from core.api.events import ImageDescribed, ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
-from core.client.client import EngineState
+from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request
 from desktop.controllers.tasks import Tasks
 from desktop.item_models.engine_status import EngineStatus, Phase
@@ -32,6 +32,7 @@ class Engine(Protocol):
 
     def subscribe(self, callback: Callable[[EngineState, str], None]) -> None: ...
     async def start(self) -> None: ...
+    async def restart(self) -> None: ...
     async def close(self) -> None: ...
     async def load(
         self, settings: ModelSettings, on_progress: Callable[[int, int], None] | None = None
@@ -106,8 +107,10 @@ class EngineController(QObject):
         self._tasks.spawn(self._load(settings), "Loading a model")
 
     def restart(self) -> None:
-        """Bring a fallen engine up again with the model that was wanted last."""
-        if self._wanted is not None:
+        """Start the engine again, whatever it is doing, with the model that was wanted last."""
+        if self.client.state in ANSWERING:
+            self._tasks.spawn(self.client.restart(), "Starting the engine again")
+        elif self._wanted is not None:
             self.load(self._wanted)
 
     def cancel_load(self) -> None:
@@ -170,7 +173,7 @@ class EngineController(QObject):
     def _rest(self, trouble: str) -> None:
         """The status after a load has ended, one way or the other."""
         model = self.client.model
-        if self.client.state is not EngineState.READY:
+        if self.client.state not in ANSWERING:
             return
         self._comes_back = model is not None
         self._set(EngineStatus(Phase.READY if model else Phase.EMPTY, model, trouble=trouble))
@@ -182,13 +185,17 @@ class EngineController(QObject):
     def _on_progress(self, done: int, total: int) -> None:
         # Each tensor is reported; what a person can see are percents.
         news = 100 * done // max(1, total) != 100 * self.status.done // max(1, total)
-        if news and self.client.state is EngineState.READY:
+        if news and self.client.state in ANSWERING:
             self._set(EngineStatus(Phase.LOADING, done=done, total=total))
 
     def _on_state(self, state: EngineState, words: str) -> None:
         match state:
             case EngineState.STARTING:
                 self._set(EngineStatus(Phase.STARTING))
+            case EngineState.SILENT:
+                self._set(replace(self.status, silent=True))
+            case EngineState.READY if self.status.silent:
+                self._set(replace(self.status, silent=False))
             case EngineState.RESTARTING:
                 self._set(EngineStatus(Phase.RESTARTING, trouble=words or self.status.trouble))
                 self.said.emit(words)

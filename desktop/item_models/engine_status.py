@@ -22,13 +22,15 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """`trouble` is what went wrong last, in words; it stays until a model is loaded."""
+    """`trouble` is what went wrong last, in words; it stays until a model is loaded. A `silent`
+    engine has not answered for a while."""
 
     phase: Phase = Phase.STARTING
     model: ModelInfo | None = None
     done: int = 0
     total: int = 0
     trouble: str = ""
+    silent: bool = False
 
     @property
     def runs(self) -> bool:
@@ -37,6 +39,8 @@ class EngineStatus:
 
     def words(self) -> str:
         """One short line for the header."""
+        if self.silent:
+            return "The engine is not answering"
         match self.phase:
             case Phase.STARTING:
                 return "Starting the engine"

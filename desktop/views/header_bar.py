@@ -104,10 +104,10 @@ class HeaderBar(QFrame):
             self._model.setToolTip(model.path)
         self._state.setText(status.words())
         self._state.setToolTip(status.trouble)
-        bad = status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
+        bad = status.silent or status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
         self._state.setProperty("class", "warning small" if bad else "muted small")
         theme.restyle(self._state)
-        self._restart.setVisible(status.phase is Phase.FAILED)
+        self._restart.setVisible(status.silent or status.phase is Phase.FAILED)
         self._progress.setVisible(status.phase is Phase.LOADING)
         # A range of nothing is shown as "busy".
         self._progress.setRange(0, 100 if status.total else 0)

@@ -107,6 +107,9 @@ class MainWindow(QMainWindow):
             Command("&Chat", "actionQuit", "Quit", "Ctrl+Q", self.close),
             Command("&Reply", "actionStop", "Stop", "Esc", chat.stop),
             Command("&Reply", "actionRegenerate", "Another reply", "Ctrl+R", self._regenerate),
+            Command(
+                "&Engine", "actionRestart", "Restart the engine", "", self._parts.engine.restart
+            ),
             Command("&View", "actionChats", "Chats", "Ctrl+B", self._toggle_chats),
             Command("&View", "actionSide", "Right side", "Ctrl+J", self._toggle_side),
             Command("&View", "actionContext", "Context", "Ctrl+1", lambda: self._turn_to(0)),

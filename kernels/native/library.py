@@ -1,7 +1,8 @@
 """The compiled kernels as Python sees them: loading them, calling them, and noting the calls.
 
-Calls hold Python's lock. So there is one at a time, as the team of threads and the rows that it
-keeps in place want it.
+Calls let go of Python's lock, so that a heartbeat goes on and a stop is read while a large product
+is computed. There is one at a time all the same, as the team of threads and the rows that it keeps
+in place want it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
+import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -41,12 +43,12 @@ class Library:
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
         self.noted: list[Call] | None = None
         self.token: ctypes.c_long | None = None
-        loaded = ctypes.PyDLL(str(path))
-        # To be called before memory goes that a product has read.
-        self.quiet = loaded.team_quiet
-        self.play = loaded.waymark_play
-        self.play.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
-        self.play.restype = ctypes.c_long
+        self._turn = threading.Lock()
+        loaded = ctypes.CDLL(str(path))
+        self._quiet = loaded.team_quiet
+        self._play = loaded.waymark_play
+        self._play.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+        self._play.restype = ctypes.c_long
         # Without a matrix unit attention of many tokens is slower than torch's.
         self.has_tiles = bool(loaded.waymark_has_tiles())
         for name, struct in calls().items():
@@ -55,12 +57,25 @@ class Library:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
 
+    def quiet(self) -> None:
+        """To be called before memory goes that a product has read."""
+        with self._turn:
+            self._quiet()
+
+    def play(self, calls: Any, first: int, end: int) -> int:
+        """Make the calls of an array from `first` to before `end`; where it came to."""
+        with self._turn:
+            return int(self._play(calls, first, end))
+
     def _caller(self, function: Any, struct: type[ctypes.Structure]) -> Callable[..., None]:
         function.argtypes, function.restype = (ctypes.c_void_p,), ctypes.c_int
+        turn = self._turn
 
         def call(*members: Any) -> None:
             arguments = struct(*members)
-            if not function(ctypes.addressof(arguments)):
+            with turn:
+                done = function(ctypes.addressof(arguments))
+            if not done:
                 raise MemoryError(f"No memory for {function.__name__}")
             if self.noted is not None:
                 self.noted.append((function, arguments))

@@ -9,6 +9,8 @@ chatty   loads, and goes on about requests that have ended or never were
 huge     can't be loaded, and the model before it is given up
 missing  can't be loaded
 silent   loads and never answers anything else
+stopped  loads, beats, and stands still at the first Generate, as a process that was stopped
+hung     loads, beats on, and does nothing at the first Generate, as a kernel that never ends
 other    loads, then answers every Generate with one token
 """
 
@@ -17,11 +19,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+import time
 
 from core.api.chat import AssistantMessage
 from core.api.commands import COMMANDS, PROTOCOL_VERSION, Cancel, Flush, Generate, LoadModel
 from core.api.errors import NotEnoughMemoryError
 from core.api.events import (
+    Beat,
     Done,
     Event,
     Failed,
@@ -36,10 +41,13 @@ from core.api.events import (
 from core.api.params import SamplingParams
 from core.client.codec import HEADER, decode, encode, read_frame
 
+ONE_AT_A_TIME = threading.Lock()
+
 
 def emit(event: Event) -> None:
-    sys.stdout.buffer.write(encode(event))
-    sys.stdout.buffer.flush()
+    with ONE_AT_A_TIME:
+        sys.stdout.buffer.write(encode(event))
+        sys.stdout.buffer.flush()
 
 
 def info(path: str) -> ModelInfo:
@@ -62,6 +70,15 @@ def info(path: str) -> ModelInfo:
         tokenizer="",
         fingerprint="",
     )
+
+
+BUSY = threading.Event()
+
+
+def beat() -> None:
+    while True:
+        emit(Beat(busy=BUSY.is_set(), signs=1, longest_step_s=0.1))
+        time.sleep(0.02)
 
 
 def load(command: LoadModel) -> None:
@@ -112,7 +129,7 @@ def generate(command: Generate, chatty: bool) -> None:
 
 def main() -> None:
     emit(Hello(protocol=int(os.environ.get("FAKE_PROTOCOL", PROTOCOL_VERSION)), pid=os.getpid()))
-    silent = chatty = False
+    silent = chatty = hangs = stops = False
     while (body := read_frame(sys.stdin.buffer)) is not None:
         command = decode(COMMANDS, body)
         if isinstance(command, Cancel) or silent:
@@ -121,6 +138,13 @@ def main() -> None:
             load(command)
             silent = command.settings.path == "silent"
             chatty = command.settings.path == "chatty"
+            hangs, stops = command.settings.path == "hung", command.settings.path == "stopped"
+            if hangs or stops:
+                threading.Thread(target=beat, daemon=True).start()
+        elif isinstance(command, Generate) and stops:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif isinstance(command, Generate) and hangs:
+            BUSY.set()
         elif isinstance(command, Generate):
             generate(command, chatty)
         else:

@@ -16,7 +16,7 @@ from core.api.errors import EngineDiedError
 from core.api.events import Failed, Finished
 from core.api.params import ModelSettings
 from core.client import client as client_module
-from core.client import life
+from core.client import life, vigil
 from core.client.client import EngineClient, EngineState
 from core.client.requests import EngineError
 
@@ -317,3 +317,62 @@ def test_a_stale_cancel_is_harmless() -> None:
         assert isinstance(await client.generate(Conversation(messages=())).last(), Finished)
 
     play(scene)
+
+
+@pytest.fixture
+def fast_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (life, vigil):
+        monkeypatch.setattr(module, "TICK_S", 0.1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no process can be stopped there")
+@pytest.mark.parametrize("path", ["stopped", "hung"])
+def test_H5_an_engine_that_hangs_is_replaced_and_its_model_comes_back(
+    path: str, fast_ticks: None
+) -> None:
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        await client.load(settings(path))
+        first = client.worker_pid
+        request = client.generate(Conversation(messages=()))
+        # Stop goes unanswered, and so does all else; none of it may wait for ever.
+        request.cancel()
+        with pytest.raises(EngineError, match="stopped answering"):
+            await request.last()
+        await watch.until(lambda: client.model is not None)
+        assert client.state is EngineState.READY and client.worker_pid != first
+
+    watch = play(scene)
+    states = [state for state, _ in watch.seen]
+    assert EngineState.SILENT in states[: states.index(EngineState.RESTARTING)]
+    assert any("stopped answering" in words for words in watch.words(EngineState.RESTARTING))
+
+
+def test_H5_a_worker_that_falls_silent_and_speaks_again_is_kept(fast_ticks: None) -> None:
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        await client.load(settings("stopped"))
+        pid = client.worker_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        await watch.until(lambda: client.state is EngineState.SILENT)
+        os.kill(pid, signal.SIGCONT)
+        await watch.until(lambda: client.state is EngineState.READY)
+        assert client.worker_pid == pid and client.model is not None
+        assert (await client.flush()) is None
+
+    assert EngineState.RESTARTING not in [state for state, _ in play(scene).seen]
+
+
+def test_the_engine_can_be_restarted_whatever_it_does() -> None:
+    """Again and again: what the user asks for is no death."""
+
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        await client.load(settings("silent"))
+        for _ in range(life.MAX_DEATHS + 1):
+            request, pid = client.generate(Conversation(messages=())), client.worker_pid
+            await client.restart()
+            with pytest.raises(EngineError, match="as you asked"):
+                await request.last()
+            await watch.until(lambda: client.model is not None)
+            assert client.worker_pid != pid
+
+    assert EngineState.FAILED not in [state for state, _ in play(scene).seen]

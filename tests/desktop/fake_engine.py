@@ -184,6 +184,9 @@ class FakeEngine:
             raise EngineDiedError("It does not come up.")
         self.tell(EngineState.READY)
 
+    async def restart(self) -> None:
+        await self.die("The engine was started again, as you asked.")
+
     async def close(self) -> None:
         self.closed = True
         self.tell(EngineState.CLOSED)

@@ -1,0 +1,43 @@
+"""Signs of life of the thread that computes: a count that rises with everything it has finished.
+
+Whoever waits for that thread can tell a long piece of work, which moves on in small steps, from one
+that never ends. A step that is long by nature announces itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+# The longest step of a request is one product of a run with one matrix: seconds, on a slow machine
+# with a large model.
+STEP_S = 20.0
+
+_signs = [0]
+_longest = [STEP_S]
+
+
+def sign() -> None:
+    """Something is finished. Costs as much as any call of a function."""
+    _signs[0] += 1
+
+
+def signs() -> int:
+    """How much was finished since the process began."""
+    return _signs[0]
+
+
+def longest_step_s() -> float:
+    """Seconds that may pass now between two signs."""
+    return _longest[-1]
+
+
+@contextmanager
+def long_step(seconds: float) -> Iterator[None]:
+    """What is done inside may take `seconds` without a sign: a compiler, a driver, a slow disk."""
+    _longest.append(max(seconds, _longest[-1]))
+    try:
+        yield
+    finally:
+        _longest.pop()
+        sign()
