@@ -6,7 +6,6 @@ when it ends, however it ends, what it left in the tree is whole.
 
 from __future__ import annotations
 
-import ctypes
 import secrets
 import time
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from core.engine.reply import ReplyStream
 from core.engine.report import Report
 from core.engine.sampler import Sampler, resolve
 from core.engine.stats import MessageMap, explain
+from kernels.views import octets
 
 
 class Session:
@@ -214,10 +214,7 @@ class Session:
 
     def _write_logits(self, logits: Tensor) -> None:
         if self._command.logits_file is not None:
-            row = logits.float().cpu().contiguous()
-            Path(self._command.logits_file).write_bytes(
-                ctypes.string_at(row.data_ptr(), row.nbytes)
-            )
+            Path(self._command.logits_file).write_bytes(octets(logits.float()))
 
     def _finished(self, reason: FinishReason) -> Finished:
         reply = AssistantMessage(

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.linear.reference import Kept, Matrix
+from kernels.linear.trying import INPUTS, OUTPUTS, ROWS, Product, keeps_up
 from kernels.pages import room
 
 GROUP = 32
@@ -182,8 +183,24 @@ def unhalve(halves: Tensor) -> Tensor:
 
 
 def multiplies_nibbles() -> bool:
-    """Whether torch has a fast product of packed nibbles for this processor."""
-    return lanes() is not None
+    """Whether torch has a product of packed nibbles for this processor whose layout is known, and
+    that is no slower than the way through floats."""
+    return lanes() is not None and _is_fast()
+
+
+@cache
+def _is_fast() -> bool:
+    """Tried out once, in some milliseconds."""
+    return keeps_up(*_products())
+
+
+def _products() -> tuple[Product, Product]:
+    """What is compared in speed: the product of nibbles, and the one of floats beside it."""
+    values, scales = Int4Form(packed=True).keep(torch.ones(OUTPUTS, INPUTS))
+    inputs = torch.ones(max(ROWS), INPUTS, dtype=torch.bfloat16)
+    matrices = (NibbleMatrix(values, scales, None), FlatNibbleMatrix(values, scales, None))
+    nibbles, floats = ((lambda rows, of=each: of(inputs[:rows])) for each in matrices)
+    return nibbles, floats
 
 
 @cache

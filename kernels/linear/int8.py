@@ -3,8 +3,10 @@
     W[o, i] = s_o q[o, i],  q in -127 .. 127;  x[n, i] ~ t_n p[n, i];  y = t_n s_o sum_i p q
 
 The sum is exact in int32. Scales of the inputs are per row, never per tensor: a later token must
-not change an earlier one. Where a processor's oneDNN has no exact product of full 8-bit numbers
-(without VNNI it adds pairs in 16 bits, which overflow), they are turned into floats instead.
+not change an earlier one. oneDNN is given inputs without a sign, p + 128 with a zero point of 128:
+for signed ones it has nothing but its reference code on processors without AMX, 0.2 GOP/s where
+these reach 490. Where it has no exact product of full 8-bit numbers (without VNNI it adds pairs in
+16 bits, which overflow), or a slow one, integers are turned into floats instead.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.linear.reference import Kept, Matrix
+from kernels.linear.trying import INPUTS, OUTPUTS, ROWS, Product, keeps_up
 from kernels.pages import room
 
 _LARGEST = 127
 _BLOCK = 2**18  # numbers quantised at a time: their floats stay in a processor's cache
 _SMALLEST = 1e-30  # instead of zero as the scale of a row
+_ZERO_POINT = 128
 
 
 def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,9 +133,12 @@ class Int8Form:
 
 @cache
 def multiplies_integers() -> bool:
-    """Whether this processor's oneDNN multiplies 8-bit numbers of any size exactly."""
-    if not torch.backends.mkldnn.is_available():
-        return False
+    """Whether this processor's oneDNN multiplies 8-bit numbers of any size, exactly and no slower
+    than plain torch. Tried out once, in some milliseconds."""
+    return torch.backends.mkldnn.is_available() and _is_exact() and keeps_up(*_products())
+
+
+def _is_exact() -> bool:
     values = torch.full((16, 64), -_LARGEST, dtype=torch.int8)
     values[::2] = _LARGEST
     inputs = torch.full((2, 64), _LARGEST, dtype=torch.int8)
@@ -145,9 +152,24 @@ def multiplies_integers() -> bool:
     return torch.equal(found.long(), inputs.long() @ values.long().T)
 
 
-def _integer_product(inputs: Tensor, packed: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
-    """Integers [n, inputs] by a packed weight, times `scales` [outputs]: float32 [n, outputs]."""
-    product: Tensor = torch.ops.onednn.qlinear_pointwise(
-        inputs, 1.0, 0, packed, scales, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+def _products() -> tuple[Product, Product]:
+    """What is compared in speed: the product of integers, and the one of floats beside it."""
+    values = torch.ones(OUTPUTS, INPUTS, dtype=torch.int8)
+    scales = torch.ones(OUTPUTS, 1)
+    matrices = (
+        IntegerMatrix(values, scales, None, max(ROWS)),
+        DequantisedMatrix(values, scales, None),
     )
+    inputs = torch.ones(max(ROWS), INPUTS)
+    integers, floats = ((lambda rows, of=each: of(inputs[:rows])) for each in matrices)
+    return integers, floats
+
+
+def _integer_product(inputs: Tensor, packed: Tensor, scales: Tensor, zeros: Tensor) -> Tensor:
+    """int8 [n, inputs] by a packed weight, times `scales` [outputs]: float32 [n, outputs]."""
+    unsigned = inputs.view(torch.uint8) ^ _ZERO_POINT  # the same as adding it to int8
+    product: Tensor = torch.ops.onednn.qlinear_pointwise(
+        unsigned, 1.0, _ZERO_POINT, packed, scales, zeros, None, 1.0, 0, torch.float32, "none", [],
+        "",
+    )  # fmt: skip
     return product

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from kernels.linear.int4 import GROUP, Int4Form, in_whole_groups
 from kernels.linear.int8 import DequantisedMatrix, Int8Form, quantise_inputs
 from kernels.linear.reference import Kept, Matrix, PlainForm
+from kernels.linear.trying import INPUTS, OUTPUTS, keeps_up
 from kernels.native.arena import Arena
 from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
 
@@ -258,7 +259,23 @@ class NativeInt4Form(Int4Form):
 
 @cache
 def multiplies_plain_integers() -> bool:
-    """Whether torch multiplies plain 8-bit numbers of any size exactly, which not all oneDNN do."""
+    """Whether torch multiplies plain 8-bit numbers of any size, exactly, which not all oneDNN do,
+    and no slower than floats. Tried out once, in some milliseconds."""
+    return _is_exact() and keeps_up(_integers_times, _floats_times)
+
+
+def _integers_times(rows: int) -> Tensor:
+    # Torch has this product for more than 16 rows only; fewer are the compiled kernel's.
+    ones = torch.ones(OUTPUTS, INPUTS, dtype=torch.int8)
+    return torch._int_mm(ones[: max(rows, FEW_INTEGERS + 1)], ones.T)
+
+
+def _floats_times(rows: int) -> Tensor:
+    ones = torch.ones(OUTPUTS, INPUTS, dtype=torch.int8)
+    return F.linear(ones[: max(rows, FEW_INTEGERS + 1)].float(), ones.float())
+
+
+def _is_exact() -> bool:
     values = torch.full((64, 64), -127, dtype=torch.int8)
     values[::2] = 127
     inputs = torch.full((40, 64), 127, dtype=torch.int8)

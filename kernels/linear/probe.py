@@ -7,7 +7,8 @@ context that was read under the first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 import torch
 
@@ -19,18 +20,21 @@ CHOICES = (64, 128, 256, 512)
 _ROWS = 512  # of a run between two cuts of long text
 _SHAPE = (2048, 1024)  # outputs, inputs: 4 MB in bfloat16, 1 to 4 ms a run on two cores
 _ROUNDS = 5
+# On two cores at AVX2, whose bfloat16 is slow, the first round alone takes 0.3 s.
+_PATIENCE_S = 0.2
 # Past most processors' caches: 32 MB in bfloat16. Generating is waiting for memory.
 _LARGE = (4096, 4096)
 _RUN = 64
 _RUNS_A_TOKEN = 1 / 16  # a prompt of four tokens for each that is generated
 
 Clock = Callable[[], float]
+T = TypeVar("T")
 
 
 def best_rows(
     dtype: torch.dtype, integers: str | None = None, clock: Clock = time.perf_counter
 ) -> int:
-    """The choice by which 512 rows go fastest through a packed matrix, by the best of five rounds.
+    """The choice by which 512 rows go fastest through a packed matrix, by the best of its rounds.
 
     The choices take turns within a round, so that a busy moment hits all of them. int4 has no
     slices of rows: what is best for `dtype` serves its exact matrices.
@@ -42,9 +46,8 @@ def best_rows(
         form: Form = Int8Form(rows) if as_integers else PackedForm(rows)
         matrices[rows] = form.pack(form.keep(weight), None)
     seconds = dict.fromkeys(CHOICES, float("inf"))
-    for _ in range(_ROUNDS):
-        for rows, matrix in matrices.items():
-            seconds[rows] = min(seconds[rows], _seconds(matrix, inputs, clock))
+    for rows, matrix in _in_turns(matrices):
+        seconds[rows] = min(seconds[rows], _seconds(matrix, inputs, clock))
     return min(CHOICES, key=lambda rows: seconds[rows])
 
 
@@ -55,13 +58,22 @@ def faster_float(clock: Clock = time.perf_counter) -> torch.dtype:
         return torch.bfloat16
     matrices = {dtype: _large(dtype) for dtype in types}
     seconds = dict.fromkeys(types, float("inf"))
-    for _ in range(_ROUNDS):
-        for dtype, matrix in matrices.items():
-            run = torch.ones(_RUN, _LARGE[1], dtype=dtype)
-            spent = _seconds(matrix, run[:1], clock)
-            spent += _seconds(matrix, run, clock) * _RUNS_A_TOKEN
-            seconds[dtype] = min(seconds[dtype], spent)
+    for dtype, matrix in _in_turns(matrices):
+        run = torch.ones(_RUN, _LARGE[1], dtype=dtype)
+        spent = _seconds(matrix, run[:1], clock)
+        spent += _seconds(matrix, run, clock) * _RUNS_A_TOKEN
+        seconds[dtype] = min(seconds[dtype], spent)
     return min(types, key=lambda dtype: seconds[dtype])
+
+
+def _in_turns(matrices: Mapping[T, Matrix]) -> Iterator[tuple[T, Matrix]]:
+    """Each choice once in every round: one round, and others while there is time."""
+    began = time.monotonic()
+    for number in range(_ROUNDS):
+        for choice, matrix in matrices.items():
+            if number and time.monotonic() - began > _PATIENCE_S:
+                return
+            yield choice, matrix
 
 
 def _large(dtype: torch.dtype) -> Matrix:
