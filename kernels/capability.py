@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 
 import torch
@@ -40,6 +41,16 @@ def processor_facts() -> str:
         name: each for name, each in torch.cpu.get_capabilities().items() if name[:4] != "num_"
     }
     return f"{torch.backends.cpu.get_cpu_capability()} {sorted(facts.items())}"
+
+
+def device_facts(device: torch.device) -> str:
+    """All of a device and its driver that decides which code its kernels become, in one line."""
+    if device.type != "cuda":
+        return processor_facts()
+    driver = getattr(torch._C, "_cuda_getDriverVersion", lambda: "unknown")()
+    triton = version("triton") if find_spec("triton") is not None else "none"
+    properties = torch.cuda.get_device_properties(device)
+    return f"{properties} driver {driver} CUDA {torch.version.cuda} triton {triton}"
 
 
 def what_is_missing() -> str | None:

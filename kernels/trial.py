@@ -9,14 +9,17 @@ can't mend is a kernel that writes where it must not: that ends the device's wor
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from kernels.attention import reference as attention
+from kernels.capability import device_facts
 from kernels.dispatch import Backend
 from kernels.ops import PLAIN_OPS, Ops
 from kernels.shapes import OpShape
@@ -34,28 +37,76 @@ _TRUTH = replace(
 )
 
 
-@torch.inference_mode()
+Recall = Callable[[str, Callable[[], str]], str]
+"""What was found before under a name, in the same conditions; else what is found now."""
+
+
+def find_out(name: str, find: Callable[[], str]) -> str:
+    """A `Recall` that remembers nothing."""
+    return find()
+
+
 def tried(
-    kernels: Backend, shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype
+    kernels: Backend,
+    shapes: Collection[OpShape],
+    device: torch.device,
+    dtype: torch.dtype,
+    recall: Recall = find_out,
+    check: Callable[[], None] | None = None,
 ) -> Backend:
     """`kernels` with plain torch in place of each operation that fails for one of `shapes`.
 
     The log says which and why, and so does the new backend's name. Operations that are plain torch
-    already cost nothing.
+    already cost nothing, and what `recall` knows is not tried again. `check` is asked between two
+    cases and may raise.
     """
     suspects = [name for name in Ops.__slots__ if _differs(kernels.ops, name)]
-    failed: dict[str, str] = {}
-    for case in cases(shapes, device, dtype) if suspects else ():
-        if case.op in suspects and case.op not in failed:
-            fault = _fault(case, kernels.ops)
-            if fault is not None:
-                failed[case.op] = fault
-                _LOG.warning("Kernel %s is not used, plain torch is: %s", case.op, fault)
+    if not suspects:
+        return kernels
+    asked = "\0".join((kernels.name, str(dtype), device_facts(device), *sorted(map(repr, shapes))))
+    name = f"kernels that fail, {hashlib.blake2b(asked.encode(), digest_size=16).hexdigest()}"
+
+    def find() -> str:
+        return json.dumps(_faults(kernels, suspects, shapes, device, dtype, check))
+
+    failed = _read(recall(name, find), find)
+    for op, fault in failed.items():
+        _LOG.warning("Kernel %s is not used, plain torch is: %s", op, fault)
     if not failed:
         return kernels
     plain = {name: getattr(PLAIN_OPS, name) for name in failed}
     name = f"{kernels.name}, plain {' '.join(sorted(failed))}"
     return replace(kernels, name=name, ops=replace(kernels.ops, **plain))
+
+
+@torch.inference_mode()
+def _faults(
+    kernels: Backend,
+    suspects: Collection[str],
+    shapes: Collection[OpShape],
+    device: torch.device,
+    dtype: torch.dtype,
+    check: Callable[[], None] | None,
+) -> dict[str, str]:
+    """What is wrong with each operation that fails, by its name."""
+    failed: dict[str, str] = {}
+    for case in cases(shapes, device, dtype):
+        if case.op in suspects and case.op not in failed:
+            if check is not None:
+                check()
+            fault = _fault(case, kernels.ops)
+            if fault is not None:
+                failed[case.op] = fault
+    return failed
+
+
+def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
+    """What was found, as it is kept; what makes no sense is found anew."""
+    try:
+        found = json.loads(remembered)
+    except ValueError:
+        found = json.loads(find())
+    return {name: str(found[name]) for name in Ops.__slots__ if name in found}
 
 
 def _differs(ops: Ops, name: str) -> bool:

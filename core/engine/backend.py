@@ -17,6 +17,7 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
+from core.engine.fingerprint import NUMERICS_VERSION
 from kernels.capability import interpreted, processor_facts
 from kernels.dispatch import (
     DEFAULT_ROWS,
@@ -111,15 +112,34 @@ def remembered(
     settings: ModelSettings, key: str, choices: Collection[T], measure: Callable[[], T]
 ) -> T:
     """What was measured before under the same conditions; else measured now, and remembered."""
+
+    def known(found: object) -> T | None:
+        return next((choice for choice in choices if choice == found), None)
+
+    return _remembered(settings, key, known, measure)
+
+
+def recalled(settings: ModelSettings, key: str, find: Callable[[], str]) -> str:
+    """What was found before under the same conditions, as `kernels.trial.Recall`."""
+    key = f"numerics {NUMERICS_VERSION}, {key}"
+    return _remembered(settings, key, lambda found: found if isinstance(found, str) else None, find)
+
+
+def _remembered(
+    settings: ModelSettings,
+    key: str,
+    known: Callable[[object], T | None],
+    find: Callable[[], T],
+) -> T:
+    """`known` takes from what was remembered what makes sense; None is nothing."""
     if settings.cache_folder is None:
-        return measure()
+        return find()
     path = Path(settings.cache_folder) / _FILE
     key = f"{_conditions()}, {key}"
-    known = _read(path)
-    found = next((choice for choice in choices if choice == known.get(key)), None)
+    found = known(_read(path).get(key))
     if found is None:
-        found = measure()
-        _write(path, known | {key: found})
+        found = find()
+        _write(path, _read(path) | {key: found})
     return found
 
 

@@ -7,7 +7,9 @@ import logging
 import torch
 
 from core.engine.sampler import Drawing, draw
+from kernels.capability import device_facts
 from kernels.sampling.draw import Draw, Limits
+from kernels.trial import Recall, find_out
 
 _LOG = logging.getLogger(__name__)
 _LIMITS = (
@@ -20,25 +22,33 @@ _LIMITS = (
 _POINTS = (0.0, 0.3, 0.9)
 
 
-def choose_drawing(on_device: Draw | None, vocab_size: int, device: torch.device) -> Drawing:
+def choose_drawing(
+    on_device: Draw | None, vocab_size: int, device: torch.device, recall: Recall = find_out
+) -> Drawing:
     """`on_device` if it draws rightly from a vocabulary of this size, else the processor's way.
 
-    The log says why not.
+    The log says why not. What `recall` knows is not tried again.
     """
     on_processor = Drawing(draw, torch.device("cpu"))
     if on_device is None:
         return on_processor
-    try:
-        fault = _fault(on_device, vocab_size, device)
-    except Exception as error:
-        fault = f"it raised {type(error).__name__}: {error}"
-    if fault is None:
+
+    def find() -> str:
+        try:
+            return _fault(on_device, vocab_size, device)
+        except Exception as error:
+            return f"it raised {type(error).__name__}: {error}"
+
+    name = f"why {vocab_size} tokens are not drawn there, {device_facts(device)}"
+    fault = recall(name, find)
+    if not fault:
         return Drawing(on_device, device)
     _LOG.warning("Tokens are drawn on the processor, not on the GPU: %s", fault)
     return on_processor
 
 
-def _fault(on_device: Draw, vocab_size: int, device: torch.device) -> str | None:
+def _fault(on_device: Draw, vocab_size: int, device: torch.device) -> str:
+    """What is wrong with it, for a person to read; empty where nothing is."""
     generator = torch.Generator().manual_seed(0)
     # Rounded, so that there are ties.
     scores = (3 * torch.randn(vocab_size, generator=generator)).bfloat16().float()
@@ -49,4 +59,4 @@ def _fault(on_device: Draw, vocab_size: int, device: torch.device) -> str | None
             if found != expected:
                 return f"it drew {found} and not {expected} at {point} with {limits}"
     nothing = torch.full_like(there, float("nan"))
-    return None if on_device(nothing, _LIMITS[-1], 0.5) is None else "it drew what is no number"
+    return "" if on_device(nothing, _LIMITS[-1], 0.5) is None else "it drew what is no number"

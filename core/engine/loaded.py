@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -24,7 +25,7 @@ from core.cache.disk import SegmentStore
 from core.cache.host_copies import SideStream
 from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.tier import DiskTier
-from core.engine.backend import what_slows
+from core.engine.backend import recalled, what_slows
 from core.engine.draw_choice import choose_drawing
 from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
@@ -80,10 +81,12 @@ def load(
     folder = ModelFolder.open(path)
     # The small files first: a broken template should not cost the reading of the weights.
     text = ChatText.open(path, check)
-    precision, kernels, needed = choose_precision(settings, folder, device, available_bytes(device))
+    free = available_bytes(device)
+    precision, kernels, needed = choose_precision(settings, folder, device, free, check=check)
     dtype = precision.dtype
     # Before the weights are read: a kernel that is at fault should not cost that.
-    kernels = try_kernels(folder, device, dtype, kernels)
+    recall = partial(recalled, settings)
+    kernels = try_kernels(folder, device, dtype, kernels, recall, check)
     keeping = open_keeping(settings, precision)
     loaded = load_model(folder, device, dtype, progress, check, kernels=kernels, keeping=keeping)
     model = loaded.model
@@ -120,7 +123,7 @@ def load(
             settings, model, kernels, context, (loaded.config, precision.name)
         ),
         steps=StepRecorder(kernels.record),
-        drawing=choose_drawing(kernels.draw, model.vocab_size, device),
+        drawing=choose_drawing(kernels.draw, model.vocab_size, device, recall),
         weight_bytes=needed,
         info=info.model_copy(update={"load": facts}),
     )

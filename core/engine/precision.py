@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -18,6 +19,7 @@ from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import Backend
 from kernels.linear.reference import Integers
+from kernels.native.library import compiled
 
 # What is left of free memory beside a model that was chosen for fitting: for contexts.
 _ROOM = 1.1
@@ -45,24 +47,31 @@ def choose_precision(
     device: torch.device,
     free: int,
     faster: Callable[[ModelSettings], torch.dtype] = faster_type,
+    check: Callable[[], None] | None = None,
 ) -> tuple[Precision, Backend, int]:
     """The precision, its kernels, and the bytes that the folder takes with them.
 
-    `free` are the bytes that may be used. Of the automatic choices the first that fits is taken, or
-    the smallest. Raises UnsupportedDeviceError, and what `estimate_bytes` raises.
+    `free` are the bytes that may be used; `check` is asked while kernels are compiled. Of the
+    automatic choices the first that fits is taken, or the smallest. Raises
+    UnsupportedDeviceError, and what `estimate_bytes` and `check` raise.
     """
     *larger, smallest = wished(settings, device, faster)
     for precision in larger:
-        kernels, needed = _needs(precision, settings, folder, device)
+        kernels, needed = _needs(precision, settings, folder, device, check)
         if needed * _ROOM + HEADROOM_BYTES <= free:
             return precision, kernels, needed
-    return smallest, *_needs(smallest, settings, folder, device)
+    return smallest, *_needs(smallest, settings, folder, device, check)
 
 
 def _needs(
-    precision: Precision, settings: ModelSettings, folder: ModelFolder, device: torch.device
+    precision: Precision,
+    settings: ModelSettings,
+    folder: ModelFolder,
+    device: torch.device,
+    check: Callable[[], None] | None,
 ) -> tuple[Backend, int]:
-    kernels = choose_backend(settings, device, precision.dtype, precision.integers)
+    integers, library = precision.integers, partial(compiled, check)
+    kernels = choose_backend(settings, device, precision.dtype, integers, library=library)
     return kernels, estimate_bytes(folder, precision.dtype, kernels)
 
 

@@ -27,7 +27,7 @@ from core.weights.safetensors_file import shown
 from core.weights.stream import check_plan, floats_on_the_way
 from kernels.dispatch import REFERENCE, Backend
 from kernels.ops import PLAIN_OPS
-from kernels.trial import tried
+from kernels.trial import Recall, find_out, tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +66,20 @@ def estimate_bytes(folder: ModelFolder, dtype: torch.dtype, kernels: Backend = R
 
 
 def try_kernels(
-    folder: ModelFolder, device: torch.device, dtype: torch.dtype, kernels: Backend
+    folder: ModelFolder,
+    device: torch.device,
+    dtype: torch.dtype,
+    kernels: Backend,
+    recall: Recall = find_out,
+    check: Callable[[], None] | None = None,
 ) -> Backend:
     """`kernels`, but plain torch for each operation that fails on `device` at the model's sizes.
 
-    Raises what `estimate_bytes` raises.
+    What `recall` knows is not tried again. Raises what `estimate_bytes` and `check` raise.
     """
     if kernels.ops is PLAIN_OPS:
         return kernels
-    return tried(kernels, _Recipe(folder, dtype, kernels).shapes, device, dtype)
+    return tried(kernels, _Recipe(folder, dtype, kernels).shapes, device, dtype, recall, check)
 
 
 def load_model(

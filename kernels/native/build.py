@@ -11,99 +11,124 @@ import os
 import platform
 import shlex
 import shutil
-import signal
+import stat
 import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from kernels.capability import processor_facts
+from kernels.native.run import HangsError, RunError, run
 
 _KERNELS = Path(__file__).parents[1]
 _CHECK = _KERNELS / "native" / "check.c"
 _COMPILERS = ("cc", "gcc", "clang")
-_LONGEST_S = 120
-_LONGEST_REASON = 400
+# For all of a build; it takes three seconds here. One that hangs is not tried again in another way.
+_LONGEST_S = 60.0
+_SCRATCH = "building-"
+# What a build that was killed has left behind is older than any build can be.
+_LEFT_BEHIND_S = 600.0
+_DIGEST_CHARACTERS = 32
 # Warnings are for us: before an error they would be all that the user gets to see of it.
 _FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-pthread", "-fno-math-errno", "-w")
+
+Check = Callable[[], None]
 
 
 class CannotCompileError(Exception):
     """Why there are no compiled kernels, for a person to read."""
 
 
-def built(folder: Path) -> Path:
-    """The library for this processor in `folder`, compiled if it isn't there.
+def built(folder: Path, check: Check | None = None) -> Path:
+    """The library for this processor in `folder`, compiled if it isn't there whole.
 
-    Raises CannotCompileError without a compiler, or when what it makes can't be kept.
+    Its name ends in the digest of its bytes, which are compared before it is loaded: a file that
+    was cut short or zeroed, by a power cut say, would end the process at the first touch. `check`
+    is asked while it compiles and may raise. Raises CannotCompileError without a compiler, where
+    what it makes can't be kept, and where others could change it.
     """
-    path = folder / f"kernels-{_digest()}.so"
-    if path.exists():
-        return path
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            part = Path(scratch) / path.name
-            _make(part)
-            _settle(part)
-            os.replace(part, path)  # whole or not at all, whoever else compiles meanwhile
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _keep_to_ourselves(folder)
+        found = _whole(folder)
+        return found if found is not None else _made(folder, check)
     except OSError as error:
         raise CannotCompileError(f"{folder} can't be written: {error}") from error
+
+
+def _keep_to_ourselves(folder: Path) -> None:
+    """Nobody else may put anything there that we would run."""
+    if sys.platform == "win32":
+        return
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise CannotCompileError(f"{folder} belongs to somebody else")
+    if stat.S_IMODE(status.st_mode) != 0o700:
+        folder.chmod(0o700)
+
+
+def _whole(folder: Path) -> Path | None:
+    """The library that is there, if its bytes are those it was kept with; others are deleted."""
+    for path in folder.glob(f"kernels-{_digest()}-*.so"):
+        if not path.is_symlink() and path.stem.rpartition("-")[2] == _digest_of(path):
+            return path
+        path.unlink()
+    return None
+
+
+def _digest_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def _made(folder: Path, check: Check | None) -> Path:
+    _clear_left_behind(folder)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
+        part = Path(scratch) / "kernels.so"
+        try:
+            _make(part, check)
+        except RunError as error:
+            raise CannotCompileError(str(error)) from error
+        _settle(part)
+        path = folder / f"kernels-{_digest()}-{_digest_of(part)}.so"
+        os.replace(part, path)  # whole or not at all, whoever else compiles meanwhile
     return path
 
 
+def _clear_left_behind(folder: Path) -> None:
+    for scratch in folder.glob(f"{_SCRATCH}*"):
+        if time.time() - scratch.stat().st_mtime > _LEFT_BEHIND_S:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
 def _settle(path: Path) -> None:
-    """Without it a power cut could leave a file that has its name and not all of its bytes."""
+    """Without it a power cut is sure to leave a file that has its name and not all of its bytes."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
-def _make(target: Path) -> None:
+def _make(target: Path, check: Check | None) -> None:
     """With OpenMP, so that prompts run on torch's own threads; without where there is none."""
+    deadline = time.monotonic() + _LONGEST_S
     try:
-        _compile(target, "-fopenmp")
-    except CannotCompileError:
-        _compile(target)
+        _compile(target, deadline, check, "-fopenmp")
+    except HangsError:
+        raise
+    except RunError:
+        _compile(target, deadline, check)
 
 
-def _compile(target: Path, *more: str) -> None:
+def _compile(target: Path, deadline: float, check: Check | None, *more: str) -> None:
+    """What a compiler made can still end a process, so it ends another one first."""
+    folder, compiler = target.parent, _compiler()
     # By a name without a folder, which some systems would write into the library.
     flags = [*_flags(), *more, "-I", str(_KERNELS)]
-    _run([*_compiler(), *flags, *_sources(), "-o", f"./{target.name}", "-lm"], target.parent)
-    _check(target)
-
-
-def _check(library: Path) -> None:
-    """What a compiler made can still end a process, so it ends another one first."""
+    library = [*compiler, *flags, *_sources(), "-o", f"./{target.name}", "-lm"]
     flags = ["-std=gnu11", "-w", "-I", str(_KERNELS)]
-    _run([*_compiler(), *flags, str(_CHECK), f"./{library.name}", "-o", "./check"], library.parent)
-    _run(["./check"], library.parent)
-
-
-def _run(command: list[str], folder: Path) -> None:
-    """In a session of its own, so that what a compiler starts ends with it; it may say anything
-    in any language, and must not read what our own input is for."""
-    try:
-        done = subprocess.Popen(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise CannotCompileError(f"{command[0]} could not be run: {error}") from error
-    with done:
-        try:
-            _, said = done.communicate(timeout=_LONGEST_S)
-        except subprocess.TimeoutExpired as error:
-            os.killpg(done.pid, signal.SIGKILL)
-            raise CannotCompileError(f"{command[0]} could not be run: {error}") from error
-    if done.returncode != 0:
-        reason = said.strip()[-_LONGEST_REASON:] or f"nothing, and ended with {done.returncode}"
-        raise CannotCompileError(f"{command[0]} said: {reason}")
+    program = [*compiler, *flags, str(_CHECK), f"./{target.name}", "-o", "./check"]
+    for command in (library, program, ["./check"]):
+        run(command, folder, deadline, check)
 
 
 def _compiler() -> list[str]:

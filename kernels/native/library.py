@@ -12,7 +12,6 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +82,13 @@ class Library:
         return call
 
 
-def compiled() -> Library | None:
+def compiled(check: Callable[[], None] | None = None) -> Library | None:
     """The kernels for this processor; None where there are none, and the log says once why.
 
-    The first call on a machine compiles them, for some seconds.
+    The first call on a machine compiles them, for some seconds; `check` is asked meanwhile, and
+    what it raises leaves everything to the next call.
     """
-    found = _found()
+    found = _found(check)
     return found if isinstance(found, Library) else None
 
 
@@ -98,22 +98,18 @@ def why_none() -> str:
     return "" if isinstance(found, Library) else found
 
 
-@cache
-def _found() -> Library | str:
-    try:
-        return _loaded(built(cache_folder()))
-    except (CannotCompileError, OSError, AttributeError) as error:
-        _LOG.warning("Compiled kernels are not used, replies are slower: %s", error)
-        return str(error)
+# What was found, once something was; of this process alone.
+_FOUND: list[Library | str] = []
 
 
-def _loaded(path: Path) -> Library:
-    """What is kept; made once more where something has happened to it."""
-    try:
-        return Library(path)
-    except (OSError, AttributeError):
-        path.unlink()
-        return Library(built(path.parent))
+def _found(check: Callable[[], None] | None = None) -> Library | str:
+    if not _FOUND:
+        try:
+            _FOUND.append(Library(built(cache_folder(), check)))
+        except (CannotCompileError, OSError, AttributeError) as error:
+            _LOG.warning("Compiled kernels are not used, replies are slower: %s", error)
+            _FOUND.append(str(error))
+    return _FOUND[0]
 
 
 def cache_folder() -> Path:

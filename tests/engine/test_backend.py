@@ -12,7 +12,7 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
-from core.engine.backend import VARIABLE, choose_backend, faster_type, what_slows
+from core.engine.backend import VARIABLE, choose_backend, faster_type, recalled, what_slows
 from kernels import capability, dispatch
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
 from kernels.linear.int8 import Int8Form
@@ -114,6 +114,13 @@ def test_the_faster_type_is_measured_once(tmp_path: Path) -> None:
         assert faster_type(settings(tmp_path), lambda: next(answers)) == torch.float32
     # Nothing is measured where nobody wants it, and then it is what nearly all processors like.
     assert faster_type(settings(measure=False), lambda: next(answers)) == torch.bfloat16
+
+
+def test_what_was_found_on_this_machine_is_found_once(tmp_path: Path) -> None:
+    answers = iter(["it raised", "another"])
+    for _ in range(2):
+        assert recalled(settings(tmp_path), "a kernel", lambda: next(answers)) == "it raised"
+    assert recalled(settings(tmp_path), "another kernel", lambda: next(answers)) == "another"
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", "null", "\x00", '{"a": 1}'], ids=repr)

@@ -189,3 +189,73 @@ def test_the_kernels_of_a_gpu_pass(
     backend = Backend("gpu", REFERENCE.forms, gpu_ops.GPU_OPS)
     assert tried(backend, SHAPES, device, dtype) is backend
     assert not caplog.records
+
+
+class Memory:
+    """A `Recall`, and how often something had to be found."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, str] = {}
+        self.found = 0
+
+    def __call__(self, name: str, find: Callable[[], str]) -> str:
+        if name not in self.known:
+            self.found += 1
+            self.known[name] = find()
+        return self.known[name]
+
+
+def test_what_was_tried_before_is_not_tried_again() -> None:
+    calls: list[str] = []
+
+    def counted(*inputs: Any, **state: Tensor) -> Any:
+        calls.append("rotate")
+        return honest("rotate")(*inputs, **state)
+
+    memory, backend = Memory(), with_op("rotate", counted)
+    assert tried(backend, SHAPES, CPU, torch.float32, memory) is backend
+    before = len(calls)
+    assert before and tried(backend, SHAPES, CPU, torch.float32, memory) is backend
+    assert (len(calls), memory.found) == (before, 1)
+
+
+def test_what_failed_before_fails_again_without_a_try(caplog: pytest.LogCaptureFixture) -> None:
+    def raises(*inputs: Any, **state: Tensor) -> Any:
+        raise RuntimeError("no such instruction")
+
+    memory = Memory()
+    names = [tried(with_op("add", raises), SHAPES, CPU, torch.float32, memory).name for _ in "ab"]
+    assert names == ["odd, plain add"] * 2 and memory.found == 1
+    assert [("no such instruction" in record.getMessage()) for record in caplog.records] == [
+        True,
+        True,
+    ]
+
+
+def test_another_library_type_device_or_size_is_tried_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory, backend = Memory(), with_op("rotate", honest("rotate"))
+    tried(backend, SHAPES, CPU, torch.float32, memory)
+    tried(replace(backend, name="another library"), SHAPES, CPU, torch.float32, memory)
+    tried(backend, SHAPES, CPU, torch.bfloat16, memory)
+    tried(backend, list(SHAPES)[:1], CPU, torch.float32, memory)
+    monkeypatch.setattr(trial, "device_facts", lambda device: "another driver")
+    tried(backend, SHAPES, CPU, torch.float32, memory)
+    assert memory.found == len(memory.known) == 5
+
+
+def test_a_memory_that_makes_no_sense_is_tried_anew() -> None:
+    backend = with_op("rotate", honest("rotate"))
+    assert tried(backend, SHAPES, CPU, torch.float32, lambda name, find: "{") is backend
+
+
+def test_trying_can_be_cancelled() -> None:
+    class CancelledError(Exception):
+        pass
+
+    def cancel() -> None:
+        raise CancelledError
+
+    with pytest.raises(CancelledError):
+        tried(with_op("add", honest("add")), SHAPES, CPU, torch.float32, check=cancel)

@@ -188,20 +188,21 @@ def test_a_load_finds_its_kernels_compiled(tmp_path: Path, monkeypatch: pytest.M
     folder = write_random(tmp_path / "tiny", TINY)
     asked: dict[str, list[object]] = {"beforehand": [], "by the load": []}
     for when, module in (("beforehand", waymark_peer), ("by the load", loaded)):
-        for name in ("try_kernels", "choose_drawing"):
+        # Behind these come what the load remembers, and its stop.
+        for name, count in (("try_kernels", 4), ("choose_drawing", 3)):
             real = getattr(module, name)
-            monkeypatch.setattr(module, name, noting(asked[when], real))
+            monkeypatch.setattr(module, name, noting(asked[when], real, count))
     engine = Engine("waymark", "int4", folder, 200, tmp_path)
     waymark_peer.compile_kernels(waymark_peer.settings(engine))
     waymark_peer.Waymark(engine).run("load", 0)
     assert asked["beforehand"] == asked["by the load"] and len(asked["by the load"]) == 2
 
 
-def noting(asked: list[object], real: Callable[..., object]) -> Callable[..., object]:
-    """`real`, with what it is asked for noted, folders and kernels by their names."""
+def noting(asked: list[object], real: Callable[..., object], count: int) -> Callable[..., object]:
+    """`real`, with its first `count` arguments noted, folders and kernels by their names."""
 
     def noted(*given: object) -> object:
-        asked.append([str(getattr(each, "name", each)) for each in given])
+        asked.append([str(getattr(each, "name", each)) for each in given[:count]])
         return real(*given)
 
     return noted

@@ -9,7 +9,7 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -22,11 +22,11 @@ from tests.kernels.native.here import NEEDS_COMPILER
 
 
 @pytest.fixture
-def forgotten() -> Iterator[None]:
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """`compiled` asks anew, here and after the test."""
-    library._found.cache_clear()
-    yield
-    library._found.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "_FOUND", [])
+        yield
 
 
 def fake_compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,43 +103,125 @@ def test_a_folder_that_cant_be_written_is_named(tmp_path: Path) -> None:
         built(in_the_way / "kernels")
 
 
-DAMAGED = pytest.mark.parametrize("content", [b"", b"\x7fELF and no more", b"text"])
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20_000])
 
 
-def damaged(folder: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(library, "cache_folder", lambda: folder)
-    path = folder / f"kernels-{build._digest()}.so"
-    path.write_bytes(content)
-    return path
+def zeroed(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
 
 
-@DAMAGED
-def test_a_damaged_library_is_not_used(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    forgotten: None,
-    content: bytes,
-) -> None:
-    path = damaged(tmp_path, content, monkeypatch)
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("CC", raising=False)
-    assert compiled() is None
-    assert "not used" in caplog.text and not path.exists()
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+DAMAGE = pytest.mark.parametrize("damage", [cut_short, zeroed, flipped, emptied])
 
 
 @NEEDS_COMPILER
-@DAMAGED
-def test_a_damaged_library_is_made_anew(
+@DAMAGE
+def test_H4_a_damaged_library_is_made_once_more_and_never_loaded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     forgotten: None,
-    content: bytes,
+    damage: Callable[[Path], None],
 ) -> None:
-    path = damaged(tmp_path, content, monkeypatch)
-    assert compiled() is not None
-    assert path.stat().st_size > len(content) and not caplog.records
+    """One that was cut short ended every load by SIGBUS, until somebody deleted it."""
+    monkeypatch.setattr(library, "cache_folder", lambda: tmp_path)
+    whole = built(tmp_path)
+    size = whole.stat().st_size
+    damage(whole)
+    assert compiled() is not None and not caplog.records
+    (path,) = tmp_path.iterdir()
+    assert path.stat().st_size == size
+
+
+@NEEDS_COMPILER
+@DAMAGE
+def test_H4_a_damaged_library_is_not_used_where_none_can_be_made(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    forgotten: None,
+    damage: Callable[[Path], None],
+) -> None:
+    monkeypatch.setattr(library, "cache_folder", lambda: tmp_path)
+    damage(built(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    assert compiled() is None
+    assert "not used" in caplog.text and not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners as POSIX has them")
+def test_H4_a_folder_of_somebody_else_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir(mode=0o777)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    with pytest.raises(CannotCompileError, match="belongs to somebody else"):
+        built(folder)
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    monkeypatch.undo()
+    with pytest.raises(CannotCompileError, match="belongs to somebody else"):
+        built(link)
+
+
+@NEEDS_COMPILER
+def test_H4_only_the_user_can_write_to_the_folder(tmp_path: Path) -> None:
+    """One that an earlier version made is mended."""
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    folder.chmod(0o777)
+    built(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@NEEDS_COMPILER
+def test_H4_a_link_in_place_of_the_library_is_not_followed(tmp_path: Path) -> None:
+    path = built(tmp_path / "kernels")
+    elsewhere = tmp_path / "elsewhere.so"
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+    assert not built(tmp_path / "kernels").is_symlink()
+
+
+def test_a_build_can_be_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class CancelledError(Exception):
+        pass
+
+    def cancel() -> None:
+        if (tmp_path / "pid").exists():
+            raise CancelledError
+
+    fake_compiler(tmp_path, f"echo $$ > {tmp_path}/pid; sleep 60", monkeypatch)
+    with pytest.raises(CancelledError):
+        built(tmp_path / "kernels", cancel)
+    assert is_over(int((tmp_path / "pid").read_text()))
+    assert list((tmp_path / "kernels").iterdir()) == []
+
+
+def test_what_a_build_left_that_was_killed_is_cleared_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_compiler(tmp_path, "exit 1", monkeypatch)
+    folder = tmp_path / "kernels"
+    old, new = folder / "building-old", folder / "building-new"
+    for each in (old, new):
+        each.mkdir(parents=True)
+    os.utime(old, (0, 0))
+    with pytest.raises(CannotCompileError):
+        built(folder)
+    assert list(folder.iterdir()) == [new]
 
 
 def test_what_a_compiler_says_need_not_be_text_we_know(
@@ -178,18 +260,20 @@ def test_a_compiler_reads_nothing_that_is_meant_for_us(
     assert set(seen) == {subprocess.DEVNULL}
 
 
-def test_a_compiler_that_does_not_end_is_ended_with_all_it_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", ["", "setsid "])
+def test_a_compiler_that_does_not_end_is_ended_once_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(build, "_LONGEST_S", 0.3)
+    monkeypatch.setattr(build, "_LONGEST_S", 0.5)
     # Elsewhere than in the scratch folder, which goes.
-    script = f"sleep 60 & echo $! > {tmp_path}/pid; wait"
-    fake_compiler(tmp_path, script, monkeypatch)
-    with pytest.raises(CannotCompileError, match="timed out"):
+    started = f"{how}sh -c 'echo $$ >> {tmp_path}/pids; sleep 60' & touch $TMPDIR/temporary; wait"
+    fake_compiler(tmp_path, started, monkeypatch)
+    with pytest.raises(CannotCompileError, match="did not end"):
         built(tmp_path / "kernels")
-    started = int((tmp_path / "pid").read_text())
+    (pid,) = (tmp_path / "pids").read_text().split()
+    assert list((tmp_path / "kernels").iterdir()) == []
     for _ in range(1000):  # ten seconds at most
-        if is_over(started):
+        if is_over(int(pid)):
             return
         time.sleep(0.01)
     pytest.fail("what the compiler started goes on")
