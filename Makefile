@@ -23,16 +23,16 @@ SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py)))
 C_SOURCES := $(wildcard kernels/*/*.c kernels/*/*.h)
 
 # Minutes of work each, by hand before a release; the suite plays a tenth of it.
-LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds.py
+LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds.py tests/desktop/test_soak.py
 
 export PYTHON TORCH
 
-.PHONY: help run test test-gpu test-long bench bench-cache check format clean
+.PHONY: help run test test-gpu test-long test-hostile bench bench-cache check format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
 	@echo "Waymark. Usage: make TARGET"
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-11s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-12s %s\n", $$1, $$2 }'
 	@echo "Variables: ARGS='-k tree' (passed to pytest), WORKERS=0 (test processes; 0 runs all in one),"
 	@echo "           TORCH=auto|cpu|cuda (which torch to install), PYTHON=python3.12, VENV=.venv"
 
@@ -45,8 +45,11 @@ test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
 test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and hold them to their references
 	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels tests/models $(ARGS)
 
-test-long: $(STAMPS)/test ## play 2,000 moves in random conversation trees, and ten times the random worlds
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)
+test-long: $(STAMPS)/test $(STAMPS)/qt-test ## play 2,000 moves in random trees, ten times the random worlds, and 200 turns
+	QT_QPA_PLATFORM=offscreen HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)
+
+test-hostile: $(STAMPS)/test $(STAMPS)/qt-test ## feed 1,000 mutants or more of every kind of file and reply to their readers
+	QT_QPA_PLATFORM=offscreen WAYMARK_HOSTILE=full $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 tests/hostile $(ARGS)
 
 bench: $(STAMPS)/test ## print how fast ops and model are, beside the machine's limits and transformers (minutes)
 	@$(BIN)/python -m tests.bench $(ARGS)
