@@ -43,6 +43,8 @@ PATIENCE = 4.0
 START_S = 20.0
 # Written at once: less than any system's pipe holds, so the write never waits for the helper.
 _SMALL_BYTES = 4_096
+# What a pipe holds on Linux: a picture's file is handed over in a few pieces.
+_PIPE_BYTES = 2**20
 # A pool of threads would take address space for each of them.
 _ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
 _NAMED: dict[str, type[WaymarkError]] = {
@@ -156,6 +158,7 @@ class _Running:
                 cwd=ROOT,
                 env={**clean_environment(), **_ONE_THREAD},
                 creationflags=hidden_window(),
+                pipesize=_PIPE_BYTES,
             )
         except OSError as error:
             raise HelperFailedError("ended") from error
