@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 
+StopString = Annotated[str, Field(min_length=1, max_length=1024)]
+
 
 class Settings(BaseModel):
     """Base of all settings: immutable; a misspelt key and a value of another kind (`true` for a
@@ -36,7 +38,8 @@ class SamplingParams(Settings):
     frequency_penalty: Annotated[float, Field(ge=-100, le=100, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    # Every token is looked at for each of them.
+    stop: Annotated[tuple[StopString, ...], Field(max_length=256)] = ()
 
 
 Bytes = Annotated[int, Field(ge=0)]

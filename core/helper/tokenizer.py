@@ -9,8 +9,9 @@ Format: the `tokenizers` library's tokenizer.json.
 from __future__ import annotations
 
 import json
+import re
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -25,6 +26,8 @@ _NEVER = -1e9
 # A larger id is no row of any model's table, and would be a table of its own in memory.
 MAX_IDS = 2**22
 NO_TOKEN = 2**32 - 1
+# Characters of all added tokens together; published ones have up to 100,000.
+MAX_SPELLED = 2**20
 
 
 class TokenizerTasks:
@@ -34,6 +37,7 @@ class TokenizerTasks:
         self._published: Tokenizer | None = None
         self._at_start: Tokenizer | None = None
         self._later: Tokenizer | None = None
+        self._spellings = pattern_of(())
 
     def handlers(self) -> Mapping[str, Task]:
         """The tasks by name."""
@@ -42,6 +46,7 @@ class TokenizerTasks:
             "tokenizer.encode": self._encode,
             "tokenizer.encode_published": self._encode_published,
             "tokenizer.decode": self._decode,
+            "tokenizer.find": self._find,
         }
 
     def _build(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
@@ -61,6 +66,7 @@ class TokenizerTasks:
         self._later = self._at_start
         if _holds_first_scheme(forgetful):
             self._later = _built(_without_first_scheme(forgetful))
+        self._spellings = pattern_of(entry["content"] for entry in entries if not _is_blank(entry))
         facts = {
             "added_tokens": entries,
             "decoder": (description.get("decoder") or {}).get("type"),
@@ -89,6 +95,22 @@ class TokenizerTasks:
         texts = [self._published.decode(ids, skip_special_tokens=True) for ids in fields["ids"]]
         return {"texts": texts}, b""
 
+    def _find(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
+        """Where added tokens that are not blank are spelled: 32-bit starts and ends in turn."""
+        found = self._spellings.finditer(text.decode())
+        return {}, array("I", [each for match in found for each in match.span()]).tobytes()
+
+
+def pattern_of(spellings: Iterable[str]) -> re.Pattern[str]:
+    """Matches any of some spellings; longer ones first, as the tokenizer does."""
+    ordered = sorted(filter(None, spellings), key=lambda spelling: (-len(spelling), spelling))
+    return re.compile("|".join(map(re.escape, ordered)) or r"(?!)")
+
+
+def _is_blank(entry: JsonObject) -> bool:
+    """Whether an added token is a run of spaces or line ends, which controls nothing."""
+    return bool(entry["content"].isspace() and not entry.get("special"))
+
 
 def _parsed(data: bytes) -> JsonObject:
     try:
@@ -106,6 +128,8 @@ def _checked_entries(description: JsonObject) -> list[JsonObject]:
         raise BrokenTokenizerError("tokenizer.json should list its added tokens.")
     if not all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in entries):
         raise BrokenTokenizerError("An added token in tokenizer.json is malformed.")
+    if sum(len(each["content"]) for each in entries) > MAX_SPELLED:
+        raise BrokenTokenizerError("The tokenizer's added tokens are spelled too long.")
     return entries
 
 
@@ -137,9 +161,7 @@ def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonO
     vocab = description["model"].get("vocab")
     known = vocab if isinstance(vocab, dict) else ()
     blank = {
-        entry["content"]
-        for entry in entries
-        if entry["content"].isspace() and not entry.get("special") and entry["content"] in known
+        entry["content"] for entry in entries if _is_blank(entry) and entry["content"] in known
     }
     spellings = frozenset(entry["content"] for entry in entries) - blank
     return {

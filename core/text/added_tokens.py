@@ -8,7 +8,7 @@ comes here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -38,19 +38,29 @@ class AddedToken:
         return self.spelling.isspace() and not self.special
 
 
+Find = Callable[[str], list[tuple[int, int]]]
+"""Where in a text tokens that are not blank are spelled: start and end of each, from left to right,
+longer spellings first."""
+
+
 @dataclass(frozen=True)
 class AddedTokens:
-    """All added tokens of a tokenizer, findable by id, by spelling and in text."""
+    """All added tokens of a tokenizer, findable by id, by spelling and, through `find`, in text.
+
+    Looking for thousands of spellings can take for ever, so where a stranger chose them the helper
+    does it (`core.helper.tokenizer`).
+    """
 
     tokens: tuple[AddedToken, ...]
+    find: Find
 
     @classmethod
-    def read(cls, entries: object) -> AddedTokens:
+    def read(cls, entries: object, find: Find) -> AddedTokens:
         """From tokenizer.json's list. Raises BrokenTokenizerError."""
         if not isinstance(entries, list):
             raise BrokenTokenizerError("tokenizer.json should list its added tokens.")
         try:
-            return cls(tuple(_read_entry(entry) for entry in entries if entry["content"]))
+            return cls(tuple(_read_entry(entry) for entry in entries if entry["content"]), find)
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenTokenizerError("An added token in tokenizer.json is malformed.") from error
 
@@ -67,24 +77,17 @@ class AddedTokens:
         token = None if spelling is None else self.by_spelling.get(spelling)
         return None if token is None else token.id
 
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """Matches added tokens that are not blank; longer spellings first, as the tokenizer."""
-        spellings = [token.spelling for token in self.tokens if not token.is_blank]
-        spellings.sort(key=lambda spelling: (-len(spelling), spelling))
-        return re.compile("|".join(map(re.escape, spellings)) or r"(?!)")
-
     def split(self, text: str) -> Iterator[str | AddedToken]:
         """The tokens found in `text` and the non-empty text between them, in order."""
         start = 0
-        for match in self.pattern.finditer(text):
-            token = self.by_spelling[match.group()]
-            if token.single_word and _touches_word(text, match):
+        for begin, end in self.find(text):
+            token = self.by_spelling[text[begin:end]]
+            if token.single_word and _touches_word(text, begin, end):
                 continue
-            if match.start() > start:
-                yield text[start : match.start()]
+            if begin > start:
+                yield text[start:begin]
             yield token
-            start = match.end()
+            start = end
         if start < len(text):
             yield text[start:]
 
@@ -100,8 +103,8 @@ def _read_entry(entry: dict[str, Any]) -> AddedToken:
     )
 
 
-def _touches_word(text: str, match: re.Match[str]) -> bool:
-    before, after = text[: match.start()][-1:], text[match.end() :][:1]
+def _touches_word(text: str, begin: int, end: int) -> bool:
+    before, after = text[:begin][-1:], text[end:][:1]
     return bool(_WORD.match(before) or _WORD.match(after))
 
 

@@ -19,10 +19,15 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.api.errors import EmptyConversationError, InvalidRequestError, NoVisionError
+from core.api.errors import (
+    BrokenTokenizerError,
+    EmptyConversationError,
+    InvalidRequestError,
+    NoVisionError,
+)
 from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
-from core.api.prompt import CutKind, Image, Prompt, Run, TextRun
+from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
 from core.helper.process import Helper
 from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble
@@ -105,7 +110,7 @@ class ChatText:
 
         A conversation that ends in a reply asks for the rest of that reply. `images` are those of
         the conversation's ImageParts, in order. Raises EmptyConversationError, InvalidRequestError,
-        NoVisionError, TemplateError.
+        NoVisionError, TemplateError, BrokenTokenizerError.
         """
         last = conversation.messages[-1] if conversation.messages else None
         if isinstance(last, AssistantMessage):
@@ -120,8 +125,20 @@ class ChatText:
         if isinstance(conversation.messages[0], SystemMessage):
             del starts[0]
         segments, message_starts = assemble(pieces, starts, self._kit.encoder, images)
+        self._check_ids(segments)
         prompt = Prompt(segments, self.end_of_turn_ids, grid)
         return RenderedPrompt(prompt, message_starts, self._opens_reasoning(pieces))
+
+    def _check_ids(self, segments: Sequence[Segment]) -> None:
+        """A GPU that is asked for a row that its table lacks is of no use afterwards."""
+        if self._kit.tokenizer.table.num_ids <= self.vocab_size:
+            return
+        for segment in segments:
+            if isinstance(segment, TextRun) and max(segment.ids, default=0) >= self.vocab_size:
+                raise BrokenTokenizerError(
+                    f"The model's tokenizer gives token {max(segment.ids)}; the model has "
+                    f"{self.vocab_size:,} of them."
+                )
 
     def _told(self, messages: Sequence[Message]) -> list[int]:
         """The places of the messages that the template is shown.

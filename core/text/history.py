@@ -162,15 +162,16 @@ class _Guard:
 
     def __init__(self, added: AddedTokens, marks: Marks) -> None:
         self.marks = marks
-        self._pattern = added.pattern
+        self._find = added.find
         self._hidden: list[str] = []
 
     def hide(self, text: str) -> str:
-        return self._pattern.sub(self._hide_one, text)
-
-    def _hide_one(self, match: re.Match[str]) -> str:
-        self._hidden.append(match.group())
-        return self.marks.write(len(self._hidden) - 1)
+        pieces, start = list[str](), 0
+        for begin, end in self._find(text):
+            self._hidden.append(text[begin:end])
+            pieces += (text[start:begin], self.marks.write(len(self._hidden) - 1))
+            start = end
+        return "".join((*pieces, text[start:]))
 
     def read(self, rendered: str) -> list[Item]:
         """The template's text and the hidden spellings, in order; torn marks vanish."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.api.errors import TemplateTooLargeError
+from core.helper.templates import MAX_OUTPUT_CHARACTERS
 from core.model_files import JsonObject
 from core.text.added_tokens import AddedTokens
 
@@ -40,5 +42,10 @@ class PictureFrame:
         return cls(spelled[0], f"\n\n{''.join(spelled)}\n\n")
 
     def around_pictures(self, rendered: str) -> str:
-        """A rendered conversation, typed texts hidden, with every picture in its frame."""
+        """A rendered conversation, typed texts hidden, with every picture in its frame.
+
+        Raises TemplateTooLargeError where a stranger's spellings would make too much of it.
+        """
+        if len(rendered) + rendered.count(self.begin) * len(self.whole) > 2 * MAX_OUTPUT_CHARACTERS:
+            raise TemplateTooLargeError("The template shows more pictures than fit into a prompt.")
         return rendered.replace(self.begin, self.whole)

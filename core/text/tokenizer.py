@@ -10,6 +10,7 @@ import re
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 
 from core.api.errors import BrokenTokenizerError
@@ -24,6 +25,9 @@ BUILD_S = 30.0
 ASK_S = 5.0
 SECONDS_PER_CHARACTER = 1e-5
 
+# Texts of a template's own whose added tokens are remembered: it writes the same ones every turn.
+_FOUND_TEXTS = 256
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -36,14 +40,14 @@ class Encoded:
 
 
 class TokenTable:
-    """The token behind every id, as a vocabulary spells it."""
+    """The token behind every id below `num_ids`, as a vocabulary spells it."""
 
     def __init__(self, data: bytes, num_ids: int) -> None:
         """`data` as `core.helper.tokenizer` writes it. Raises BrokenTokenizerError."""
         if not 0 <= num_ids <= min(MAX_IDS, len(data) // 4):
             raise BrokenTokenizerError("The tokenizer's table of tokens makes no sense.")
         lengths = array("I", data[: 4 * num_ids])
-        self._lengths = lengths
+        self.num_ids, self._lengths = num_ids, lengths
         sizes = (0 if length == NO_TOKEN else length for length in lengths)
         self._ends = array("Q", accumulate(sizes, initial=0))
         self._text = data[4 * num_ids :]
@@ -95,6 +99,11 @@ class Tokenizer:
         fields = self._helper_result("tokenizer.decode", {"ids": lists}, b"", ASK_S)[0]
         return [str(text) for text in fields["texts"]]
 
+    def _find(self, text: str) -> list[tuple[int, int]]:
+        """As `core.text.added_tokens.Find`."""
+        places = array("I", self._ask("tokenizer.find", {}, text))
+        return list(zip(places[::2], places[1::2], strict=True))
+
     def _ask(self, task: str, fields: Fields, text: str) -> bytes:
         self._rebuild()
         data = _SURROGATE.sub("\ufffd", text).encode()
@@ -108,7 +117,7 @@ class Tokenizer:
     def _build(self, check: Callable[[], None] | None) -> None:
         data = self._read()
         facts, table = self._helper_result("tokenizer.build", {}, data, BUILD_S, check)
-        self.added = AddedTokens.read(facts["added_tokens"])
+        self.added = AddedTokens.read(facts["added_tokens"], lru_cache(_FOUND_TEXTS)(self._find))
         self.byte_level = facts["decoder"] == "ByteLevel"
         self.vocab_size = int(facts["vocab_size"])
         self.table = TokenTable(table, int(facts["ids"]))

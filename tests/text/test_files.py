@@ -17,11 +17,12 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.params import SamplingParams
+from core.helper.tokenizer import pattern_of
 from core.text.added_tokens import AddedToken, AddedTokens, without_swallowed
 from core.text.chat_text import ChatText
 from core.text.files import read_text_files
 from core.text.sampling_defaults import sampling_defaults
-from tests.text.chats import library_tokenizer
+from tests.text.chats import chat, library_tokenizer, render
 from tests.text.tiny_tokenizer import write_text_folder
 
 
@@ -147,6 +148,18 @@ def test_a_sparse_file_of_gigabytes_is_refused_unread(folder: Path) -> None:
         ChatText.open(folder)
 
 
+def test_an_id_that_the_model_has_no_row_for_is_refused_before_the_model_sees_it(
+    folder: Path,
+) -> None:
+    change(folder / "config.json", vocab_size=300)
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
+    )
+    text = ChatText.open(folder)
+    with pytest.raises(BrokenTokenizerError, match="the model has 300 of them"):
+        render(text, chat("a"))
+
+
 def test_settings_that_are_absent_say_nothing(folder: Path) -> None:
     for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
         (folder / name).unlink()
@@ -221,17 +234,23 @@ def test_a_setting_out_of_range_is_refused_by_its_file(value: dict[str, object])
 # ---------------------------------------------------------------- added tokens
 
 
+def added(*tokens: AddedToken) -> AddedTokens:
+    """Found as the helper finds them, here."""
+    pattern = pattern_of(token.spelling for token in tokens)
+    return AddedTokens(tokens, lambda text: [match.span() for match in pattern.finditer(text)])
+
+
 def test_the_longest_spelling_wins_and_words_keep_theirs() -> None:
     short, long = AddedToken(1, "<a>"), AddedToken(2, "<a><b>")
     word = AddedToken(3, "end", single_word=True)
-    found = AddedTokens((short, long, word))
+    found = added(short, long, word)
     assert list(found.split("x<a><b><a>end ending. end")) == [
         "x", long, short, word, " ending. ", word,
     ]  # fmt: skip
 
 
 def test_no_added_tokens_split_nothing() -> None:
-    assert list(AddedTokens(()).split("a<b>")) == ["a<b>"]
+    assert list(added().split("a<b>")) == ["a<b>"]
 
 
 def test_swallowed_space_is_the_tokenizers_own_idea_of_it() -> None:
