@@ -101,8 +101,8 @@ class Inbox:
 
     @property
     def busy(self) -> bool:
-        """Whether a piece of work has been taken and is not done."""
-        return self._running is not None
+        """Whether somebody waits: for a piece of work that is not done, or not even begun."""
+        return self._running is not None or bool(self._waiting)
 
     def take(self, patience_s: float | None = None) -> Entry | None:
         """Wait for the next piece of work and mark it as running.

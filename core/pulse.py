@@ -12,6 +12,9 @@ from contextlib import contextmanager
 # The longest step of a request is one product of a run with one matrix: seconds, on a slow machine
 # with a large model.
 STEP_S = 20.0
+# Attention of a layer has no steps of its own. What it multiplies for a pair of tokens is at most
+# four times the width of a large model, and this is what a slow machine does in a second.
+_PAIR_FLOPS, _SLOW_FLOPS = 4.0 * 8192, 2e10
 
 _signs = [0]
 _longest = [STEP_S]
@@ -30,6 +33,11 @@ def signs() -> int:
 def longest_step_s() -> float:
     """Seconds that may pass now between two signs."""
     return _longest[-1]
+
+
+def attention_s(rows: int, keys: int) -> float:
+    """Seconds that a layer's attention of `rows` tokens to `keys` others may take."""
+    return STEP_S + rows * keys * _PAIR_FLOPS / _SLOW_FLOPS
 
 
 @contextmanager

@@ -97,7 +97,8 @@ class Worker:
         while True:
             entry = self._inbox.take(self._quiet.patience_s)
             if entry is None:
-                self._quiet.step()
+                with pulse.long_step(SLOW_STEP_S):
+                    self._quiet.step()
             else:
                 self._answer(entry)
                 self._quiet.request_ended()

@@ -14,6 +14,8 @@ import json
 import logging
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -41,6 +43,15 @@ Recall = Callable[[str, Callable[[], str]], str]
 """What was found before under a name, in the same conditions; else what is found now."""
 
 
+@cache
+def sources() -> str:
+    """A digest of all kernels' sources: other ones are tried anew."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
 def find_out(name: str, find: Callable[[], str]) -> str:
     """A `Recall` that remembers nothing."""
     return find()
@@ -63,13 +74,20 @@ def tried(
     suspects = [name for name in Ops.__slots__ if _differs(kernels.ops, name)]
     if not suspects:
         return kernels
-    asked = "\0".join((kernels.name, str(dtype), device_facts(device), *sorted(map(repr, shapes))))
+    facts = (kernels.name, sources(), str(dtype), device_facts(device))
+    asked = "\0".join((*facts, *sorted(map(repr, shapes))))
     name = f"kernels that fail, {hashlib.blake2b(asked.encode(), digest_size=16).hexdigest()}"
 
     def find() -> str:
-        return json.dumps(_faults(kernels, suspects, shapes, device, dtype, check))
+        faults, passing = _faults(kernels, suspects, shapes, device, dtype, check)
+        if passing:
+            raise _PassingError(faults)
+        return json.dumps(faults)
 
-    failed = _read(recall(name, find), find)
+    try:
+        failed = _read(recall(name, find), find)
+    except _PassingError as passing:
+        failed = passing.faults
     for op, fault in failed.items():
         _LOG.warning("Kernel %s is not used, plain torch is: %s", op, fault)
     if not failed:
@@ -87,17 +105,31 @@ def _faults(
     device: torch.device,
     dtype: torch.dtype,
     check: Callable[[], None] | None,
-) -> dict[str, str]:
-    """What is wrong with each operation that fails, by its name."""
+) -> tuple[dict[str, str], bool]:
+    """What is wrong with each operation that fails, by its name; and whether any of it may pass, as
+    a lack of memory does."""
     failed: dict[str, str] = {}
+    passing = False
     for case in cases(shapes, device, dtype):
         if case.op in suspects and case.op not in failed:
             if check is not None:
                 check()
-            fault = _fault(case, kernels.ops)
+            try:
+                fault = _fault(case, kernels.ops)
+            except Exception as error:
+                lines = str(error).splitlines() or [""]
+                fault, passing = f"it raised {type(error).__name__}: {lines[0][:200]}", True
             if fault is not None:
                 failed[case.op] = fault
-    return failed
+    return failed, passing
+
+
+class _PassingError(Exception):
+    """What failed this time, and is not to be remembered."""
+
+    def __init__(self, faults: dict[str, str]) -> None:
+        super().__init__()
+        self.faults = faults
 
 
 def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
@@ -105,6 +137,8 @@ def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
     try:
         found = json.loads(remembered)
     except ValueError:
+        found = None
+    if not isinstance(found, dict):
         found = json.loads(find())
     return {name: str(found[name]) for name in Ops.__slots__ if name in found}
 
@@ -114,12 +148,8 @@ def _differs(ops: Ops, name: str) -> bool:
 
 
 def _fault(case: Case, ops: Ops) -> str | None:
-    """What is wrong with a kernel, for a person to read; None where nothing is."""
-    try:
-        first, second = case.call(ops, case.dtype), case.call(ops, case.dtype)
-    except Exception as error:
-        lines = str(error).splitlines() or [""]
-        return f"it raised {type(error).__name__}: {lines[0][:200]}"
+    """What is wrong with a kernel's numbers, for a person to read; None where nothing is."""
+    first, second = case.call(ops, case.dtype), case.call(ops, case.dtype)
     expected = case.call(_TRUTH, torch.float32)
     for found, again, truth in zip(first, second, expected, strict=True):
         if found.shape != truth.shape or found.dtype not in _ROUNDING:

@@ -308,7 +308,8 @@ class EngineClient:
             await self._loaded(request, settings, None)
         except WaymarkError as error:
             words = f"The model could not be loaded again: {error.message}"
-        self.changed(self.state, words)
+        # Whoever answers is not silent.
+        self.changed(EngineState.READY, words)
 
     def _spawn_task(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -107,6 +107,8 @@ class WorkerLife:
         if self._transport is not None:
             self._reason = words
             self._transport.kill()
+            # One that hangs in a driver or a disk can't die, and its pipes stay open.
+            asyncio.get_running_loop().call_later(STOP_PATIENCE_S, self._transport.abandon)
 
     def restart(self) -> None:
         """Replace the worker because the user wants it so, which is no death to be counted."""

@@ -18,7 +18,11 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # Loaders run what these name before a program's first line. The search paths for libraries stay, as
 # drivers are installed through them, but without entries that mean the current folder.
-_NAME_CODE = frozenset({"LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"})
+_NAME_CODE = frozenset({
+    "LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "GCONV_PATH", "OMP_TOOL_LIBRARIES",
+    "CUDA_INJECTION32_PATH", "CUDA_INJECTION64_PATH", "OPENSSL_CONF", "OPENSSL_MODULES",
+    "OPENSSL_ENGINES",
+})  # fmt: skip
 _SEARCHED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "PATH")
 
 

@@ -144,6 +144,10 @@ class WorkerTransport:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
+    def abandon(self) -> None:
+        """Close our ends of its pipes, so that nobody waits for a process that can't end."""
+        self._close_pipes()
+
     def describe_end(self) -> str:
         """Why the process ended, in a sentence, with what it printed last."""
         sentence = _describe_exit(self._process.returncode)

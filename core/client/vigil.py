@@ -54,6 +54,6 @@ class Vigil:
         lost_after = longest + NOTICED_TICKS / 2
         if self._silent >= 2 * NOTICED_TICKS or self._still >= lost_after:
             return Verdict.LOST
-        patience = max(NOTICED_TICKS, lost_after - 2 * NOTICED_TICKS)
-        noticed = self._silent >= NOTICED_TICKS or self._still >= patience
+        noticed_after = max(lost_after - 2 * NOTICED_TICKS, min(NOTICED_TICKS, lost_after - 1))
+        noticed = self._silent >= NOTICED_TICKS or self._still >= noticed_after
         return Verdict.SILENT if noticed else Verdict.ALIVE

@@ -9,7 +9,7 @@ import torch
 from core.engine.sampler import Drawing, draw
 from kernels.capability import device_facts
 from kernels.sampling.draw import Draw, Limits
-from kernels.trial import Recall, find_out
+from kernels.trial import Recall, find_out, sources
 
 _LOG = logging.getLogger(__name__)
 _LIMITS = (
@@ -33,14 +33,12 @@ def choose_drawing(
     if on_device is None:
         return on_processor
 
-    def find() -> str:
-        try:
-            return _fault(on_device, vocab_size, device)
-        except Exception as error:
-            return f"it raised {type(error).__name__}: {error}"
-
-    name = f"why {vocab_size} tokens are not drawn there, {device_facts(device)}"
-    fault = recall(name, find)
+    name = f"why {vocab_size} tokens are not drawn there, {sources()}, {device_facts(device)}"
+    try:
+        fault = recall(name, lambda: _fault(on_device, vocab_size, device))
+    except Exception as error:
+        # Not remembered: a lack of memory passes.
+        fault = f"it raised {type(error).__name__}: {error}"
     if not fault:
         return Drawing(on_device, device)
     _LOG.warning("Tokens are drawn on the processor, not on the GPU: %s", fault)

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from core import pulse
 from core.api.chat import Conversation, ImagePart, UserMessage
 from core.api.errors import ImageError, NoVisionError
 from core.api.prompt import Image
@@ -41,6 +42,8 @@ def naming(part: ImagePart) -> Iterator[None]:
     try:
         yield
     except ImageError as error:
+        if Path(part.path).name in error.message:
+            raise
         raise type(error)(f"{Path(part.path).name}: {error.message}") from error
 
 
@@ -142,12 +145,14 @@ class Pictures:
             return held
         began = time.perf_counter()
         processed = self._catalog.take(self._parts[image.key], self._check)
-        embedding = self._model.encode_image(
-            processed.pixels.to(self._model.device),
-            processed.patch_rows,
-            processed.patch_columns,
-            self._check,
-        )
+        patches = len(processed.pixels)
+        with pulse.long_step(pulse.attention_s(patches, patches)):
+            embedding = self._model.encode_image(
+                processed.pixels.to(self._model.device),
+                processed.patch_rows,
+                processed.patch_columns,
+                self._check,
+            )
         self.num_encoded += 1
         self.encoded_tokens += image.num_tokens
         self.seconds += time.perf_counter() - began

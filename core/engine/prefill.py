@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
+from core import pulse
 from core.api.prompt import Image, Prompt, Run, TextRun
 from core.cache.context import ContextCache
 from core.cache.side import Branch
@@ -64,7 +65,9 @@ class Prefill:
         memory = RunMemory(self._cache.slab, self.state, run.start.token, self._check)
         positions = torch.tensor(run.position_ids(), device=self._model.device)
         image = isinstance(run.content, Image)
-        hidden = self._model.forward(self._embeddings(run), positions, memory, image=image)
+        embeddings = self._embeddings(run)
+        with pulse.long_step(pulse.attention_s(run.num_tokens, run.end.token.value)):
+            hidden = self._model.forward(embeddings, positions, memory, image=image)
         # Whatever may fail comes first: node, state and hidden row change together or not at all.
         state, last_hidden = memory.new_state(), own(hidden[-1])
         self._fed += run.num_tokens

@@ -20,6 +20,7 @@ from typing import BinaryIO, cast
 
 import psutil
 
+from core import pulse
 from core.api.errors import (
     BrokenTokenizerError,
     ImageEmptyError,
@@ -40,7 +41,7 @@ GLANCE_S = 0.05
 # The processor's time is limited inside the helper. By the clock it may take this much more, on a
 # machine that is busy with other things; a helper that was stopped or hangs is met here.
 PATIENCE = 4.0
-START_S = 20.0
+START_S = 10.0
 # Written at once: less than any system's pipe holds, so the write never waits for the helper.
 _SMALL_BYTES = 4_096
 # What a pipe holds on Linux: a picture's file is handed over in a few pieces.
@@ -62,8 +63,8 @@ _NAMED: dict[str, type[WaymarkError]] = {
 
 
 class HelperFailedError(Exception):
-    """The task gave no answer: it ran out of `time` or `memory`, it `raised`, or the process
-    `ended`."""
+    """The task gave no answer: it ran out of `time` or `memory`, it `raised`, the process `ended`
+    or could not be `started`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -158,10 +159,10 @@ class _Running:
                 cwd=ROOT,
                 env={**clean_environment(), **_ONE_THREAD},
                 creationflags=hidden_window(),
-                pipesize=_PIPE_BYTES,
             )
         except OSError as error:
-            raise HelperFailedError("ended") from error
+            raise HelperFailedError("started") from error
+        _widen(process)
         self._job = contain(process.pid, memory_bytes)
         self._process = process
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -202,9 +203,17 @@ class _Running:
             check()
         if time.monotonic() > deadline:
             raise HelperFailedError("time")
+        # The wait has an end of its own, so whoever watches over this process need not end it.
+        pulse.sign()
         with contextlib.suppress(psutil.Error):
-            if psutil.Process(self.pid).memory_info().rss > self._memory_bytes:
+            if self._resident() > self._memory_bytes:
                 raise HelperFailedError("memory")
+
+    def _resident(self) -> int:
+        """Bytes held; on Windows an environment's Python is a child of the program started."""
+        process = psutil.Process(self.pid)
+        held = [process, *(process.children() if sys.platform == "win32" else ())]
+        return sum(int(each.memory_info().rss) for each in held)
 
     def _why_it_ended(self) -> str:
         # One that talks nonsense may live on.
@@ -213,6 +222,16 @@ class _Running:
             if sys.platform != "win32" and ended == -signal.SIGPROF:
                 return "time"
         return "ended"
+
+
+def _widen(process: subprocess.Popen[bytes]) -> None:
+    """Let pipes hold more, where the system has room for that: the speed of large files alone."""
+    if sys.platform == "linux":
+        import fcntl
+
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(cast(BinaryIO, pipe), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 def _listen(process: subprocess.Popen[bytes], answers: queue.SimpleQueue[bytes | None]) -> None:

@@ -16,6 +16,7 @@ from core.helper.sandbox import RaisedByTemplate, TemplateEnvironment
 from core.helper.wire import Fields, Task
 
 MAX_OUTPUT_CHARACTERS = 16 * 2**20
+_SHORTEST_QUOTE = 3
 TEXT_ERRORS = "surrogatepass"
 """A conversation may hold half a surrogate pair, which goes through a template as it came."""
 
@@ -45,8 +46,26 @@ class TemplateTasks:
         assert template is not None
         self._environment.created = fields["created"]
         variables: dict[str, Any] = fields["variables"]
-        text = _named(lambda: _joined(template.generate(**variables)))
+        try:
+            text = _named(lambda: _joined(template.generate(**variables)))
+        except TemplateError as error:
+            if _quotes(error.message, variables.get("messages")):
+                raise TemplateError("The template stopped at what a message says.") from None
+            raise
         return {}, text.encode("utf-8", TEXT_ERRORS)
+
+
+def _quotes(words: str, value: object) -> bool:
+    """Whether an error's words hold a text of the conversation, which is for no dialog and no log.
+
+    Names of roles and kinds are shorter than what is looked for, or stand in templates anyway.
+    """
+    if isinstance(value, str):
+        return len(value) >= _SHORTEST_QUOTE and value in words
+    if isinstance(value, dict):
+        inner = [each for name, each in value.items() if name not in {"role", "type"}]
+        return any(_quotes(words, each) for each in inner)
+    return isinstance(value, list) and any(_quotes(words, each) for each in value)
 
 
 def _joined(pieces: Iterable[str]) -> str:

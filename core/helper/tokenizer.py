@@ -16,7 +16,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from core.api.errors import BrokenTokenizerError
+from core.api.errors import BrokenTokenizerError, TemplateTooLargeError
 from core.helper.wire import Fields, Task
 
 JsonObject = dict[str, Any]
@@ -28,6 +28,10 @@ MAX_IDS = 2**22
 NO_TOKEN = 2**32 - 1
 # Characters of all added tokens together; published ones have up to 100,000.
 MAX_SPELLED = 2**20
+MAX_ADDED = 2**16
+# In one text: more than any context holds.
+MAX_FOUND = 2**18
+_ASKED = ("id", "content", "special", "lstrip", "rstrip", "single_word")
 
 
 class TokenizerTasks:
@@ -68,7 +72,7 @@ class TokenizerTasks:
             self._later = _built(_without_first_scheme(forgetful))
         self._spellings = pattern_of(entry["content"] for entry in entries if not _is_blank(entry))
         facts = {
-            "added_tokens": entries,
+            "added_tokens": [{name: entry.get(name) for name in _ASKED} for entry in entries],
             "decoder": (description.get("decoder") or {}).get("type"),
             "vocab_size": self._published.get_vocab_size(with_added_tokens=True),
         }
@@ -97,8 +101,14 @@ class TokenizerTasks:
 
     def _find(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
         """Where added tokens that are not blank are spelled: 32-bit starts and ends in turn."""
-        found = self._spellings.finditer(text.decode())
-        return {}, array("I", [each for match in found for each in match.span()]).tobytes()
+        places = array("I")
+        for match in self._spellings.finditer(text.decode()):
+            places.extend(match.span())
+            if len(places) > 2 * MAX_FOUND:
+                raise TemplateTooLargeError(
+                    f"The template writes more than {MAX_FOUND:,} control tokens."
+                )
+        return {}, places.tobytes()
 
 
 def pattern_of(spellings: Iterable[str]) -> re.Pattern[str]:
@@ -128,8 +138,8 @@ def _checked_entries(description: JsonObject) -> list[JsonObject]:
         raise BrokenTokenizerError("tokenizer.json should list its added tokens.")
     if not all(isinstance(each, dict) and isinstance(each.get("content"), str) for each in entries):
         raise BrokenTokenizerError("An added token in tokenizer.json is malformed.")
-    if sum(len(each["content"]) for each in entries) > MAX_SPELLED:
-        raise BrokenTokenizerError("The tokenizer's added tokens are spelled too long.")
+    if len(entries) > MAX_ADDED or sum(len(each["content"]) for each in entries) > MAX_SPELLED:
+        raise BrokenTokenizerError("The tokenizer adds more tokens than any model has.")
     return entries
 
 

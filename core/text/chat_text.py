@@ -46,7 +46,7 @@ from core.text.template import ChatTemplate
 from core.text.tokenizer import Tokenizer
 from core.text.traits import probe_traits
 
-# A tokenizer of 33 MB, the largest published, is built within X GiB.
+# A tokenizer of 27 MB with 262,144 tokens, as the largest published are, is built within 0.7 GiB.
 TEXT_MEMORY_BYTES = 3 * 2**30
 
 __all__ = ["ChatText", "Delta", "RenderedPrompt", "ReplyReader"]

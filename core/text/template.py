@@ -72,8 +72,12 @@ def _as_error(reason: str) -> TemplateError:
         return TemplateTimeoutError(
             f"The template was still running after {TIME_LIMIT_S:.0f} seconds, so it was stopped."
         )
-    if reason == "raised":
-        return TemplateError("The template stopped with an error that has no name.")
-    return TemplateTooLargeError(
-        "The template needs more memory than any conversation does, so it was stopped."
-    )
+    if reason == "memory":
+        return TemplateTooLargeError(
+            "The template needs more memory than any conversation does, so it was stopped."
+        )
+    words = {
+        "raised": "The template stopped with an error that has no name.",
+        "started": "The process that templates run in could not be started.",
+    }
+    return TemplateError(words.get(reason, "The template ended the process that it ran in."))

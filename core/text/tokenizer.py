@@ -142,6 +142,7 @@ def _as_error(reason: str) -> BrokenTokenizerError:
         "time": "The model's tokenizer takes too long, so it was stopped.",
         "memory": "The model's tokenizer needs too much memory, so it was stopped.",
         "raised": "The model's tokenizer fails on what it was given.",
+        "started": "The process that tokenizers run in could not be started.",
     }
     ended = "The model's tokenizer ended the process that it ran in."
     return BrokenTokenizerError(words.get(reason, ended))

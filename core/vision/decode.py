@@ -143,4 +143,8 @@ class DecodedPicture:
             )
         if reason == "memory":
             return ImageTooLargeError(f"There is not enough memory to open {self._name}.")
+        if reason == "started":
+            return ImageUnreadableError(
+                f"{self._name} can't be decoded: the process for it could not be started."
+            )
         return ImageUnreadableError(f"{self._name} is damaged: decoding it failed.")

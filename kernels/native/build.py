@@ -6,6 +6,7 @@ a compiler has plain torch, which is slower and as right.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -63,7 +64,9 @@ def _keep_to_ourselves(folder: Path) -> None:
     if sys.platform == "win32":
         return
     status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+    if not stat.S_ISDIR(status.st_mode):
+        raise CannotCompileError(f"{folder} is a link, or no folder")
+    if status.st_uid != os.geteuid():
         raise CannotCompileError(f"{folder} belongs to somebody else")
     if stat.S_IMODE(status.st_mode) != 0o700:
         folder.chmod(0o700)
@@ -72,9 +75,12 @@ def _keep_to_ourselves(folder: Path) -> None:
 def _whole(folder: Path) -> Path | None:
     """The library that is there, if its bytes are those it was kept with; others are deleted."""
     for path in folder.glob(f"kernels-{_digest()}-*.so"):
-        if not path.is_symlink() and path.stem.rpartition("-")[2] == _digest_of(path):
-            return path
-        path.unlink()
+        try:
+            if not path.is_symlink() and path.stem.rpartition("-")[2] == _digest_of(path):
+                return path
+        except FileNotFoundError:
+            continue  # another process found it damaged, too
+        path.unlink(missing_ok=True)
     return None
 
 
@@ -98,8 +104,9 @@ def _made(folder: Path, check: Check | None) -> Path:
 
 def _clear_left_behind(folder: Path) -> None:
     for scratch in folder.glob(f"{_SCRATCH}*"):
-        if time.time() - scratch.stat().st_mtime > _LEFT_BEHIND_S:
-            shutil.rmtree(scratch, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - scratch.stat().st_mtime > _LEFT_BEHIND_S:
+                shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _settle(path: Path) -> None:
@@ -147,7 +154,8 @@ def _is_stand_in(compiler: str) -> bool:
     """On a Mac without the command line tools the compilers only ask whether to install them."""
     if platform.system() != "Darwin" or Path(compiler).parent != Path("/usr/bin"):
         return False
-    return subprocess.run(["xcode-select", "-p"], capture_output=True, check=False).returncode != 0
+    asked = subprocess.run(["xcode-select", "-p"], capture_output=True, check=False, timeout=10)
+    return asked.returncode != 0
 
 
 def _flags() -> list[str]:

@@ -42,7 +42,8 @@ class Library:
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
         self.noted: list[Call] | None = None
         self.token: ctypes.c_long | None = None
-        self._turn = threading.Lock()
+        # A matrix may be freed, which asks for quiet, in the middle of another call of this thread.
+        self._turn = threading.RLock()
         loaded = ctypes.CDLL(str(path))
         self._quiet = loaded.team_quiet
         self._play = loaded.waymark_play

@@ -333,6 +333,7 @@ def test_H5_an_engine_that_hangs_is_replaced_and_its_model_comes_back(
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings(path))
         first = client.worker_pid
+        await watch.until(lambda: client._life._vigil._last is not None)
         request = client.generate(Conversation(messages=()))
         # Stop goes unanswered, and so does all else; none of it may wait for ever.
         request.cancel()
@@ -352,6 +353,7 @@ def test_H5_a_worker_that_falls_silent_and_speaks_again_is_kept(fast_ticks: None
         await client.load(settings("stopped"))
         pid = client.worker_pid
         assert pid is not None
+        await watch.until(lambda: client._life._vigil._last is not None)
         os.kill(pid, signal.SIGSTOP)
         await watch.until(lambda: client.state is EngineState.SILENT)
         os.kill(pid, signal.SIGCONT)

@@ -143,7 +143,8 @@ def test_waiting_can_be_given_up_also_for_a_turn(helper: Helper) -> None:
     compile_template(helper, ENDLESS)
     first = threading.Thread(target=endless, args=(helper,))
     first.start()
-    time.sleep(0.1)
+    while not helper._lock.locked():
+        time.sleep(0.001)
     with pytest.raises(GivenUpError):
         helper.ask("template.compile", {}, b"next", seconds=5, check=give_up)
     first.join()

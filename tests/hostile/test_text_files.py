@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.text.tiny_tokenizer import FAMILIES, TEMPLATES, tokenizer_json
 
 KINDS = ("chatml", "llama3", "instruct", "gemma")
 MEMORY = 400 * 2**20
+GROWTH_BYTES = 200 * 2**20
 WORDS = "Hello, \u4f60\u597d \U0001f600 <|im_end|>\n\n  1234 \ufffd " * 20
 QUESTION = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "yes"}]
 
@@ -39,6 +41,14 @@ EXPLOSIVE = (
      "start": 2**40, "stop": 9},
     {"type": "ByteFallback"},
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def within_bounds() -> Iterator[None]:
+    """What comes back from a helper costs this process little, whatever it is."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    yield
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < GROWTH_BYTES
 
 
 @pytest.fixture(autouse=True)

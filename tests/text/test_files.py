@@ -21,6 +21,7 @@ from core.helper.tokenizer import pattern_of
 from core.text.added_tokens import AddedToken, AddedTokens, without_swallowed
 from core.text.chat_text import ChatText
 from core.text.files import read_text_files
+from core.text.picture_frame import PictureFrame
 from core.text.sampling_defaults import sampling_defaults
 from tests.text.chats import chat, library_tokenizer, render
 from tests.text.tiny_tokenizer import write_text_folder
@@ -258,3 +259,47 @@ def test_swallowed_space_is_the_tokenizers_own_idea_of_it() -> None:
     assert without_swallowed(" \n\x85x\u2028 ", greedy, greedy) == ("x", 3)
     assert without_swallowed("\x1cx\x1f", greedy, greedy) == ("\x1cx\x1f", 0)
     assert without_swallowed(" x ", None, None) == (" x ", 0)
+
+
+# ---------------------------------------------------------------- what a stranger's spellings cost
+
+
+def entry(number: int, spelling: str) -> dict[str, object]:
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    return {"id": number, "content": spelling, **flags}
+
+
+def test_more_added_tokens_than_any_model_has_are_refused(folder: Path) -> None:
+    """Thousands of long spellings were made into a pattern in the engine: 17 s and 670 MiB."""
+    path = folder / "tokenizer.json"
+    entries = json.loads(path.read_text("utf-8"))["added_tokens"]
+    long = [entry(10_000 + each, f"<{each}>" + "x" * 2_000) for each in range(600)]
+    change(path, added_tokens=[*entries, *long])
+    with pytest.raises(BrokenTokenizerError, match="more tokens than any model has"):
+        ChatText.open(folder)
+
+
+def test_a_template_that_writes_nothing_but_control_tokens_is_stopped(folder: Path) -> None:
+    text = ChatText.open(folder)
+    with pytest.raises(TemplateError, match="control tokens"):
+        list(text._kit.added.split("<|im_end|>" * 300_000))
+    assert len(list(text._kit.added.split("<|im_end|>" * 1_000))) == 1_000
+
+
+def test_a_frame_around_pictures_makes_no_more_than_a_template_may_write() -> None:
+    frame = PictureFrame("<p>", "x" * 10_000)
+    assert frame.around_pictures("a<p>b") == "a" + "x" * 10_000 + "b"
+    with pytest.raises(TemplateError, match="more pictures"):
+        frame.around_pictures("<p>" * 10_000)
+
+
+def test_what_an_added_token_holds_besides_is_not_handed_over(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    entries = json.loads(path.read_text("utf-8"))["added_tokens"]
+    entries[0]["more"] = ["x"] * 1000
+    change(path, added_tokens=entries)
+    text = ChatText.open(folder)
+    facts, _ = text._kit.tokenizer._helper.ask("tokenizer.build", {}, path.read_bytes(), seconds=5)
+    assert set(facts["added_tokens"][0]) == {
+        "id", "content", "special", "lstrip", "rstrip", "single_word",
+    }  # fmt: skip

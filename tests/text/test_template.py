@@ -118,6 +118,21 @@ def test_a_failing_template_is_one_kind_of_error(source: str, words: str) -> Non
     assert "hello" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ {}[messages[0].content].x }}",
+        "{{ raise_exception('I refuse: ' ~ messages[0].content) }}",
+        "{{ raise_exception(messages) }}",
+    ],
+)
+def test_an_error_quotes_nothing_of_a_conversation(source: str) -> None:
+    said = [{"role": "user", "content": "my secret words"}]
+    with pytest.raises(TemplateError) as caught:
+        template_of(source).render(said, None, 0.0)
+    assert "secret" not in caught.value.message
+
+
 def test_a_creation_time_beyond_the_calendar_is_an_error() -> None:
     template = template_of("{{ strftime_now('%Y') }}")
     with pytest.raises(TemplateError, match="creation time"):
