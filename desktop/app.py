@@ -31,7 +31,7 @@ from desktop.controllers.engine import Engine
 from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector
 from desktop.lost_display import DisplayLostError
-from desktop.store.database import StoreError
+from desktop.store.faults import StoreError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.views import dialogs
 from desktop.views.main_window import MainWindow

@@ -9,6 +9,7 @@ import sqlite3
 import time
 import uuid
 
+from desktop.store import fields
 from desktop.store.records import Chat
 
 TITLE_LENGTH = 48
@@ -46,7 +47,10 @@ def listed(connection: sqlite3.Connection) -> list[Chat]:
         "SELECT id, title, created, used FROM chats WHERE deleted IS NULL"
         " ORDER BY used DESC, id DESC"
     )
-    return [Chat(*row) for row in rows]
+    return [
+        Chat(chat, fields.text(title), fields.moment(created), fields.moment(used))
+        for chat, title, created, used in rows
+    ]
 
 
 def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:

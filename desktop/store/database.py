@@ -1,51 +1,56 @@
-"""One SQLite file on one thread of its own: opened, migrated, and set aside if it is damaged.
+"""One SQLite file on one thread of its own: opened, checked, migrated, and saved if it is damaged.
 
 Knows pragmas and versions. What the tables mean is in `chats`, `messages` and `pictures`, whose
-functions take the connection that `Database.run` hands them.
+functions take the connection that `Database.run` hands them; what becomes of damage is `recovery`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sqlite3
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from core.api.errors import WaymarkError
-from desktop.store.schema import MIGRATIONS
+from desktop.store import fields
+from desktop.store.faults import (
+    WORDS,
+    MigrationError,
+    SalvageError,
+    StoreError,
+    code_of,
+    name_of,
+    refused,
+)
+from desktop.store.recovery import copies
+from desktop.store.recovery.check import is_whole
+from desktop.store.recovery.salvage import salvage
+from desktop.store.schema import MIGRATIONS, script
+from desktop.traces import trace_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-
-class NewerDatabaseError(WaymarkError):
-    """The file was written by a newer Waymark; reading it with this one could harm it."""
-
-    title = "These chats belong to a newer Waymark"
-
-
-class StoreError(WaymarkError):
-    """The disk or SQLite refused."""
-
-    title = "The chats can't be stored"
+log = logging.getLogger(__name__)
 
 
 class Database:
-    """The chats' file. `notice` says in words what happened at opening, '' when nothing did.
+    """The chats' file.
 
-    Raises NewerDatabaseError, or StoreError when there can be no file at that place.
+    `notice` says in words what happened at opening, '' when nothing did; `made` are the copies of
+    the file that were made then. Raises StoreError when there can be no file at that place.
     """
 
     def __init__(self, path: Path) -> None:
         # SQLite connections belong to a thread; with one thread, calls also keep their order.
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="store")
         try:
-            opened = self._executor.submit(open_or_set_aside, path)
-            self._connection, self.notice = opened.result()
+            before = copies.copies(path)
+            self._connection, self.notice = self._executor.submit(open_or_salvage, path).result()
+            self.made = copies.copies(path) - before
         except BaseException:
             self._executor.shutdown()
             raise
@@ -67,14 +72,14 @@ class Database:
         try:
             return await loop.run_in_executor(self._executor, transaction)
         except sqlite3.Error as error:
-            raise StoreError(f"The database says: {error}.") from error
+            raise refused(error) from None
 
     def run_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Carry out `work(connection)` and wait for it, at the start. Raises StoreError."""
         try:
             return self._executor.submit(work, self._connection).result()
         except sqlite3.Error as error:
-            raise StoreError(f"The database says: {error}.") from error
+            raise refused(error) from None
 
     async def leave_no_trace(self) -> None:
         """Bring what was deleted out of the log beside the file too. Raises StoreError."""
@@ -82,33 +87,43 @@ class Database:
         try:
             await loop.run_in_executor(self._executor, truncate_log, self._connection)
         except sqlite3.Error as error:
-            raise StoreError(f"The database says: {error}.") from error
+            raise refused(error) from None
 
     def close(self) -> None:
-        """Finish what was asked, then close the file."""
-        self._executor.submit(self._connection.close).result()
-        self._executor.shutdown()
+        """Finish what was asked, then close the file. Raises StoreError."""
+        try:
+            self._executor.submit(self._connection.close).result()
+        except sqlite3.Error as error:
+            raise refused(error) from None
+        finally:
+            self._executor.shutdown()
 
 
-def open_or_set_aside(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file; a damaged one is renamed, never deleted, and a new one takes its place."""
+def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
+    """Open the file; what can be read of a damaged one goes into a new one, and the old one stays.
+
+    Returns the connection, and words about what happened. Raises StoreError.
+    """
     try:
-        return open_database(path), ""
-    except sqlite3.OperationalError as error:
-        raise StoreError(f"{path} can't be opened: {error}.") from error
-    except sqlite3.DatabaseError as error:
-        kept = set_aside(path)
-        notice = f"The chats could not be read ({error}). The file is kept as {kept.name}."
+        copies.clear_unfinished(path)
+        notice = "" if is_whole(path) else _save(path)
         return open_database(path), notice
+    except sqlite3.Error as error:
+        raise refused(error, blames_file=True) from None
+    except OSError as error:
+        raise StoreError(f"{path} can't be used: {error.strerror}.", blames_file=True) from error
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """A connection to a checked, migrated file. Raises sqlite3.DatabaseError if it is damaged."""
+    """A connection to a migrated file, made if it is not there. Raises sqlite3.Error or OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, isolation_level=None)
+    # A damaged text costs the characters it hit, where Python would refuse the whole row.
+    connection.text_factory = fields.decode
     try:
         _prepare(connection)
+        _migrate(connection, path)
     except BaseException:
         connection.close()
         raise
@@ -120,14 +135,23 @@ def truncate_log(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a database file and its companions; returns the new name of the file itself."""
-    kept = path.with_name(f"{path.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}{path.suffix}")
-    for suffix in ("", "-wal", "-shm"):
-        companion = Path(f"{path}{suffix}")
-        if companion.exists():
-            companion.replace(f"{kept}{suffix}")
-    return kept
+def _save(path: Path) -> str:
+    """Put a new file with what can be read in the place of a damaged one; says what was read."""
+    try:
+        new = copies.begin(path)
+        salvaged = salvage(path, new)
+        kept = copies.exchange(path, new)
+    except Exception as error:
+        log.error("Saving a damaged file of chats failed: %s", trace_of(error))
+        raise SalvageError(
+            "The file of chats is damaged, and what can be read could not be written into a new "
+            f"file. {_reason(error)} {path} is as it was.",
+            blames_file=True,
+        ) from None
+    return (
+        f"The file of chats was damaged. {salvaged.words()} The damaged file is kept as "
+        f"{kept.name} until you delete a chat, since it may hold that chat too."
+    )
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
@@ -136,18 +160,35 @@ def _prepare(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA secure_delete = ON")
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise sqlite3.DatabaseError(str(verdict))
-    _migrate(connection)
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Bring the file to the newest format in one transaction, after a copy was made of it."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(MIGRATIONS):
-        raise NewerDatabaseError(
-            f"The chats were stored in format {version}; this Waymark knows formats up to "
-            f"{len(MIGRATIONS)}. Nothing was changed. Please start the newer Waymark."
+    if version >= len(MIGRATIONS):
+        return
+    if version > 0:
+        copies.make(connection, path)
+    try:
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {script(MIGRATIONS[version:])};"
+            f" PRAGMA user_version = {len(MIGRATIONS)}; COMMIT;"
         )
-    for number, script in enumerate(MIGRATIONS[version:], version + 1):
-        connection.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
+    except sqlite3.Error as error:
+        if code_of(error) in WORDS:
+            raise
+        log.error("A migration failed: %s", trace_of(error))
+        raise MigrationError(
+            f"The step from format {version} to format {len(MIGRATIONS)} failed "
+            f"({name_of(error)}). This is a defect of Waymark, not of your chats: they are as they "
+            "were, and the Waymark you had before can open them.",
+            blames_file=True,
+        ) from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, sqlite3.Error):
+        return refused(error).message
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}."
+    return f"({type(error).__name__})"

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from desktop.store import pictures
+from desktop.store import fields, pictures
 from desktop.store.records import Picture
 
 
@@ -30,10 +30,7 @@ class StoredDraft:
 def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
     """All drafts."""
     rows = connection.execute("SELECT number, chat, text, system, key FROM drafts").fetchall()
-    return [
-        StoredDraft(chat, text, system, key, pictures.attached_to_draft(connection, number))
-        for number, chat, text, system, key in rows
-    ]
+    return [_read(connection, *row) for row in rows]
 
 
 def save(
@@ -60,3 +57,21 @@ def save(
 def remove(connection: sqlite3.Connection, chat: int | None) -> None:
     """Keep no draft of this chat."""
     connection.execute("DELETE FROM drafts WHERE chat IS ?", (chat,))
+
+
+def _read(
+    connection: sqlite3.Connection,
+    number: int,
+    chat: object,
+    text: object,
+    system: object,
+    key: object,
+) -> StoredDraft:
+    shown = pictures.attached_to_draft(connection, number)
+    return StoredDraft(
+        fields.whole(chat),
+        shown.told_in(fields.text(text)),
+        fields.text(system),
+        fields.text(key),
+        shown.pictures,
+    )

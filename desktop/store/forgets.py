@@ -20,7 +20,12 @@ class ForgetRow(NamedTuple):
 def first(connection: sqlite3.Connection) -> ForgetRow | None:
     """What is to be forgotten next."""
     row = connection.execute("SELECT number, key FROM forgets ORDER BY number LIMIT 1").fetchone()
-    return ForgetRow(*row) if row else None
+    if row is None:
+        return None
+    number, key = row
+    # Of a damaged key nothing is known but that something is to go: then everything does, which
+    # costs no more than reading it again.
+    return ForgetRow(number, key if isinstance(key, str) else None)
 
 
 def confirm(connection: sqlite3.Connection, number: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from desktop.store import chats, messages
+from desktop.store import chats, fields, messages
 from desktop.store.records import Picture
 
 
@@ -48,8 +48,8 @@ def _like(connection: sqlite3.Connection, chat: int) -> int:
     title, created, system = connection.execute(
         "SELECT title, created, system FROM chats WHERE id = ?", (chat,)
     ).fetchone()
-    new = chats.create(connection, f"{title} (fork)", system=system)
-    connection.execute("UPDATE chats SET created = ? WHERE id = ?", (created, new))
+    new = chats.create(connection, f"{fields.text(title)} (fork)", system=fields.text(system))
+    connection.execute("UPDATE chats SET created = ? WHERE id = ?", (fields.moment(created), new))
     return new
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import FinishReason, RequestStats
-from desktop.store import pictures
+from desktop.store import fields, pictures
 from desktop.store.records import ChatPath, Message, Picture, Reply, ReplyState
 
 Value = TypeVar("Value", bound=BaseModel)
@@ -104,7 +104,16 @@ def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
     row = connection.execute(
         "SELECT key, created, system, left_out FROM chats WHERE id = ? AND deleted IS NULL", (chat,)
     ).fetchone()
-    return ChatPath(tuple(read_path(connection, chat)), *row) if row else None
+    if row is None:
+        return None
+    key, created, system, left_out = row
+    return ChatPath(
+        tuple(read_path(connection, chat)),
+        fields.text(key),
+        fields.moment(created),
+        fields.text(system),
+        fields.whole(left_out),
+    )
 
 
 def shown_path(nodes: Iterable[Node]) -> list[tuple[int, tuple[int, ...]]]:
@@ -128,7 +137,10 @@ def storable(text: str) -> str:
 
 def _nodes(connection: sqlite3.Connection, chat: int) -> list[Node]:
     rows = connection.execute("SELECT id, parent, chosen FROM messages WHERE chat = ?", (chat,))
-    return [Node(*row) for row in rows]
+    return [
+        Node(number, fields.whole(parent), fields.whole(chosen) or 0)
+        for number, parent, chosen in rows
+    ]
 
 
 def _insert(connection: sqlite3.Connection, chat: int, parent: int | None, text: str) -> int:
@@ -145,13 +157,14 @@ def _read(connection: sqlite3.Connection, message: int, siblings: tuple[int, ...
     chat, parent, text, created = connection.execute(
         "SELECT chat, parent, text, created FROM messages WHERE id = ?", (message,)
     ).fetchone()
+    shown = pictures.attached(connection, message)
     return Message(
         id=message,
         chat=chat,
-        parent=parent,
-        text=text,
-        created=created,
-        pictures=pictures.attached(connection, message),
+        parent=fields.whole(parent),
+        text=shown.told_in(fields.text(text)),
+        created=fields.moment(created),
+        pictures=shown.pictures,
         reply=_read_reply(connection, message),
         siblings=siblings,
     )
@@ -169,7 +182,7 @@ def _read_reply(connection: sqlite3.Connection, message: int) -> Reply | None:
     known = state in set(ReplyState)
     return Reply(
         state=ReplyState(state) if known else ReplyState.STOPPED,
-        reasoning=reasoning,
+        reasoning=fields.text(reasoning),
         ids=_read_ids(ids, tokenizer, bool(starts_in_reasoning)),
         finish_reason=finish_reason if finish_reason in get_args(FinishReason) else None,
         error=_tolerant(ErrorInfo, error),
@@ -177,16 +190,17 @@ def _read_reply(connection: sqlite3.Connection, message: int) -> Reply | None:
     )
 
 
-def _read_ids(data: bytes | None, tokenizer: str | None, in_reasoning: bool) -> ReplyIds | None:
-    # Bytes that are no whole number of ids would stop every later request of the chat.
-    if data is None or tokenizer is None or len(data) % 4:
+def _read_ids(data: object, tokenizer: object, in_reasoning: bool) -> ReplyIds | None:
+    # Bytes that are no whole number of ids would stop every later request of the chat. Without
+    # ids the reply's text is read.
+    if not isinstance(data, bytes) or not isinstance(tokenizer, str) or len(data) % 4:
         return None
     return ReplyIds(data=data, tokenizer=tokenizer, starts_in_reasoning=in_reasoning)
 
 
-def _tolerant(kind: type[Value], text: str | None) -> Value | None:
+def _tolerant(kind: type[Value], text: object) -> Value | None:
     """The stored value, or None where it is missing or can't be read by this version."""
-    if text is None:
+    if not isinstance(text, str):
         return None
     try:
         return kind.model_validate_json(text)

@@ -7,8 +7,21 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from desktop.store import fields
 from desktop.store.records import Picture
+
+
+class Attached(NamedTuple):
+    """The pictures of a message or a draft, and how many of them damage has cost."""
+
+    pictures: tuple[Picture, ...]
+    lost: int = 0
+
+    def told_in(self, text: str) -> str:
+        """The text, with a line for each picture that is lost."""
+        return "\n\n".join([text] + [fields.DAMAGED_PICTURE] * self.lost) if self.lost else text
 
 
 def attach(connection: sqlite3.Connection, message: int, shown: Sequence[Picture]) -> None:
@@ -43,28 +56,24 @@ def _attach(
         )
 
 
-def attached(connection: sqlite3.Connection, message: int) -> tuple[Picture, ...]:
+def attached(connection: sqlite3.Connection, message: int) -> Attached:
     """The pictures of a message, in order."""
     return _attached(connection, "message_pictures", "message", message)
 
 
-def attached_to_draft(connection: sqlite3.Connection, draft: int) -> tuple[Picture, ...]:
+def attached_to_draft(connection: sqlite3.Connection, draft: int) -> Attached:
     """The pictures of a draft, in order."""
     return _attached(connection, "draft_pictures", "draft", draft)
 
 
-def _attached(
-    connection: sqlite3.Connection, table: str, column: str, owner: int
-) -> tuple[Picture, ...]:
+def _attached(connection: sqlite3.Connection, table: str, column: str, owner: int) -> Attached:
     rows = connection.execute(
         "SELECT digest, name, width, height, resized_width, resized_height, tokens, thumbnail"
-        f" FROM {table} JOIN pictures USING (digest) WHERE {column} = ? ORDER BY place",
+        f" FROM {table} LEFT JOIN pictures USING (digest) WHERE {column} = ? ORDER BY place",
         (owner,),
-    )
-    return tuple(
-        Picture(digest, name, (width, height), _pair(new_width, new_height), tokens, thumbnail)
-        for digest, name, width, height, new_width, new_height, tokens, thumbnail in rows
-    )
+    ).fetchall()
+    known = tuple(_read(*row) for row in rows if fields.is_digest(row[0]))
+    return Attached(known, len(rows) - len(known))
 
 
 def collect_garbage(connection: sqlite3.Connection) -> set[str]:
@@ -76,5 +85,27 @@ def collect_garbage(connection: sqlite3.Connection) -> set[str]:
     return {digest for (digest,) in connection.execute("SELECT digest FROM pictures")}
 
 
-def _pair(width: int | None, height: int | None) -> tuple[int, int] | None:
-    return None if width is None or height is None else (width, height)
+def _read(
+    digest: str,
+    name: object,
+    width: object,
+    height: object,
+    new_width: object,
+    new_height: object,
+    tokens: object,
+    thumbnail: object,
+) -> Picture:
+    resized = _pair(new_width, new_height)
+    return Picture(
+        digest,
+        fields.text(name),
+        _pair(width, height) or resized or (0, 0),
+        resized,
+        fields.whole(tokens),
+        thumbnail if isinstance(thumbnail, bytes) else b"",
+    )
+
+
+def _pair(width: object, height: object) -> tuple[int, int] | None:
+    pair = fields.whole(width), fields.whole(height)
+    return None if pair[0] is None or pair[1] is None else (pair[0], pair[1])

@@ -1,9 +1,14 @@
 """The tables, as the steps that made them: `user_version` counts the steps a file has been through.
 
-A step is never changed once it has been in a release; the next one is appended.
+A step is never changed once it has been in a release; the next one is appended. A damaged file of
+an earlier format is saved as one of the newest whose last columns are missing
+(`recovery.salvage`); a step that does more than add columns and tables has to say there what it
+does.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 # Messages form a tree: the children of one parent are alternatives, and the one chosen last is
 # shown. So an edited message and another reply are new siblings, and nothing is ever overwritten.
@@ -87,3 +92,8 @@ CREATE TABLE forgets (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT) STRICT
 """
 
 MIGRATIONS: tuple[str, ...] = (FIRST, SECOND)
+
+
+def script(steps: Sequence[str]) -> str:
+    """Steps as one text for SQLite."""
+    return ";\n".join(steps)

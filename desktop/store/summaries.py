@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from desktop.store import chats, messages
+from desktop.store import chats, fields, messages
 from desktop.store.forks import Fork
 from desktop.store.records import Message
 
@@ -26,7 +26,7 @@ def begin_from(
     ).fetchone()
     if row is None:
         return None
-    title, system = row
+    title, system = (fields.text(value) for value in row)
     told = "\n\n".join(part for part in (system, f"{HEADING}\n\n{summary}") if part)
     new = chats.create(connection, f"{title} (summary)", system=messages.storable(told))
     return Fork(new, question.text, question.pictures) if question else Fork(new)

@@ -1,4 +1,4 @@
-"""The chats' file: migrated, refused when newer, set aside when damaged, private."""
+"""The chats' file: migrated, refused when newer, private; damage is in test_damage."""
 
 from __future__ import annotations
 
@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from desktop.store import chats
-from desktop.store.database import (
-    Database,
-    NewerDatabaseError,
-    StoreError,
-    open_database,
-    open_or_set_aside,
-)
+from desktop.store.database import Database, open_database, open_or_salvage
+from desktop.store.faults import NewerDatabaseError, StoreError
 from desktop.store.schema import MIGRATIONS
 from tests.desktop.conftest import Loop
 
@@ -54,7 +49,7 @@ def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
     connection.execute("CREATE TABLE from_the_future (words TEXT)")
     connection.close()
     with pytest.raises(NewerDatabaseError, match="newer Waymark"):
-        open_or_set_aside(path)
+        open_or_salvage(path)
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("from_the_future",)]
     connection.close()
@@ -63,7 +58,7 @@ def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
 
 def test_a_damaged_file_is_kept_under_another_name(path: Path) -> None:
     path.write_bytes(b"no database at all" * 100)
-    connection, notice = open_or_set_aside(path)
+    connection, notice = open_or_salvage(path)
     (kept,) = path.parent.glob("chats.damaged-*.db")
     assert kept.read_bytes().startswith(b"no database at all")
     assert kept.name in notice
@@ -79,16 +74,17 @@ def test_nulls_after_a_power_cut_are_seen(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[8192:65536] = bytes(len(data[8192:65536]))
     path.write_bytes(data)
-    connection, notice = open_or_set_aside(path)
-    assert "could not be read" in notice
+    connection, notice = open_or_salvage(path)
+    assert "was damaged" in notice
     assert len(list(path.parent.glob("chats.damaged-*.db"))) == 1
     connection.close()
 
 
 def test_a_folder_in_its_place_is_an_error_in_words(path: Path) -> None:
     path.mkdir()
-    with pytest.raises((StoreError, OSError)):
+    with pytest.raises(StoreError, match="is no file") as refusal:
         Database(path)
+    assert refusal.value.blames_file
 
 
 async def test_a_failed_transaction_leaves_nothing(path: Path, qloop: Loop) -> None:

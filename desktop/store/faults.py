@@ -1,0 +1,92 @@
+"""What can go wrong with the chats' file, in words that quote neither SQLite nor anyone.
+
+SQLite's own messages may hold what people wrote (a text that is no UTF-8, a damaged schema), so
+only its codes are read here.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+
+from core.api.errors import WaymarkError
+
+log = logging.getLogger(__name__)
+
+DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+WORDS = {
+    sqlite3.SQLITE_FULL: "The disk is full.",
+    sqlite3.SQLITE_IOERR: "The disk can't be read or written.",
+    sqlite3.SQLITE_READONLY: "The file may not be written.",
+    sqlite3.SQLITE_PERM: "The system doesn't allow it.",
+    sqlite3.SQLITE_CANTOPEN: "The file can't be opened.",
+    sqlite3.SQLITE_BUSY: "Another program is using the file.",
+    sqlite3.SQLITE_LOCKED: "Another program is using the file.",
+}
+# What a strict table says of a value of another type, SQLITE_CONSTRAINT_DATATYPE: of a value that
+# stood there before it was asked to change the row, since none of ours is.
+WRONG_TYPE = 3091
+DAMAGED_WORDS = (
+    "A part of the file of chats is damaged. Close Waymark and start it again: then it saves what "
+    "can be read into a new file."
+)
+
+
+class StoreError(WaymarkError):
+    """The disk or SQLite refused. With `blames_file`, another file in its place would do."""
+
+    title = "The chats can't be stored"
+
+    def __init__(self, message: str, blames_file: bool = False) -> None:
+        super().__init__(message)
+        self.blames_file = blames_file
+
+
+class NewerDatabaseError(StoreError):
+    """The file was written by a newer Waymark; reading it with this one could harm it."""
+
+    title = "These chats belong to a newer Waymark"
+
+
+class ForeignDatabaseError(StoreError):
+    """The file is a whole database, but of another program."""
+
+    title = "This is no file of Waymark's chats"
+
+
+class MigrationError(StoreError):
+    """A step from one format to the next went wrong, which is a defect of Waymark."""
+
+    title = "The chats could not be brought to this version's format"
+
+
+class SalvageError(StoreError):
+    """The file is damaged, and saving what can be read of it failed too."""
+
+    title = "The damaged chats could not be saved"
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that the file is damaged, or no database at all."""
+    return code_of(error) in DAMAGED_CODES
+
+
+def refused(error: sqlite3.Error, blames_file: bool = False) -> StoreError:
+    """The error in words."""
+    log.warning("SQLite refused: %s", name_of(error))
+    if is_damage(error) or getattr(error, "sqlite_errorcode", 0) == WRONG_TYPE:
+        return StoreError(DAMAGED_WORDS, blames_file)
+    words = WORDS.get(code_of(error), f"The database refused it ({name_of(error)}).")
+    return StoreError(words, blames_file)
+
+
+def name_of(error: sqlite3.Error) -> str:
+    """SQLite's name of the error, or its number where Python doesn't know the name."""
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
+    return str(name) if name != "unknown" else f"SQLite's code {error.sqlite_errorcode}"
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """SQLite's primary result code; 0 for errors of Python's own module."""
+    # The higher bits say more about the same code.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -1,0 +1,85 @@
+"""Whether a file is whole, one of ours, and of a format that is known. Changes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from desktop.store.faults import (
+    ForeignDatabaseError,
+    NewerDatabaseError,
+    StoreError,
+    is_damage,
+    refused,
+)
+from desktop.store.recovery.write_ahead import read_log
+from desktop.store.schema import MIGRATIONS, script
+
+Structure = dict[str, list[Any]]
+
+
+def is_whole(path: Path) -> bool:
+    """False for a damaged file, in SQLite's own judgement.
+
+    Raises NewerDatabaseError, ForeignDatabaseError, StoreError when it can't be looked at, OSError.
+    """
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is no file. Nothing was changed.", blames_file=True)
+    log = read_log(Path(f"{path}-wal"))
+    if not path.exists() or path.stat().st_size == 0:
+        # SQLite would take the log for an old one and delete it.
+        return not log.pages
+    # Read only, or closing the file would write a log into it that is to be kept as it is. Where
+    # a journal was left by the very first start, SQLite has to undo that first.
+    mode = "rw" if Path(f"{path}-journal").exists() else "ro"
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)) as file:
+            return _is_sound(file, path) and not log.damaged
+    except sqlite3.Error as error:
+        if is_damage(error):
+            return False
+        raise refused(error, blames_file=True) from None
+
+
+def _is_sound(connection: sqlite3.Connection, path: Path) -> bool:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > len(MIGRATIONS):
+        raise NewerDatabaseError(
+            f"The chats were stored in format {version}; this Waymark knows formats up to "
+            f"{len(MIGRATIONS)}. Nothing was changed. Please start the newer Waymark.",
+            blames_file=True,
+        )
+    (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if verdict != "ok":
+        return False
+    # A damaged name of a table or a column is none of SQLite's business.
+    structure, expected = _structure(connection), _structure_of(version)
+    if structure and not structure.keys() & _structure_of(len(MIGRATIONS)).keys():
+        raise ForeignDatabaseError(
+            f"{path} is a database of another program. Nothing was changed.", blames_file=True
+        )
+    return all(structure.get(table) == columns for table, columns in expected.items()) and (
+        version > 0 or not structure
+    )
+
+
+def _structure_of(version: int) -> Structure:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(script(MIGRATIONS[:version]))
+        return _structure(connection)
+
+
+def _structure(connection: sqlite3.Connection) -> Structure:
+    """The columns and references of all tables."""
+    names = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    return {
+        name: [
+            connection.execute(f"SELECT * FROM {pragma}(?)", (name,)).fetchall()
+            for pragma in ("pragma_table_info", "pragma_foreign_key_list")
+        ]
+        for (name,) in names
+    }

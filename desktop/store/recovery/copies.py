@@ -1,0 +1,129 @@
+"""Copies of the chats' file and files set aside: named by date, kept beside it, deleted with chats.
+
+    chats.copy-DATE.db      made before a migration; the newest two are kept
+    chats.damaged-DATE.db   what was damaged, as it was, with its log
+    chats.aside-DATE.db     put aside by the user to begin with empty chats
+
+A chat that is deleted for good must not live on in a copy of the file that nobody thinks of. So
+copies and damaged files go with it; a file that the user put aside is no copy, and stays.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Collection
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+
+COPY, DAMAGED, ASIDE = "copy", "damaged", "aside"
+UNFINISHED = "unfinished"
+KEPT_COPIES = 2
+LOG = "-wal"
+COMPANIONS = (LOG, "-shm", "-journal")
+
+
+def make(connection: sqlite3.Connection, path: Path) -> Path:
+    """A copy of the open file, whole or not at all; of the older ones the newest stay.
+
+    Raises sqlite3.Error or OSError when the disk refuses.
+    """
+    new, copy = begin(path), _unused(path, COPY)
+    with closing(sqlite3.connect(new)) as target:
+        connection.backup(target)
+    os.replace(new, copy)
+    older = (each for each in _of_kind(path, COPY) if each.suffix == path.suffix)
+    for old in sorted(older)[:-KEPT_COPIES]:
+        old.unlink()
+    return copy
+
+
+def begin(path: Path) -> Path:
+    """An empty, private file to write a database into before it gets its name."""
+    new = path.with_name(f"{path.stem}.{UNFINISHED}{path.suffix}")
+    clear_unfinished(path)
+    os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    return new
+
+
+def clear_unfinished(path: Path) -> None:
+    """Delete what a copy or a salvage that was cut off has left."""
+    for left in path.parent.glob(f"{path.stem}.{UNFINISHED}{path.suffix}*"):
+        left.unlink()
+
+
+def exchange(path: Path, new: Path) -> Path:
+    """Put `new` in the place of the damaged file, which is kept under another name; returns that.
+
+    The name exists before the place is taken, so whatever happens, one of them holds the chats.
+    """
+    kept = _unused(path, DAMAGED)
+    for suffix in ("", LOG):
+        if Path(f"{path}{suffix}").exists():
+            _name_also(Path(f"{path}{suffix}"), Path(f"{kept}{suffix}"))
+    # A log that stays would be written into the new file.
+    for suffix in COMPANIONS:
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    os.replace(new, path)
+    return kept
+
+
+def set_aside(path: Path) -> Path:
+    """Rename the file and its companions, so that another one can begin; returns the new name."""
+    kept = _unused(path, ASIDE)
+    for suffix in ("", *COMPANIONS):
+        if Path(f"{path}{suffix}").exists():
+            Path(f"{path}{suffix}").replace(f"{kept}{suffix}")
+    return kept
+
+
+def copies(path: Path) -> set[Path]:
+    """All copies and damaged files of `path`, with their logs."""
+    return _of_kind(path, COPY) | _of_kind(path, DAMAGED)
+
+
+def remove(path: Path, spare: Collection[Path] = ()) -> None:
+    """Delete copies and damaged files but `spare`. Raises OSError when the system refuses."""
+    for copy in copies(path).difference(spare):
+        copy.unlink(missing_ok=True)
+
+
+def remove_all(path: Path) -> None:
+    """Delete also what was put aside. Raises OSError when the system refuses."""
+    for copy in copies(path) | _of_kind(path, ASIDE):
+        copy.unlink(missing_ok=True)
+
+
+def names_pictures(path: Path) -> bool:
+    """Whether a file is kept that may show pictures no chat shows any more."""
+    return bool(_of_kind(path, DAMAGED) | _of_kind(path, ASIDE))
+
+
+def _of_kind(path: Path, kind: str) -> set[Path]:
+    return set(path.parent.glob(f"{path.stem}.{kind}-*"))
+
+
+def _unused(path: Path, kind: str) -> Path:
+    """A name that says when, and that no file has; a later one sorts behind."""
+    while True:
+        name = f"{path.stem}.{kind}-{_now():%Y%m%d-%H%M%S-%f}{path.suffix}"
+        if not any(path.with_name(f"{name}{suffix}").exists() for suffix in ("", LOG)):
+            return path.with_name(name)
+
+
+def _now() -> datetime:
+    return datetime.now()
+
+
+def _name_also(path: Path, kept: Path) -> None:
+    """A second name for a file; a copy where the file system knows no second names."""
+    try:
+        os.link(path, kept)
+    except OSError:
+        try:
+            shutil.copy2(path, kept)
+        except OSError:
+            kept.unlink(missing_ok=True)
+            raise
