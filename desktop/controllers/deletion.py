@@ -1,19 +1,23 @@
 """Deletes for good: rows, picture files, what the engine keeps; once there is no way back.
 
 A deleted chat can be brought back while the message that says so is on screen. Then, or at the next
-start, or when the window closes, nothing of it is left.
+start, or when the window closes, nothing of it is left: not in copies of the file of chats either,
+nor in a damaged file that was kept. A file of chats that the user put aside stays, and its
+pictures with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
+from typing import ParamSpec
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.api.errors import WaymarkError
+from core.api.errors import NotDeletedError, WaymarkError
 from core.client.blobs import BlobStore
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
@@ -21,9 +25,12 @@ from desktop.controllers.forgets import Forgets
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.controllers.tasks import Tasks
-from desktop.store import chats, pictures
+from desktop.store import chats, fields, pictures
 from desktop.store.database import Database
 from desktop.store.folders import Folders
+from desktop.store.recovery import copies
+
+P = ParamSpec("P")
 
 # Longer than the button to undo it is on screen.
 UNDO_MS = 10_000
@@ -68,25 +75,37 @@ class Deletion(QObject):
         """All chats, drafts, pictures, and what was read of them; settings stay."""
         self._tasks.spawn(self._delete_everything(), "Deleting all data")
 
-    async def purge(self, chat: int | None = None) -> None:
-        """Delete this deleted chat (or all of them) for good, and what only it used."""
-        await self._delete_rows_and_files(chat)
-        await self._database.leave_no_trace()
-        self._forgets.send()
+    async def purge(self, chat: int | None = None, spare: Collection[Path] = ()) -> None:
+        """Delete this deleted chat (or all of them) for good, and what only it used.
+
+        `spare` are copies that nobody was told of yet. Raises NotDeletedError, StoreError.
+        """
+        try:
+            await self._delete_rows_and_files(chat, spare)
+        finally:
+            self._forgets.send()
+            await self._database.leave_no_trace()
 
     async def close(self) -> None:
         """The same at the end, while the engine still runs; call when no task runs."""
         for timer in self._timers.values():
             timer.stop()
-        # Closing the file empties its log.
-        await self._delete_rows_and_files(None)
-        with contextlib.suppress(WaymarkError, TimeoutError):
-            await asyncio.wait_for(self._forgets.send_all(), CLOSING_PATIENCE_S)
+        try:
+            # Closing the file empties its log.
+            await self._delete_rows_and_files(None)
+        finally:
+            with contextlib.suppress(WaymarkError, TimeoutError):
+                await asyncio.wait_for(self._forgets.send_all(), CLOSING_PATIENCE_S)
 
-    async def _delete_rows_and_files(self, chat: int | None) -> None:
+    async def _delete_rows_and_files(self, chat: int | None, spare: Collection[Path] = ()) -> None:
         async with self._pictures.held():
-            await self._database.run(chats.purge, chat)
-            await self._remove_unused(self._chat.digests())
+            purged = await self._database.run(chats.purge, chat)
+            try:
+                if purged:
+                    await deleted(copies.remove, self._folders.database, spare)
+            finally:
+                if purged or not copies.names_pictures(self._folders.database):
+                    await self._remove_unused(self._chat.digests())
 
     async def _delete_everything(self) -> None:
         for chat in {live.chat for live in self._replies.live.values()}:
@@ -96,18 +115,21 @@ class Deletion(QObject):
         self._chat.forget_everything()
         async with self._pictures.held():
             await self._database.run(chats.delete_everything)
-            await self._remove_unused(set())
-        for copy in self._folders.data.glob("*.damaged-*"):
-            await asyncio.get_running_loop().run_in_executor(None, copy.unlink, True)
-        await self._database.leave_no_trace()
-        self._forgets.send()
-        await self._chats.refresh()
+            try:
+                await deleted(copies.remove_all, self._folders.database)
+            finally:
+                self._forgets.send()
+                await self._remove_unused(set())
+                await self._chats.refresh()
+                await self._database.leave_no_trace()
         self.everything_gone.emit()
 
     async def _remove_unused(self, held: set[str]) -> None:
-        used = await self._database.run(pictures.collect_garbage)
-        folder = self._folders.pictures
-        await asyncio.get_running_loop().run_in_executor(None, remove_unused, folder, used | held)
+        known = await self._database.run(pictures.digests)
+        used = held | await self._database.run(pictures.collect_garbage)
+        # Of what no chat ever knew, a file that was kept may show it.
+        kept = copies.names_pictures(self._folders.database)
+        await deleted(remove_unused, self._folders.pictures, used, known if kept else None)
 
     def _wait(self, chat: int) -> None:
         timer = self._timers[chat] = QTimer(self)
@@ -130,10 +152,24 @@ class Deletion(QObject):
             timer.deleteLater()
 
 
-def remove_unused(folder: Path, used: set[str]) -> None:
-    """Delete the picture files that are not in use; what is no picture file stays."""
+async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Delete files in a thread. Raises NotDeletedError when the system refuses."""
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
+    except OSError as error:
+        raise NotDeletedError(
+            f"{error.filename} could not be deleted: {error.strerror}. It is tried again with the "
+            "next chat that is deleted."
+        ) from error
+
+
+def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -> None:
+    """Delete the picture files that are not in use, of those that were `known` if that is given.
+
+    What is no picture file stays. Raises OSError when the system refuses.
+    """
     blobs = BlobStore(folder)
     for path in folder.glob("??/*"):
         name = path.name
-        if len(name) == 64 and name not in used:
+        if fields.is_digest(name) and name not in used and (known is None or name in known):
             blobs.remove(name)

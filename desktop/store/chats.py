@@ -83,8 +83,11 @@ def restore(connection: sqlite3.Connection, chat: int) -> None:
     connection.execute("UPDATE chats SET deleted = NULL WHERE id = ?", (chat,))
 
 
-def purge(connection: sqlite3.Connection, chat: int | None = None) -> None:
-    """Forget deleted chats (or this one of them) for good, and have the engine forget them too."""
+def purge(connection: sqlite3.Connection, chat: int | None = None) -> int:
+    """Forget deleted chats (or this one of them) for good, and have the engine forget them too.
+
+    Returns how many there were.
+    """
     doomed = "SELECT id FROM chats WHERE deleted IS NOT NULL AND id = ifnull(?, id)"
     connection.execute(
         f"INSERT INTO forgets (key) SELECT key FROM chats WHERE id IN ({doomed})", (chat,)
@@ -92,7 +95,7 @@ def purge(connection: sqlite3.Connection, chat: int | None = None) -> None:
     # Taken apart first: deleting a tree by its root goes down one trigger per message, and SQLite
     # follows no more than a thousand.
     connection.execute(f"UPDATE messages SET parent = NULL WHERE chat IN ({doomed})", (chat,))
-    connection.execute(f"DELETE FROM chats WHERE id IN ({doomed})", (chat,))
+    return connection.execute(f"DELETE FROM chats WHERE id IN ({doomed})", (chat,)).rowcount
 
 
 def delete_everything(connection: sqlite3.Connection) -> None:

@@ -76,13 +76,18 @@ def _attached(connection: sqlite3.Connection, table: str, column: str, owner: in
     return Attached(known, len(rows) - len(known))
 
 
+def digests(connection: sqlite3.Connection) -> set[str]:
+    """All pictures that are known."""
+    return {digest for (digest,) in connection.execute("SELECT digest FROM pictures")}
+
+
 def collect_garbage(connection: sqlite3.Connection) -> set[str]:
     """Forget pictures in no message and no draft; returns the digests that are still in use."""
     connection.execute(
         "DELETE FROM pictures WHERE digest NOT IN (SELECT digest FROM message_pictures"
         " UNION SELECT digest FROM draft_pictures)"
     )
-    return {digest for (digest,) in connection.execute("SELECT digest FROM pictures")}
+    return digests(connection)
 
 
 def _read(

@@ -61,8 +61,9 @@ def exchange(path: Path, new: Path) -> Path:
     """
     kept = _unused(path, DAMAGED)
     for suffix in ("", LOG):
-        if Path(f"{path}{suffix}").exists():
-            _name_also(Path(f"{path}{suffix}"), Path(f"{kept}{suffix}"))
+        part = Path(f"{path}{suffix}")
+        if part.exists() and (suffix == "" or part.stat().st_size):
+            _name_also(part, Path(f"{kept}{suffix}"))
     # A log that stays would be written into the new file.
     for suffix in COMPANIONS:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
@@ -86,19 +87,29 @@ def copies(path: Path) -> set[Path]:
 
 def remove(path: Path, spare: Collection[Path] = ()) -> None:
     """Delete copies and damaged files but `spare`. Raises OSError when the system refuses."""
-    for copy in copies(path).difference(spare):
-        copy.unlink(missing_ok=True)
+    _delete(copies(path).difference(spare))
 
 
 def remove_all(path: Path) -> None:
     """Delete also what was put aside. Raises OSError when the system refuses."""
-    for copy in copies(path) | _of_kind(path, ASIDE):
-        copy.unlink(missing_ok=True)
+    _delete(copies(path) | _of_kind(path, ASIDE))
 
 
 def names_pictures(path: Path) -> bool:
     """Whether a file is kept that may show pictures no chat shows any more."""
     return bool(_of_kind(path, DAMAGED) | _of_kind(path, ASIDE))
+
+
+def _delete(files: Collection[Path]) -> None:
+    """Delete all that the system lets go; then raise what it said of the others."""
+    errors: list[OSError] = []
+    for file in files:
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def _of_kind(path: Path, kind: str) -> set[Path]:

@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from core.api.errors import ErrorInfo
 from desktop.controllers import deletion
 from desktop.controllers.window_parts import WindowParts
 from desktop.item_models.engine_status import Phase
-from desktop.store import forgets
+from desktop.store import chats, forgets
 from desktop.store.folders import Folders
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.store.damage import root_of, zero_page
 
 
 @pytest.fixture
@@ -217,3 +219,102 @@ async def test_all_data_goes_at_once(
         assert other.execute("SELECT count(*) FROM messages").fetchone() == (0,)
     other.close()
     assert b"secret" not in folders.database.read_bytes()
+
+
+def beside(folders: Folders, kind: str, words: bytes = b"an old secret") -> Path:
+    """An older file of chats beside the one in use."""
+    path = folders.data / f"chats.{kind}-20250101-101500-000000.db"
+    path.write_bytes(words)
+    return path
+
+
+async def test_a_chat_deleted_for_good_is_in_no_older_file_either(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    tmp_path: Path,
+    no_way_back: None,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    older = [beside(folders, "copy"), beside(folders, "damaged")]
+    log = folders.data / f"{older[1].name}-wal"
+    log.write_bytes(b"an old secret")
+    aside = beside(folders, "aside", b"chats of another file")
+    parts.chats.delete(chat)
+    await until(lambda: engine.forgotten)
+    assert not any(path.exists() for path in (*older, log))
+    # The user put that one aside; it is no copy. Its pictures stay, those of the chat do not.
+    assert aside.exists() and picture_files(folders) == []
+
+
+async def test_what_is_kept_stays_until_a_chat_is_deleted(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path, qloop: Loop
+) -> None:
+    damaged = beside(folders, "damaged")
+    stray = folders.pictures / "ab" / ("ab" * 32)
+    stray.parent.mkdir()
+    stray.write_bytes(b"a picture that only the damaged file shows")
+    parts = await with_chat(open_parts, engine, tmp_path)
+    await parts.deletion.purge()
+    assert damaged.exists() and stray.exists() and len(picture_files(folders)) == 2
+    aside = beside(folders, "aside")
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    parts.chats.delete(chat)
+    await until(lambda: not parts.chat_list.chats)
+    await parts.deletion.purge()
+    assert not damaged.exists() and picture_files(folders) == [stray]
+    aside.unlink()
+    await parts.deletion.purge()
+    assert picture_files(folders) == []
+
+
+async def test_what_this_start_has_kept_outlives_what_the_last_one_left_to_delete(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    parts.chats.delete(chat)
+    await until(lambda: not parts.chat_list.chats)
+    # As if the window had been killed, and the power cut had damaged the file.
+    await parts.tasks.close()
+    await parts.engine.close()
+    parts.database.close()
+    older = beside(folders, "copy")
+    zero_page(folders.database, root_of(folders.database, "messages_of_chat"))
+    parts = await open_parts()
+    await until(lambda: not older.exists())
+    await parts.deletion.purge()
+    (damaged,) = folders.data.glob("chats.damaged-*.db")
+    assert damaged.name in parts.database.notice
+    assert await parts.database.run(chats.listed) == []
+    assert sorted(parts.database.made) == [damaged]
+
+
+async def test_what_can_not_be_deleted_is_said_and_the_rest_is_done(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    tmp_path: Path,
+    no_way_back: None,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    said: list[ErrorInfo] = []
+    parts.failed.connect(said.append)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    # Nobody can unlink a folder.
+    stuck = folders.data / "chats.damaged-1.db"
+    stuck.mkdir()
+    older = beside(folders, "copy")
+    parts.chats.delete(chat)
+    await until(lambda: engine.forgotten and said)
+    assert said[0].title == "Not everything could be deleted" and stuck.name in said[0].message
+    assert not older.exists()
+    assert picture_files(folders) == []
+    files = [folders.database, Path(f"{folders.database}-wal")]
+    assert b"secret" not in b"".join(path.read_bytes() for path in files)
+    stuck.rmdir()
