@@ -6,20 +6,25 @@ Bounds are declared in `core.api.params`, titles and descriptions in
 
 from __future__ import annotations
 
+import copy
+import json
 import os
 import tempfile
-import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, ValidationError, field_validator
 
 from core.api.params import CacheSettings, ModelSettings, SamplingParams, Settings
 from desktop.store.folders import DEMO_MODEL
+from desktop.store.recovery import copies
 
 RECENT_MODELS = 8
 # What the settings offer at least; the engine itself takes less.
 SHORTEST_INTERVAL = 512
+NOT_READ = "These settings could not be read and have their first values again:"
+
+Tree: TypeAlias = dict[str, Any]
 
 
 class AheadSettings(Settings):
@@ -69,33 +74,41 @@ class AppSettings(Settings):
 
 
 class SettingsFile:
-    """Reads and writes the settings. A file that can't be read is kept aside and said so."""
+    """Reads and writes the settings.
+
+    A value that can't be read costs its key. What no key of this version is stays in the file for
+    the version that wrote it. A file that is no JSON is kept aside.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._unknown: Tree = {}
 
     def load(self) -> tuple[AppSettings, str]:
         """The settings, and words about what went wrong ('' when nothing did)."""
         try:
-            text = self._path.read_text(encoding="utf-8")
+            stored = json.loads(self._path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return AppSettings(), ""
-        except (OSError, UnicodeDecodeError) as error:
-            return AppSettings(), self._kept_aside(str(error))
-        try:
-            return AppSettings.model_validate_json(text), ""
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in first["loc"])
-            return AppSettings(), self._kept_aside(f"{first['msg']}{place and f' at {place}'}")
+        except OSError as error:
+            return AppSettings(), self._kept_aside(error.strerror or type(error).__name__)
+        except (ValueError, RecursionError):
+            return AppSettings(), self._kept_aside("the file is damaged")
+        if not isinstance(stored, dict):
+            return AppSettings(), self._kept_aside("the file is damaged")
+        settings, self._unknown, lost = read_settings(stored)
+        return settings, f"{NOT_READ} {', '.join(lost)}." if lost else ""
 
     def save(self, settings: AppSettings) -> None:
         """Write all of it or nothing. Raises OSError when the disk refuses."""
+        values = with_missing(settings.model_dump(mode="json"), self._unknown)
+        text = json.dumps(values, indent=2, ensure_ascii=False)
         # mkstemp makes the file 0600; the rename makes it appear whole.
         handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".settings-")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(settings.model_dump_json(indent=2) + "\n")
+            # A folder's name may hold half a character, which no file of text can.
+            with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
+                file.write(text + "\n")
             Path(name).replace(self._path)
         except BaseException:
             Path(name).unlink(missing_ok=True)
@@ -103,9 +116,75 @@ class SettingsFile:
 
     def _kept_aside(self, reason: str) -> str:
         words = f"The settings could not be read ({reason}); the defaults are used."
-        kept = self._path.with_name(f"settings.damaged-{time.strftime('%Y%m%d-%H%M%S')}.json")
+        kept = copies.unused(self._path, copies.DAMAGED)
         try:
             self._path.replace(kept)
         except OSError:
             return words
         return f"{words} The old file is kept as {kept.name}."
+
+
+def read_settings(stored: Tree) -> tuple[AppSettings, Tree, list[str]]:
+    """The settings, what no key of this version is, and the keys whose values can't be read."""
+    values, unknown = copy.deepcopy(stored), dict[str, Any]()
+    lost: list[str] = []
+    before: Tree | None = None
+    while values != before:
+        before = copy.deepcopy(values)
+        try:
+            return AppSettings.model_validate(_tuples(values)), unknown, lost
+        except ValidationError as error:
+            told = error.errors(include_url=False, include_context=False, include_input=False)
+        # Of a list that is wrong in two places there are two errors, and one key.
+        for path, kind in {_keys(values, each["loc"]): each["type"] for each in told}.items():
+            if kind == "missing":
+                # Beside a default of the whole, its parts need none of their own.
+                values = with_missing(values, AppSettings().model_dump(mode="json"))
+            elif path and kind == "extra_forbidden":
+                unknown = with_missing(unknown, _taken(values, path))
+            elif path:
+                _taken(values, path)
+                lost.append(".".join(path))
+    return AppSettings(), unknown, list(stored)
+
+
+def with_missing(values: Tree, others: Tree) -> Tree:
+    """`values` with what only `others` has."""
+    merged = {**others, **values}
+    for key, other in others.items():
+        value = values.get(key)
+        if isinstance(value, dict) and isinstance(other, dict):
+            merged[key] = with_missing(value, other)
+    return merged
+
+
+def _keys(values: Tree, place: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The keys that lead to what an error is about, as far as there are keys."""
+    path: list[str] = []
+    inner: object = values
+    for key in place:
+        if not isinstance(inner, dict) or key not in inner:
+            break
+        path.append(str(key))
+        inner = inner[key]
+    return tuple(path)
+
+
+def _taken(values: Tree, path: tuple[str, ...]) -> Tree:
+    """Take out what `path` leads to, and return it with the keys above it."""
+    *above, last = path
+    for key in above:
+        values = values[key]
+    taken: Tree = {last: values.pop(last)}
+    for key in reversed(above):
+        taken = {key: taken}
+    return taken
+
+
+def _tuples(value: object) -> object:
+    """The same with tuples for lists, and no half characters, which JSON can hold and UTF-8 not."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {key: _tuples(each) for key, each in value.items()}
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value

@@ -30,7 +30,7 @@ def make(connection: sqlite3.Connection, path: Path) -> Path:
 
     Raises sqlite3.Error or OSError when the disk refuses.
     """
-    new, copy = begin(path), _unused(path, COPY)
+    new, copy = begin(path), unused(path, COPY)
     with closing(sqlite3.connect(new)) as target:
         connection.backup(target)
     os.replace(new, copy)
@@ -59,7 +59,7 @@ def exchange(path: Path, new: Path) -> Path:
 
     The name exists before the place is taken, so whatever happens, one of them holds the chats.
     """
-    kept = _unused(path, DAMAGED)
+    kept = unused(path, DAMAGED)
     for suffix in ("", LOG):
         part = Path(f"{path}{suffix}")
         if part.exists() and (suffix == "" or part.stat().st_size):
@@ -73,7 +73,7 @@ def exchange(path: Path, new: Path) -> Path:
 
 def set_aside(path: Path) -> Path:
     """Rename the file and its companions, so that another one can begin; returns the new name."""
-    kept = _unused(path, ASIDE)
+    kept = unused(path, ASIDE)
     for suffix in ("", *COMPANIONS):
         if Path(f"{path}{suffix}").exists():
             Path(f"{path}{suffix}").replace(f"{kept}{suffix}")
@@ -116,7 +116,7 @@ def _of_kind(path: Path, kind: str) -> set[Path]:
     return set(path.parent.glob(f"{path.stem}.{kind}-*"))
 
 
-def _unused(path: Path, kind: str) -> Path:
+def unused(path: Path, kind: str) -> Path:
     """A name that says when, and that no file has; a later one sorts behind."""
     while True:
         name = f"{path.stem}.{kind}-{_now():%Y%m%d-%H%M%S-%f}{path.suffix}"

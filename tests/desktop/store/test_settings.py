@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -28,16 +29,101 @@ def test_no_file_is_no_trouble(file: Path) -> None:
     assert SettingsFile(file).load() == (AppSettings(), "")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"cache": {"count": -1}}', '{"cache": {"counts": 3}}', "\0" * 64]
-)
+@pytest.mark.parametrize("text", ["", "{", "[]", "\0" * 64, "\xff", "[" * 100_000, "1" * 10_000])
 def test_a_damaged_file_gives_defaults_and_is_kept(file: Path, text: str) -> None:
-    file.write_text(text)
+    file.write_text(text, encoding="latin-1")
     settings, notice = SettingsFile(file).load()
     assert settings == AppSettings()
     (kept,) = file.parent.glob("settings.damaged-*.json")
-    assert kept.read_text() == text
+    assert kept.read_text(encoding="latin-1") == text
     assert kept.name in notice
+
+
+GOOD: dict[str, object] = {
+    "model": {"path": "/models/a", "device": "cpu", "context_length": 4096},
+    "recent_models": ["/models/a", "/models/b"],
+    "sampling": {"temperature": 1, "top_k": 7, "stop": ["END"]},
+    "thinking": True,
+    "cache": {"count": 5, "interval": 1024},
+    "ahead": {"settle": False},
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("cache.count", -1),
+        ("cache.count", "5"),
+        ("cache.count", None),
+        ("cache", "none"),
+        ("cache", []),
+        ("model.path", 5),
+        ("model.device", "a device that a newer version knows"),
+        ("model", None),
+        ("recent_models", [1, "/models/a", 2]),
+        ("recent_models", "/models/a"),
+        ("sampling.temperature", True),
+        ("sampling.temperature", 1e400),
+        ("sampling.stop", [""]),
+        ("sampling.top_k", 1.5),
+        ("thinking", "yes"),
+        ("ahead.settle", 1),
+    ],
+)
+def test_a_value_that_can_not_be_read_costs_its_key(file: Path, place: str, value: object) -> None:
+    whole, _ = SettingsFile(written(file, GOOD)).load()
+    keys = place.split(".")
+    bad = json.loads(json.dumps(GOOD))
+    inner = bad if len(keys) == 1 else bad[keys[0]]
+    inner[keys[-1]] = value
+    settings, notice = SettingsFile(written(file, bad)).load()
+    assert notice.endswith(f" {place}.") and "a device" not in notice
+    expected = whole.model_dump()
+    default = AppSettings().model_dump()
+    if len(keys) == 1:
+        expected[keys[0]] = default[keys[0]]
+    else:
+        expected[keys[0]][keys[1]] = default[keys[0]][keys[1]]
+    assert settings.model_dump() == expected
+    assert [path.name for path in file.parent.iterdir()] == ["settings.json"]
+
+
+def written(file: Path, values: object) -> Path:
+    file.write_text(json.dumps(values))
+    return file
+
+
+def test_an_unknown_key_is_left_out_and_kept_for_the_version_that_knows_it(file: Path) -> None:
+    newer = json.loads(json.dumps(GOOD))
+    newer["voice"] = {"speed": 3, "names": ["a"]}
+    newer["cache"]["sideways"] = True
+    settings, notice = SettingsFile(written(file, GOOD)).load()
+    kept = SettingsFile(written(file, newer))
+    assert kept.load() == (settings, "") and notice == ""
+    kept.save(settings.model_copy(update={"thinking": False}))
+    after = json.loads(file.read_text())
+    assert after["voice"] == newer["voice"] and after["cache"]["sideways"] is True
+    assert after["cache"]["count"] == 5 and after["thinking"] is False
+
+
+def test_a_folder_with_half_a_character_costs_no_other_setting(file: Path) -> None:
+    settings = AppSettings(thinking=True).with_model(ModelSettings.model_construct(path="/a\udcff"))
+    SettingsFile(file).save(settings)
+    loaded, notice = SettingsFile(file).load()
+    assert loaded.thinking is True and loaded.model.path == "/a?" and notice == ""
+
+
+def test_half_a_character_in_the_file_costs_itself(file: Path) -> None:
+    file.write_text('{"thinking": true, "model": {"path": "\\udcff"}}')
+    loaded, notice = SettingsFile(file).load()
+    assert loaded.thinking is True and loaded.model.path == "?" and notice == ""
+
+
+def test_a_folder_in_the_place_of_the_settings_is_put_aside(file: Path) -> None:
+    file.mkdir()
+    settings, notice = SettingsFile(file).load()
+    assert settings == AppSettings() and "Is a directory" in notice
+    SettingsFile(file).save(settings)
 
 
 def test_recent_models_come_in_order_without_the_demo() -> None:
