@@ -1,7 +1,8 @@
 """Starts and ends the app: folders, lock, loop, window; and nothing else happens here.
 
-The window is on screen before the engine's process is up. Closing stores everything, ends the
-engine, and only then lets the loop stop.
+The window is on screen before the engine's process is up. Where it can't come up, a dialog says
+why and what can be done. Closing stores everything, ends the engine, and only then lets the loop
+stop.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from logging.handlers import RotatingFileHandler
+from pathlib import Path
 
 # qasync takes the binding it finds first; this says which, before it is imported.
 os.environ.setdefault("QT_API", "pyside6")
 
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
 from core.api.errors import WaymarkError
@@ -28,18 +29,23 @@ from core.client.client import EngineClient
 from core.client.lock import DataFolderLock
 from desktop import lost_display, theme
 from desktop.controllers.engine import Engine
+from desktop.controllers.tasks import attempted
 from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector
 from desktop.lost_display import DisplayLostError
 from desktop.store.faults import StoreError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
-from desktop.views import dialogs
+from desktop.store.recovery import copies
+from desktop.traces import trace_of
+from desktop.views import start_dialogs
 from desktop.views.main_window import MainWindow
+from desktop.window_log import kept_log, report_from_loop, report_uncaught
+
+log = logging.getLogger(__name__)
 
 EXIT_REFUSED = 3
 # The last one comes when the terminal that started the app is closed; Windows has none.
 END_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-LOG_BYTES = 1_000_000
 
 
 class App:
@@ -47,7 +53,11 @@ class App:
 
     def __init__(self, folders: Folders, engine: Engine) -> None:
         self.parts = WindowParts(folders, engine)
-        self.window = MainWindow(self.parts, SAMPLE_PICTURES)
+        try:
+            self.window = MainWindow(self.parts, SAMPLE_PICTURES)
+        except BaseException:
+            self.parts.database.close()
+            raise
         self.window.close_asked.connect(self.leave)
         self.gone = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
@@ -56,6 +66,8 @@ class App:
         """Show the window, then start what runs behind it."""
         self.window.show()
         self.parts.begin()
+        if self.parts.notices:
+            start_dialogs.tell(self.window, self.parts.notices, self.parts.folders.data)
 
     def leave(self) -> None:
         """Begin to close, in the background; `gone` is set at its end."""
@@ -63,25 +75,26 @@ class App:
             self._ending = asyncio.ensure_future(self._close())
 
     async def _close(self) -> None:
-        self.window.save_geometry()
-        self.window.page.composer.keep()
-        await self.parts.close()
-        self.window.leave()
+        await attempted("remembering the window's size", self.window.save_geometry)
+        await attempted("keeping the draft", self.window.page.composer.keep)
+        await attempted("closing", self.parts.close)
+        await attempted("closing the window", self.window.leave)
         self.gone.set()
 
 
 async def stay_open(folders: Folders, engine: Engine) -> None:
-    """Open the window and stay until it is closed; cancelled, close it first."""
+    """Open the window and stay until it is closed; cancelled or failing, close it first."""
     app = App(folders, engine)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(report_from_loop)
     for number in unignored(END_SIGNALS):
         # Windows has no such handlers in a loop; there the window is closed by its user only.
         with contextlib.suppress(NotImplementedError, RuntimeError):
             loop.add_signal_handler(number, app.leave)
-    app.begin()
     try:
+        app.begin()
         await app.gone.wait()
-    except asyncio.CancelledError:
+    except BaseException:
         app.leave()
         await app.gone.wait()
         raise
@@ -93,42 +106,96 @@ def unignored(names: Sequence[str]) -> list[signal.Signals]:
     return [number for number in found if signal.getsignal(number) is not signal.SIG_IGN]
 
 
-@contextlib.contextmanager
-def kept_log(folders: Folders) -> Iterator[None]:
-    """What goes wrong in the window's process, in a file; never what anyone wrote."""
-    handler = RotatingFileHandler(
-        folders.window_log, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8", delay=True
-    )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    handler.setLevel(logging.WARNING)
-    logging.getLogger().addHandler(handler)
-    try:
-        yield
-    finally:
-        logging.getLogger().removeHandler(handler)
-        handler.close()
-
-
 async def open_or_refuse(chosen: str | None) -> int:
     """The whole life of the app; returns the exit code."""
+    anew = False
+    while True:
+        refusal, folder = await live(chosen, anew)
+        if refusal is None:
+            return 0
+        print(f"{refusal.title}. {refusal.message}", file=sys.stderr, flush=True)
+        blames_file = isinstance(refusal, StoreError) and refusal.blames_file
+        choice = await start_dialogs.choose(refusal, folder, blames_file)
+        if choice is start_dialogs.Choice.CLOSE:
+            return EXIT_REFUSED
+        anew = choice is start_dialogs.Choice.ANEW
+
+
+async def live(chosen: str | None, anew: bool = False) -> tuple[WaymarkError | None, Path | None]:
+    """Open the window and stay until it is closed; returns why that failed, and the data folder.
+
+    With `anew` the file of chats is put aside first.
+    """
+    folder: Path | None = None
     try:
-        folders = Folders.choose(chosen)
-        with claimed(folders), kept_log(folders):
+        theme.apply(running_application())
+        folders = chosen_folders(chosen)
+        folder = folders.data
+        with claimed(folders), kept_log(folders.window_log), errors_logged():
+            if anew:
+                put_aside(folders.database)
             await stay_open(folders, EngineClient(folders.engine_log))
     except WaymarkError as error:
-        print(f"{error.title}. {error.message}", file=sys.stderr, flush=True)
-        await dialogs.outcome(refusal_box(error))
-        return EXIT_REFUSED
-    return 0
+        return error, existing(folder)
+    except Exception as error:
+        return StartError(words_of(error)), existing(folder)
+    return None, folder
 
 
-def refusal_box(error: WaymarkError) -> QMessageBox:
-    """The dialog that stands in for the window."""
-    box = QMessageBox(QMessageBox.Icon.Warning, "Waymark", error.title)
-    box.setObjectName("refusal")
-    box.setInformativeText(error.message)
-    box.setStandardButtons(QMessageBox.StandardButton.Close)
-    return box
+def chosen_folders(chosen: str | None) -> Folders:
+    """Where everything lies. Raises StoreError for a place that there can't be."""
+    try:
+        return Folders.choose(chosen)
+    except (OSError, RuntimeError) as error:
+        # A user that nobody knows, or links in a ring.
+        raise StoreError(
+            "The data folder that was asked for is no place on this system."
+        ) from error
+
+
+class StartError(WaymarkError):
+    """Something that nobody thought of."""
+
+    title = "Waymark could not start"
+
+
+def words_of(error: Exception) -> str:
+    """The kind of an error, and the file where it is about one; never its own words."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    return f"It met an error it doesn't know ({type(error).__name__})."
+
+
+@contextlib.contextmanager
+def errors_logged() -> Iterator[None]:
+    """Log where an error came from that ends the app."""
+    try:
+        yield
+    except WaymarkError:
+        raise
+    except Exception as error:
+        log.error("Waymark ended: %s", trace_of(error))
+        raise
+
+
+def put_aside(database: Path) -> None:
+    """Give the file of chats another name. Raises StoreError."""
+    try:
+        copies.set_aside(database)
+    except OSError as error:
+        raise StoreError(f"{database} can't be renamed: {error.strerror}.") from error
+
+
+def existing(folder: Path | None) -> Path | None:
+    """The folder if there is one to open."""
+    return folder if folder is not None and folder.is_dir() else None
+
+
+def running_application() -> QApplication:
+    """The application that `main` has made."""
+    application = QApplication.instance()
+    assert isinstance(application, QApplication)
+    return application
 
 
 @contextlib.contextmanager
@@ -138,7 +205,8 @@ def claimed(folders: Folders) -> Iterator[None]:
         folders.create()
         lock = DataFolderLock(folders.data)
     except OSError as error:
-        raise StoreError(f"{folders.data} can't be used: {error.strerror}.") from error
+        where = error.filename or folders.data
+        raise StoreError(f"{where} can't be used: {error.strerror}.") from error
     try:
         yield
     finally:
@@ -156,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     qt.setDesktopFileName("waymark")
     # The last visible window may be a dialog; leaving is decided in one place.
     qt.setQuitOnLastWindowClosed(False)
-    theme.apply(qt)
+    report_uncaught()
     garbage = GarbageCollector()
     with QEventLoop(qt) as loop:
         try:

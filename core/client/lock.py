@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
 
 from core.api.errors import DataFolderBusyError
 
+# What systems say of a lock that somebody holds. A network's file system may know no locks at all.
+BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
+
 
 class DataFolderLock:
-    """Holds `folder` from construction to `release`. Raises DataFolderBusyError when taken."""
+    """Holds `folder` from construction to `release`.
+
+    Raises DataFolderBusyError when taken, OSError where there can be no lock.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             _lock(self._handle)
-        except OSError:
-            os.close(self._handle)
-            self._handle = -1
+        except OSError as error:
+            self.release()
+            if error.errno not in BUSY:
+                raise
             raise DataFolderBusyError(
                 f"Another Waymark works in {folder}. Close it first, or choose another data folder."
             ) from None
 
     def release(self) -> None:
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            os.close(handle)
 
 
 def _lock(handle: int) -> None:

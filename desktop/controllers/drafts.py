@@ -6,9 +6,10 @@ What a draft holds is `item_models.draft`; taking pictures into one is `pictures
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from desktop.controllers.pictures import PictureController
-from desktop.controllers.tasks import Tasks
+from desktop.controllers.tasks import Tasks, attempted
 from desktop.item_models.draft import Draft
 from desktop.store import drafts
 from desktop.store.database import Database
@@ -66,7 +67,7 @@ class Drafts:
     async def store_at_closing(self) -> None:
         """Store all of them; call when no task runs."""
         for chat in list(self._drafts):
-            await self._save(chat)
+            await attempted("storing a draft", partial(self._save, chat))
 
     async def _save(self, chat: int | None) -> None:
         draft = self._drafts.get(chat, Draft())

@@ -15,7 +15,7 @@ from core.api.chat import Conversation
 from core.api.events import Generated
 from desktop.controllers.engine import EngineController
 from desktop.controllers.reply_run import ReplyRun
-from desktop.controllers.tasks import Tasks
+from desktop.controllers.tasks import Tasks, attempted
 from desktop.item_models.messages import LiveReply
 from desktop.store.database import Database
 from desktop.store.records import Reply
@@ -76,7 +76,7 @@ class Replies(QObject):
     async def store_at_closing(self) -> None:
         """What has arrived of each reply stays as a stopped reply; call when no task runs."""
         for run in list(self._runs.values()):
-            await run.store_at_closing()
+            await attempted("storing a reply", run.store_at_closing)
 
     async def _until_ended(self, running: Iterable[int]) -> None:
         runs = [self._runs[message] for message in running if message in self._runs]

@@ -6,11 +6,13 @@ The one place that calls ensure_future in the window.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from core.api.errors import ErrorInfo, WaymarkError
+from desktop.traces import trace_of
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +46,22 @@ class Tasks:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._running.discard(task)
-        if task.cancelled() or task.exception() is None:
+        error = None if task.cancelled() else task.exception()
+        if error is None:
             return
-        error = task.exception()
         if isinstance(error, WaymarkError):
             self._on_error(error.info())
             return
-        log.error("%s failed", task.get_name(), exc_info=error)
-        words = f"{task.get_name()}: {type(error).__name__}: {error}"
+        log.error("%s failed: %s", task.get_name(), trace_of(error))
+        words = f"{task.get_name()} ended with an error ({type(error).__name__})."
         self._on_error(ErrorInfo(name="Unexpected", title="Something went wrong", message=words))
+
+
+async def attempted(what: str, step: Callable[[], Awaitable[None] | None]) -> None:
+    """Carry out a step of closing; one that fails must not keep the others from being done."""
+    try:
+        waits = step()
+        if inspect.isawaitable(waits):
+            await waits
+    except Exception as error:
+        log.error("Failed while closing, %s: %s", what, trace_of(error))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from PySide6.QtCore import QObject, Signal
 
-from core.api.errors import ErrorInfo, WaymarkError
+from core.api.errors import ErrorInfo
 from core.client.blobs import BlobStore
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
@@ -22,7 +21,7 @@ from desktop.controllers.limit import LimitController
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.controllers.settings import SettingsController
-from desktop.controllers.tasks import Tasks
+from desktop.controllers.tasks import Tasks, attempted
 from desktop.item_models.chat_list import ChatList
 from desktop.item_models.messages import LiveReply
 from desktop.item_models.transcript import Transcript
@@ -31,8 +30,6 @@ from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.records import Reply
 from desktop.store.settings import SettingsFile
-
-log = logging.getLogger(__name__)
 
 
 class WindowParts(QObject):
@@ -50,6 +47,14 @@ class WindowParts(QObject):
         super().__init__()
         self.folders = folders
         self.database = Database(folders.database)
+        try:
+            self._make(folders, engine)
+        except BaseException:
+            self.database.close()
+            raise
+
+    def _make(self, folders: Folders, engine: Engine) -> None:
+        """Make the controllers, and connect what they tell."""
         self.tasks = Tasks(self._on_error)
         blobs = BlobStore(folders.pictures)
         self.engine = EngineController(engine, self.tasks)
@@ -106,13 +111,15 @@ class WindowParts(QObject):
         self.replies.ended.connect(self._on_ended)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="waymark")
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What happened to files at the start, in words."""
+        return tuple(each for each in (self.database.notice, self.settings.notice) if each)
+
     def begin(self) -> None:
         """Start all that runs in the background; the window is on screen already."""
         # qasync's own executor would start ten threads at once.
         asyncio.get_running_loop().set_default_executor(self._threads)
-        for notice in (self.database.notice, self.settings.notice):
-            if notice:
-                self.said.emit(notice)
         self.tasks.spawn(self._read_chats(), "Reading the chats")
         self.settings.begin()
 
@@ -120,20 +127,17 @@ class WindowParts(QObject):
         """Store what has arrived, end the engine, forget what was deleted. Idempotent."""
         if self.tasks.closed:
             return
-        await self.tasks.close()
-        for step in (
-            self.replies.store_at_closing,
-            self.drafts.store_at_closing,
-            self.deletion.close,
+        # A disk that refuses must not keep the window open, nor the engine alive.
+        for what, step in (
+            ("ending tasks", self.tasks.close),
+            ("storing replies", self.replies.store_at_closing),
+            ("storing drafts", self.drafts.store_at_closing),
+            ("deleting for good", self.deletion.close),
+            ("ending the engine", self.engine.close),
+            ("closing the file of chats", self.database.close),
+            ("ending threads", self._threads.shutdown),
         ):
-            # A disk that refuses must not keep the window open.
-            try:
-                await step()
-            except (WaymarkError, OSError) as error:
-                log.warning("closing: %s", error)
-        await self.engine.close()
-        self.database.close()
-        self._threads.shutdown()
+            await attempted(what, step)
 
     async def _read_chats(self) -> None:
         await self.database.run(messages.stop_running)

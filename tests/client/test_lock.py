@@ -1,5 +1,6 @@
 """One app per data folder."""
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -38,4 +39,18 @@ def test_a_killed_app_leaves_no_lock_behind(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     process.stdout.close()
+    DataFolderLock(tmp_path).release()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows locks another way")
+def test_a_file_system_without_locks_is_not_taken_for_another_app(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(_handle: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with pytest.raises(OSError, match="No locks available"):
+        DataFolderLock(tmp_path)
+    monkeypatch.undo()
     DataFolderLock(tmp_path).release()

@@ -1,0 +1,78 @@
+"""What is said at the start: why there is no window, and what happened to files meanwhile."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from core.api.errors import WaymarkError
+from desktop.views import dialogs
+
+ANEW_WORDS = (
+    "Start with empty chats leaves the file in its folder under another name; nothing in it is "
+    "deleted."
+)
+
+
+class Choice(enum.Enum):
+    """What the user wants where Waymark could not start."""
+
+    CLOSE = enum.auto()
+    AGAIN = enum.auto()
+    ANEW = enum.auto()
+
+
+async def choose(error: WaymarkError, folder: Path | None, anew: bool) -> Choice:
+    """Say why there is no window; `anew` offers to begin with empty chats beside the old file."""
+    while True:
+        box = _box(error.title, error.message + (f"\n\n{ANEW_WORDS}" if anew else ""))
+        box.setObjectName("refusal")
+        box.setStandardButtons(QMessageBox.StandardButton.Close | QMessageBox.StandardButton.Retry)
+        anew_button = open_button = None
+        if anew:
+            anew_button = box.addButton("Start with empty chats", QMessageBox.ButtonRole.ActionRole)
+        if folder is not None:
+            open_button = box.addButton("Open folder", QMessageBox.ButtonRole.ActionRole)
+        box.setEscapeButton(QMessageBox.StandardButton.Close)
+        await dialogs.outcome(box)
+        clicked = box.clickedButton()
+        if folder is not None and clicked is open_button:
+            open_folder(folder)
+        elif anew_button is not None and clicked is anew_button:
+            return Choice.ANEW
+        else:
+            retry = clicked is box.button(QMessageBox.StandardButton.Retry)
+            return Choice.AGAIN if retry else Choice.CLOSE
+
+
+def tell(window: QWidget, notices: Sequence[str], folder: Path) -> QMessageBox:
+    """Say beside the window what happened at the start; it stays until it is closed."""
+    box = _box("Waymark has started, and something was wrong", "\n\n".join(notices), window)
+    box.setObjectName("startNotice")
+    box.setStandardButtons(QMessageBox.StandardButton.Close)
+    opens = box.addButton("Open folder", QMessageBox.ButtonRole.ActionRole)
+    opens.clicked.connect(lambda: open_folder(folder))
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setWindowModality(Qt.WindowModality.NonModal)
+    box.show()
+    return box
+
+
+def open_folder(folder: Path) -> None:
+    """Show a folder in the system's own window for files."""
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
+
+
+def _box(title: str, words: str, parent: QWidget | None = None) -> QMessageBox:
+    box = QMessageBox(parent)
+    box.setIcon(QMessageBox.Icon.Warning)
+    box.setWindowTitle("Waymark")
+    box.setTextFormat(Qt.TextFormat.PlainText)
+    box.setText(title)
+    box.setInformativeText(words)
+    return box
