@@ -11,12 +11,10 @@ import argparse
 import asyncio
 import contextlib
 import faulthandler
-import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 # qasync takes the binding it finds first; this says which, before it is imported.
 os.environ.setdefault("QT_API", "pyside6")
@@ -26,22 +24,18 @@ from qasync import QEventLoop
 
 from core.api.errors import WaymarkError
 from core.client.client import EngineClient
-from core.client.lock import DataFolderLock
 from desktop import lost_display, theme
 from desktop.controllers.engine import Engine
 from desktop.controllers.tasks import attempted
 from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector
 from desktop.lost_display import DisplayLostError
+from desktop.starting import StartError, claimed_folders, folder_to_open, words_of
 from desktop.store.faults import StoreError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
-from desktop.store.recovery import copies
-from desktop.traces import trace_of
 from desktop.views import start_dialogs
 from desktop.views.main_window import MainWindow
-from desktop.window_log import kept_log, report_from_loop, report_uncaught
-
-log = logging.getLogger(__name__)
+from desktop.window_log import report_from_loop, report_uncaught
 
 EXIT_REFUSED = 3
 # The last one comes when the terminal that started the app is closed; Windows has none.
@@ -109,108 +103,32 @@ def unignored(names: Sequence[str]) -> list[signal.Signals]:
 async def open_or_refuse(chosen: str | None) -> int:
     """The whole life of the app; returns the exit code."""
     anew = False
-    while True:
-        refusal, folder = await live(chosen, anew)
-        if refusal is None:
-            return 0
+    while refusal := await live(chosen, anew):
         print(f"{refusal.title}. {refusal.message}", file=sys.stderr, flush=True)
         blames_file = isinstance(refusal, StoreError) and refusal.blames_file
-        choice = await start_dialogs.choose(refusal, folder, blames_file)
+        choice = await start_dialogs.choose(refusal, folder_to_open(chosen), blames_file)
         if choice is start_dialogs.Choice.CLOSE:
             return EXIT_REFUSED
         anew = choice is start_dialogs.Choice.ANEW
+    return 0
 
 
-async def live(chosen: str | None, anew: bool = False) -> tuple[WaymarkError | None, Path | None]:
-    """Open the window and stay until it is closed; returns why that failed, and the data folder.
+async def live(chosen: str | None, anew: bool) -> WaymarkError | None:
+    """Open the window and stay until it is closed; returns why that failed.
 
     With `anew` the file of chats is put aside first.
     """
-    folder: Path | None = None
     try:
-        theme.apply(running_application())
-        folders = chosen_folders(chosen)
-        folder = folders.data
-        with claimed(folders), kept_log(folders.window_log), errors_logged():
-            if anew:
-                put_aside(folders.database)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        theme.apply(application)
+        with claimed_folders(chosen, anew) as folders:
             await stay_open(folders, EngineClient(folders.engine_log))
     except WaymarkError as error:
-        return error, existing(folder)
+        return error
     except Exception as error:
-        return StartError(words_of(error)), existing(folder)
-    return None, folder
-
-
-def chosen_folders(chosen: str | None) -> Folders:
-    """Where everything lies. Raises StoreError for a place that there can't be."""
-    try:
-        return Folders.choose(chosen)
-    except (OSError, RuntimeError) as error:
-        # A user that nobody knows, or links in a ring.
-        raise StoreError(
-            "The data folder that was asked for is no place on this system."
-        ) from error
-
-
-class StartError(WaymarkError):
-    """Something that nobody thought of."""
-
-    title = "Waymark could not start"
-
-
-def words_of(error: Exception) -> str:
-    """The kind of an error, and the file where it is about one; never its own words."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    return f"It met an error it doesn't know ({type(error).__name__})."
-
-
-@contextlib.contextmanager
-def errors_logged() -> Iterator[None]:
-    """Log where an error came from that ends the app."""
-    try:
-        yield
-    except WaymarkError:
-        raise
-    except Exception as error:
-        log.error("Waymark ended: %s", trace_of(error))
-        raise
-
-
-def put_aside(database: Path) -> None:
-    """Give the file of chats another name. Raises StoreError."""
-    try:
-        copies.set_aside(database)
-    except OSError as error:
-        raise StoreError(f"{database} can't be renamed: {error.strerror}.") from error
-
-
-def existing(folder: Path | None) -> Path | None:
-    """The folder if there is one to open."""
-    return folder if folder is not None and folder.is_dir() else None
-
-
-def running_application() -> QApplication:
-    """The application that `main` has made."""
-    application = QApplication.instance()
-    assert isinstance(application, QApplication)
-    return application
-
-
-@contextlib.contextmanager
-def claimed(folders: Folders) -> Iterator[None]:
-    """The folders made, and held by this process alone."""
-    try:
-        folders.create()
-        lock = DataFolderLock(folders.data)
-    except OSError as error:
-        where = error.filename or folders.data
-        raise StoreError(f"{where} can't be used: {error.strerror}.") from error
-    try:
-        yield
-    finally:
-        lock.release()
+        return StartError(words_of(error))
+    return None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

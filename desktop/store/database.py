@@ -17,11 +17,13 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from desktop.store import fields
 from desktop.store.faults import (
+    ERRORS,
     WORDS,
     MigrationError,
     SalvageError,
     StoreError,
     code_of,
+    in_words,
     name_of,
     refused,
 )
@@ -69,32 +71,25 @@ class Database:
                 return work(self._connection, *args, **kwargs)
 
         loop = asyncio.get_running_loop()
-        try:
+        with in_words():
             return await loop.run_in_executor(self._executor, transaction)
-        except sqlite3.Error as error:
-            raise refused(error) from None
 
     def run_now(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Carry out `work(connection)` and wait for it, at the start. Raises StoreError."""
-        try:
+        with in_words():
             return self._executor.submit(work, self._connection).result()
-        except sqlite3.Error as error:
-            raise refused(error) from None
 
     async def leave_no_trace(self) -> None:
         """Bring what was deleted out of the log beside the file too. Raises StoreError."""
         loop = asyncio.get_running_loop()
-        try:
+        with in_words():
             await loop.run_in_executor(self._executor, truncate_log, self._connection)
-        except sqlite3.Error as error:
-            raise refused(error) from None
 
     def close(self) -> None:
         """Finish what was asked, then close the file. Raises StoreError."""
         try:
-            self._executor.submit(self._connection.close).result()
-        except sqlite3.Error as error:
-            raise refused(error) from None
+            with in_words():
+                self._executor.submit(self._connection.close).result()
         finally:
             self._executor.shutdown()
 
@@ -108,7 +103,7 @@ def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
         copies.clear_unfinished(path)
         notice = "" if is_whole(path) else _save(path)
         return open_database(path), notice
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise refused(error, blames_file=True) from None
     except OSError as error:
         raise StoreError(f"{path} can't be used: {error.strerror}.", blames_file=True) from error
@@ -174,7 +169,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
             f"BEGIN IMMEDIATE; {script(MIGRATIONS[version:])};"
             f" PRAGMA user_version = {len(MIGRATIONS)}; COMMIT;"
         )
-    except sqlite3.Error as error:
+    except ERRORS as error:
         if code_of(error) in WORDS:
             raise
         log.error("A migration failed: %s", trace_of(error))
@@ -187,7 +182,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, sqlite3.Error):
+    if isinstance(error, ERRORS):
         return refused(error).message
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}."

@@ -6,8 +6,11 @@ only its codes are read here.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sqlite3
+from collections.abc import Iterator
+from typing import TypeAlias
 
 from core.api.errors import WaymarkError
 
@@ -66,12 +69,27 @@ class SalvageError(StoreError):
     title = "The damaged chats could not be saved"
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+# All that Python raises for an error of SQLite's. It can't read what SQLite says where that quotes
+# damaged names of tables, and then says that instead.
+ERRORS = (sqlite3.Error, UnicodeDecodeError)
+Error: TypeAlias = sqlite3.Error | UnicodeDecodeError
+
+
+def is_damage(error: Error) -> bool:
     """Whether SQLite says that the file is damaged, or no database at all."""
-    return code_of(error) in DAMAGED_CODES
+    return isinstance(error, UnicodeDecodeError) or code_of(error) in DAMAGED_CODES
 
 
-def refused(error: sqlite3.Error, blames_file: bool = False) -> StoreError:
+@contextlib.contextmanager
+def in_words() -> Iterator[None]:
+    """Raise what SQLite refuses as StoreError."""
+    try:
+        yield
+    except ERRORS as error:
+        raise refused(error) from None
+
+
+def refused(error: Error, blames_file: bool = False) -> StoreError:
     """The error in words."""
     log.warning("SQLite refused: %s", name_of(error))
     if is_damage(error) or getattr(error, "sqlite_errorcode", 0) == WRONG_TYPE:
@@ -80,13 +98,13 @@ def refused(error: sqlite3.Error, blames_file: bool = False) -> StoreError:
     return StoreError(words, blames_file)
 
 
-def name_of(error: sqlite3.Error) -> str:
+def name_of(error: Error) -> str:
     """SQLite's name of the error, or its number where Python doesn't know the name."""
     name = getattr(error, "sqlite_errorname", type(error).__name__)
-    return str(name) if name != "unknown" else f"SQLite's code {error.sqlite_errorcode}"
+    return str(name) if name != "unknown" else f"SQLite's code {code_of(error)}"
 
 
-def code_of(error: sqlite3.Error) -> int:
+def code_of(error: Error) -> int:
     """SQLite's primary result code; 0 for errors of Python's own module."""
     # The higher bits say more about the same code.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -139,6 +139,7 @@ def delete_all_words(count: int) -> str:
     """What goes, and what stays."""
     chats = "One chat" if count == 1 else f"All {count:,} chats"
     return (
-        f"{chats if count else 'All data'}: messages, pictures and drafts are deleted, and all "
-        "that was kept of reading them. This can't be undone. Your settings and models stay."
+        f"{chats if count else 'All data'}: messages, pictures and drafts are deleted, with "
+        "older files of chats that are kept, and all that was kept of reading them. This can't be "
+        "undone. Your settings and models stay."
     )

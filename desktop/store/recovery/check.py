@@ -7,7 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from desktop.store import fields
 from desktop.store.faults import (
+    ERRORS,
     ForeignDatabaseError,
     NewerDatabaseError,
     StoreError,
@@ -28,8 +30,8 @@ def is_whole(path: Path) -> bool:
     if path.exists() and not path.is_file():
         raise StoreError(f"{path} is no file. Nothing was changed.", blames_file=True)
     log = read_log(Path(f"{path}-wal"))
-    if not path.exists() or path.stat().st_size == 0:
-        # SQLite would take the log for an old one and delete it.
+    if not path.exists() or path.stat().st_size <= 1:
+        # To SQLite a file of one byte is empty; it would take the log for an old one and delete it.
         return not log.pages
     # Read only, or closing the file would write a log into it that is to be kept as it is. Where
     # a journal was left by the very first start, SQLite has to undo that first.
@@ -37,13 +39,14 @@ def is_whole(path: Path) -> bool:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True)) as file:
             return _is_sound(file, path) and not log.damaged
-    except sqlite3.Error as error:
+    except ERRORS as error:
         if is_damage(error):
             return False
         raise refused(error, blames_file=True) from None
 
 
 def _is_sound(connection: sqlite3.Connection, path: Path) -> bool:
+    connection.text_factory = fields.decode
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(MIGRATIONS):
         raise NewerDatabaseError(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias
 
 from desktop.store import fields
-from desktop.store.recovery.write_ahead import DEFAULT_PAGE_SIZE, PAGE_SIZES, read_log
+from desktop.store.recovery.write_ahead import DEFAULT_PAGE_SIZE, PAGE_SIZES, Log, read_log
 
 MAGIC = b"SQLite format 3\0"
 FILE_HEADER = 100
@@ -41,10 +41,10 @@ class Cell(NamedTuple):
 
 
 class Pages:
-    """The pages of a file as its log leaves them. A page that can't be read is empty."""
+    """The pages of a file as its log leaves them, or before. A page that can't be read is empty."""
 
-    def __init__(self, path: Path) -> None:
-        self.log = read_log(Path(f"{path}-wal"))
+    def __init__(self, path: Path, with_log: bool = True) -> None:
+        self.log = read_log(Path(f"{path}-wal")) if with_log else Log()
         with contextlib.ExitStack() as stack:
             self._file = _opened(path, stack)
             self._log_file = _opened(Path(f"{path}-wal"), stack)
@@ -53,8 +53,8 @@ class Pages:
         self.size = self._page_size()
         known = len(self.header) == FILE_HEADER and self.header[20] in RESERVED
         self._usable = self.size - (self.header[20] if known else 0)
-        in_file = self._file.seek(0, 2) // self.size if self._file else 0
-        self.count = max([in_file, *self.log.pages])
+        length = self._file.seek(0, 2) if self._file else 0
+        self.count = max([-(-length // self.size), *self.log.pages])
 
     def close(self) -> None:
         self._stack.close()
@@ -65,12 +65,12 @@ class Pages:
         return in_log + [each for each in range(1, self.count + 1) if each not in self.log.pages]
 
     def page(self, number: int) -> bytes:
-        """One page, whole or empty."""
+        """One page, with zeros for what a file that was cut short lacks of it; empty if lost."""
         if number in self.log.pages:
             data = _read(self._log_file, self.log.pages[number], self.size)
         else:
             data = _read(self._file, (number - 1) * self.size, self.size) if number > 0 else b""
-        return data if len(data) == self.size else b""
+        return data.ljust(self.size, b"\0") if data else b""
 
     def kind(self, number: int) -> int:
         """What the page says it is: LEAF, INTERIOR, or something that holds no rows."""

@@ -24,6 +24,8 @@ IDS = range(1, 2**31)
 REFERENCES = frozenset(("chat", "parent", "message", "draft"))
 
 Row = dict[str, Value]
+# A row, its table, and the column that holds its id.
+Entry = tuple[str, str, Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,8 @@ class Salvaged:
                 (self.nameless, "{} chat has lost its name.", "{} chats have lost their names."),
                 (
                     self.lost_rows,
-                    "{} other entry could not be read.",
-                    "{} other entries could not be read.",
+                    "{} entry of the file could not be read.",
+                    "{} entries of the file could not be read.",
                 ),
                 (
                     self.lost_pages,
@@ -77,15 +79,25 @@ class Salvaged:
 
 
 def salvage(path: Path, new: Path) -> Salvaged:
-    """Write what can be read of `path` and its log into the file `new`, which must not exist.
+    """Write what can be read of `path` and its log into the empty file `new`.
 
     Raises sqlite3.Error or OSError when `new` can't be written.
     """
     with closing(Pages(path)) as pages, closing(sqlite3.connect(new)) as connection:
         connection.execute("PRAGMA secure_delete = ON")
         connection.executescript(f"{script(MIGRATIONS)}; PRAGMA user_version = {len(MIGRATIONS)};")
-        found = survey(pages, shapes_in(connection))
-        lost = _copy(pages, found.tables, connection)
+        shapes = shapes_in(connection)
+        found = survey(pages, shapes)
+        homeless: list[Entry] = []
+        lost = _copy(pages, found.tables, connection, homeless)
+        if pages.log.damaged:
+            # A row may have been moved by the log from a page that is there to one that is lost.
+            older: list[Entry] = []
+            with closing(Pages(path, with_log=False)) as before:
+                _copy(before, survey(before, shapes).tables, connection, older)
+            homeless += [entry for entry in older if entry[0] == "messages"]
+        # Not before all others: an id that seems free may be that of a row to come.
+        lost += _house(connection, homeless)
         mended = mend(connection)
         salvaged = Salvaged(
             chats=_total(connection, "chats"),
@@ -104,8 +116,10 @@ def salvage(path: Path, new: Path) -> Salvaged:
     return salvaged
 
 
-def _copy(pages: Pages, tables: dict[int, Shape], connection: sqlite3.Connection) -> int:
-    """Copy all rows; returns how many could not be."""
+def _copy(
+    pages: Pages, tables: dict[int, Shape], connection: sqlite3.Connection, homeless: list[Entry]
+) -> int:
+    """Copy all rows but those that are `homeless`; returns how many could not be read."""
     lost = 0
     keys: set[Value] = {""}
     for number, shape in tables.items():
@@ -116,7 +130,20 @@ def _copy(pages: Pages, tables: dict[int, Shape], connection: sqlite3.Connection
             row = _row(shape, cell.rowid, pages.values(cell))
             if shape.table == "chats":
                 _make_plausible(row, keys)
-            lost += not _insert(connection, shape.table, row)
+            key = shape.columns[shape.key].name if shape.key >= 0 else ""
+            if not _insert(connection, shape.table, row, key):
+                homeless.append((shape.table, key, row))
+    return lost
+
+
+def _house(connection: sqlite3.Connection, homeless: list[Entry]) -> int:
+    """Give messages whose id is not theirs another one; returns how many other rows are lost."""
+    lost = 0
+    for table, key, row in homeless:
+        if table == "messages":
+            _insert(connection, table, {**row, key: None}, "")
+        else:
+            lost += 1
     return lost
 
 
@@ -161,28 +188,37 @@ def _make_plausible(chat: Row, keys: set[Value]) -> None:
         chat["deleted"] = None
 
 
-def _insert(connection: sqlite3.Connection, table: str, row: Row) -> bool:
-    """Put a row into its table; says whether it is there now."""
-    if not fields.is_digest(row.get("digest", "0" * 64)):
+def _insert(connection: sqlite3.Connection, table: str, row: Row, key: str) -> bool:
+    """Put a row into its table; False if it has no id, or another row's."""
+    if not fields.is_digest(row.get("digest", "0" * 64)) or (key and row[key] is None):
         return False
     names, marks = ", ".join(row), ", ".join("?" * len(row))
-    insert = f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})"
-    if connection.execute(insert, tuple(row.values())).rowcount:
+    if connection.execute(
+        f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", tuple(row.values())
+    ).rowcount:
         return True
     same = " AND ".join(f"{name} IS ?" for name in row)
     there = f"SELECT 1 FROM {table} WHERE {same}"
     if connection.execute(there, tuple(row.values())).fetchone():
         return True
-    if table != "messages":
+    return table == "messages" and _is_state_of_known(connection, row)
+
+
+def _is_state_of_known(connection: sqlite3.Connection, row: Row) -> bool:
+    """Whether a message is there already, in a state before or after; the longer one stays."""
+    found = connection.execute(
+        "SELECT text FROM messages WHERE id = ? AND chat = ? AND parent IS ?",
+        (row["id"], row["chat"], row["parent"]),
+    ).fetchone()
+    if found is None:
         return False
-    # Two messages of one id: an older state of it, or an id that was damaged.
-    grown = "UPDATE messages SET text = ? WHERE id = ? AND chat = ? AND parent IS ?"
-    if connection.execute(
-        f"{grown} AND length(text) < length(?)",
-        (row["text"], row["id"], row["chat"], row["parent"], row["text"]),
-    ).rowcount:
-        return True
-    return bool(connection.execute(insert, tuple({**row, "id": None}.values())).rowcount)
+    # Of a text that was cut off the beginning counts.
+    known, other = (
+        str(text).removesuffix(fields.DAMAGED_REST).rstrip() for text in (*found, row["text"])
+    )
+    if other.startswith(known):
+        connection.execute("UPDATE messages SET text = ? WHERE id = ?", (row["text"], row["id"]))
+    return other.startswith(known) or known.startswith(other)
 
 
 def _total(connection: sqlite3.Connection, table: str) -> int:

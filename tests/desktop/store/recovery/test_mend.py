@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from desktop.store import chats, fields, turns
+from desktop.store.recovery.pages import Pages
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
     CHATS,
+    PAGE,
     SECRET,
     TURNS,
+    all_texts,
     assert_others_whole,
     opened,
     paths_of,
@@ -94,6 +97,27 @@ def test_H7_a_message_with_a_damaged_parent_can_be_reached(
         assert {title: texts_of(one) for title, one in found.items()} == {
             f"{SECRET} title {number}": shown(number) for number in range(1, CHATS + 1)
         }
+
+
+def test_H7_a_message_that_took_another_ones_id_costs_neither(path: Path, qloop: Loop) -> None:
+    """In each leaf of messages the first takes the id of the second."""
+    whole = sorted(filter(None, all_texts(path)))
+    data = bytearray(path.read_bytes())
+    with closing(Pages(path)) as pages:
+        leaves = [number for number in range(1, pages.count + 1) if pages.kind(number) == 13]
+        cells = {number: [each for each in pages.cells(number) if each] for number in leaves}
+    changed = 0
+    for number, found in cells.items():
+        if found and len(found[0].types) == 6 and len(found) > 1 and found[1].rowid < 128:
+            place = (number - 1) * PAGE + found[0].start - 1
+            assert data[place] == found[0].rowid
+            data[place] = found[1].rowid
+            changed += 1
+    assert changed > 3
+    path.write_bytes(data)
+    with opened(path) as database:
+        assert "was damaged" in database.notice
+    assert set(whole) <= set(all_texts(path))
 
 
 def test_H7_ids_that_qt_cannot_carry_are_given_anew(path: Path, qloop: Loop) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import sqlite3
@@ -94,6 +95,34 @@ def test_H7_a_page_without_rows_costs_nothing(path: Path, qloop: Loop, part: str
     assert all_texts(path) == whole
 
 
+@pytest.mark.parametrize("part", range(8))
+def test_H7_of_a_file_that_was_cut_short_all_that_is_there_is_read(
+    path: Path, qloop: Loop, part: int
+) -> None:
+    data = path.read_bytes()
+    # In the middle of a page: its first rows are at its end, and its last ones before.
+    cut = data[: (len(data) // PAGE * part // 8) * PAGE + PAGE * 3 // 4]
+    path.write_bytes(cut)
+    looked_at = path.with_name("copy of it.db")
+    looked_at.write_bytes(cut)
+    there = readable(looked_at, all_ids=200)
+    with opened(path) as database:
+        assert "was damaged" in database.notice
+    assert there <= set(all_texts(path))
+
+
+def readable(path: Path, all_ids: int) -> set[str]:
+    """The texts that SQLite itself reads."""
+    found = set()
+    with closing(sqlite3.connect(path)) as connection:
+        for number in range(all_ids):
+            with contextlib.suppress(sqlite3.Error):
+                query = "SELECT text FROM messages WHERE id = ?"
+                row = connection.execute(query, (number,)).fetchone()
+                found |= {text for (text,) in [row] if "\0" not in text} if row else set()
+    return found
+
+
 def test_H7_an_index_that_misses_a_message_is_found_and_made_anew(path: Path, qloop: Loop) -> None:
     # SQLite's quick check doesn't look, and the message would be missing from its chat.
     page = root_of(path, "messages_of_chat")
@@ -106,8 +135,20 @@ def test_H7_an_index_that_misses_a_message_is_found_and_made_anew(path: Path, ql
         assert_others_whole(paths_of(database, qloop), but=0)
 
 
-def test_H7_a_damaged_schema_costs_nothing(path: Path, qloop: Loop) -> None:
-    replace_bytes(path, b"    reasoning TEXT NOT NULL", b"    reasonimg TEXT NOT NULL")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"    reasoning TEXT NOT NULL", b"    reasonimg TEXT NOT NULL"),
+        (b"CREATE TABLE replies", b"CREATE TABLE repxies"),
+        (b"    reasoning TEXT NOT NULL", b"    reasoning TEXT NOX NULL"),
+        # SQLite quotes it, and Python can't read what SQLite says.
+        (b"CREATE TABLE replies", b"CREATE \xc5ABLE replies"),
+        (b"tablereplies", b"table\xc5eplies"),
+        (b"chat INTEGER UNIQUE REFERENCES chats", b"chat INTEGER UNIQUE REFERENCES chatz"),
+    ],
+)
+def test_H7_a_damaged_schema_costs_nothing(path: Path, qloop: Loop, old: bytes, new: bytes) -> None:
+    replace_bytes(path, old, new)
     with opened(path) as database:
         assert_others_whole(paths_of(database, qloop), but=0)
         assert "Nothing is known to be missing" in database.notice

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from desktop.store import turns
+import pytest
+
+from desktop.store import messages, turns
 from desktop.store.database import open_database
+from desktop.store.records import Reply, ReplyState
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
+    PAGE,
     SECRET,
     all_texts,
     assert_others_whole,
     damaged_files,
     opened,
     paths_of,
+    write_chats,
 )
 
 
@@ -47,6 +52,35 @@ def test_H7_a_damaged_page_of_the_log_costs_its_rows(path: Path, qloop: Loop) ->
     assert f"{SECRET} late 39" in late and len(late) >= 38
 
 
+def test_H7_any_damaged_frame_of_the_log_costs_no_message_stored_before(
+    tmp_path: Path, qloop: Loop
+) -> None:
+    """Replies that grow move others to new pages: old ones are in the file, new ones in the log."""
+    path = tmp_path / "chats.db"
+    write_chats(path, chat_count=2)
+    before = set(filter(None, all_texts(path)))
+    connection = open_database(path)
+    replies = connection.execute("SELECT message FROM replies ORDER BY message").fetchall()
+    for (reply,) in replies[:6]:
+        (text,) = connection.execute("SELECT text FROM messages WHERE id = ?", (reply,)).fetchone()
+        messages.save_reply(connection, reply, text + "and more " * 120, Reply(ReplyState.COMPLETE))
+    data, log = path.read_bytes(), Path(f"{path}-wal").read_bytes()
+    connection.close()
+    frame = PAGE + 24
+    for start in range(32, len(log) - 8 * frame, frame):
+        damaged = bytearray(log)
+        damaged[start + 500] ^= 1
+        folder = tmp_path / str(start)
+        folder.mkdir()
+        (folder / "chats.db").write_bytes(data)
+        (folder / "chats.db-wal").write_bytes(damaged)
+        with opened(folder / "chats.db") as database:
+            assert "was damaged" in database.notice
+        after = all_texts(folder / "chats.db")
+        assert all(any(text.startswith(old) for text in after) for old in before), start
+        assert len([text for text in after if text]) == len(before), start
+
+
 def test_a_log_that_a_power_cut_has_torn_is_no_damage(path: Path, qloop: Loop) -> None:
     crashed(path, 40)
     log = Path(f"{path}-wal")
@@ -57,9 +91,10 @@ def test_a_log_that_a_power_cut_has_torn_is_no_damage(path: Path, qloop: Loop) -
     assert f"{SECRET} late 38" in all_texts(path)
 
 
-def test_H7_a_log_without_its_file_is_saved(path: Path, qloop: Loop) -> None:
+@pytest.mark.parametrize("rest", [b"", b"S"])
+def test_H7_a_log_without_its_file_is_saved(path: Path, qloop: Loop, rest: bytes) -> None:
     crashed(path, 40)
-    path.write_bytes(b"")
+    path.write_bytes(rest)
     with opened(path) as database:
         assert "was damaged" in database.notice
     assert f"{SECRET} late 39" in all_texts(path)

@@ -1,0 +1,342 @@
+"""Whatever keeps the window from coming up is said in a dialog, with a way on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
+
+from core.client.lock import DataFolderLock
+from desktop import app as app_module
+from desktop.app import EXIT_REFUSED, open_or_refuse
+from desktop.store.fields import DAMAGED
+from desktop.store.folders import Folders
+from desktop.store.schema import MIGRATIONS
+from desktop.views import start_dialogs
+from desktop.views.main_window import MainWindow
+from tests.desktop.conftest import PATIENCE_S, Loop, OpenApp, until
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.store.damage import (
+    CHATS,
+    SECRET,
+    TURNS,
+    all_texts,
+    force,
+    root_of,
+    write_chats,
+    zero_page,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+def refusal() -> QMessageBox | None:
+    boxes = [box for box in QApplication.topLevelWidgets() if isinstance(box, QMessageBox)]
+    shown = (box for box in boxes if box.objectName() == "refusal" and box.isVisible())
+    return next(shown, None)
+
+
+async def dialog() -> QMessageBox:
+    """The dialog that stands in for the window, once it is there."""
+    await until(lambda: refusal() is not None)
+    box = refusal()
+    assert box is not None
+    assert {label.textFormat() for label in box.findChildren(QLabel) if label.text()} == {
+        Qt.TextFormat.PlainText
+    }
+    return box
+
+
+def press(box: QMessageBox, words: str) -> None:
+    (button,) = [each for each in box.buttons() if each.text().replace("&", "") == words]
+    button.click()
+
+
+async def refused(folder: Path | str) -> str:
+    """Open the app where it must refuse; returns what the dialog says once it has been closed."""
+    task = asyncio.ensure_future(open_or_refuse(str(folder)))
+    box = await dialog()
+    said = f"{box.text()} {box.informativeText()}"
+    press(box, "Close")
+    assert await task == EXIT_REFUSED
+    return said
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch, engine: FakeEngine) -> FakeEngine:
+    """No real engine behind the windows that open after all."""
+    monkeypatch.setattr(app_module, "EngineClient", lambda _log: engine)
+    return engine
+
+
+async def window_closed(task: asyncio.Future[int]) -> None:
+    """The window comes, and is closed again."""
+    await until(windows)
+    windows()[0].close()
+    assert await task == 0
+
+
+def windows() -> list[MainWindow]:
+    shown = QApplication.topLevelWidgets()
+    return [each for each in shown if isinstance(each, MainWindow) and each.isVisible()]
+
+
+async def test_a_second_app_on_one_folder_is_refused_until_the_first_has_ended(
+    folders: Folders, qloop: Loop, capsys: pytest.CaptureFixture[str], stand_in: FakeEngine
+) -> None:
+    lock = DataFolderLock(folders.data)
+    task = asyncio.ensure_future(open_or_refuse(str(folders.data)))
+    box = await dialog()
+    assert "already open" in box.text() and str(folders.data) in box.informativeText()
+    assert "already open" in capsys.readouterr().err
+    lock.release()
+    press(box, "Retry")
+    await window_closed(task)
+
+
+async def test_chats_of_a_newer_waymark_are_refused_and_kept(folders: Folders, qloop: Loop) -> None:
+    connection = sqlite3.connect(folders.database)
+    connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    assert "newer Waymark" in await refused(folders.data)
+    connection = sqlite3.connect(folders.database)
+    assert connection.execute("PRAGMA user_version").fetchone() == (999,)
+    connection.close()
+    DataFolderLock(folders.data).release()
+
+
+async def test_one_can_begin_with_empty_chats_beside_a_file_that_is_refused(
+    folders: Folders, qloop: Loop, stand_in: FakeEngine
+) -> None:
+    write_chats(folders.database)
+    with contextlib.closing(sqlite3.connect(folders.database)) as connection:
+        connection.execute("PRAGMA user_version = 999")
+    whole = all_texts(folders.database)
+    task = asyncio.ensure_future(open_or_refuse(str(folders.data)))
+    box = await dialog()
+    assert "nothing in it is deleted" in box.informativeText()
+    press(box, "Start with empty chats")
+    await window_closed(task)
+    (aside,) = folders.data.glob("chats.aside-*.db")
+    assert all_texts(aside) == whole and all_texts(folders.database) == []
+
+
+async def test_the_folder_can_be_looked_at_before_one_decides(
+    folders: Folders, qloop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders.database.mkdir()
+    opened: list[Path] = []
+    monkeypatch.setattr(start_dialogs, "open_folder", opened.append)
+    task = asyncio.ensure_future(open_or_refuse(str(folders.data)))
+    press(await dialog(), "Open folder")
+    await until(lambda: opened == [folders.data] and refusal() is not None)
+    press(await dialog(), "Close")
+    assert await task == EXIT_REFUSED
+
+
+def file_in_the_way(folders: Folders) -> str:
+    shutil.rmtree(folders.data)
+    folders.data.write_text("in the way")
+    return "can't be used"
+
+
+def folder_for_the_chats(folders: Folders) -> str:
+    folders.database.mkdir()
+    return "chats.db is no file"
+
+
+def folder_for_the_lock(folders: Folders) -> str:
+    (folders.data / "lock").mkdir()
+    return "lock can't be used: Is a directory"
+
+
+def file_for_the_pictures(folders: Folders) -> str:
+    shutil.rmtree(folders.pictures)
+    folders.pictures.write_text("in the way")
+    return "pictures can't be used"
+
+
+def file_for_the_logs(folders: Folders) -> str:
+    shutil.rmtree(folders.engine_log.parent)
+    folders.engine_log.parent.write_text("in the way")
+    return "logs can't be used"
+
+
+def chats_of_another_program(folders: Folders) -> str:
+    with contextlib.closing(sqlite3.connect(folders.database)) as connection:
+        connection.execute("CREATE TABLE bookmarks (place TEXT)")
+        connection.execute("INSERT INTO bookmarks VALUES ('zanzibar')")
+        connection.commit()
+    return "database of another program"
+
+
+@pytest.mark.parametrize(
+    "break_it",
+    [
+        file_in_the_way,
+        folder_for_the_chats,
+        folder_for_the_lock,
+        file_for_the_pictures,
+        file_for_the_logs,
+        chats_of_another_program,
+    ],
+)
+async def test_whatever_keeps_it_from_starting_is_said_in_a_window(
+    folders: Folders, qloop: Loop, break_it: Callable[[Folders], str]
+) -> None:
+    expected = break_it(folders)
+    said = await refused(folders.data)
+    assert expected in said and SECRET not in said
+
+
+async def test_a_user_that_nobody_knows_has_no_folder(qloop: Loop) -> None:
+    assert "no place on this system" in await refused("~nobody-of-that-name/data")
+
+
+@pytest.mark.parametrize("place", ["MainWindow", "WindowParts", "WindowParts.begin"])
+async def test_H7_a_defect_of_ours_at_the_start_is_said_and_quotes_nothing(
+    folders: Folders,
+    qloop: Loop,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    stand_in: FakeEngine,
+    place: str,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError(SECRET)
+
+    monkeypatch.setattr(f"desktop.app.{place}", fail)
+    said = await refused(folders.data)
+    assert "could not start" in said and "ValueError" in said
+    logged = folders.window_log.read_text()
+    assert "ValueError, raised at" in logged and "test_start.py" in logged
+    assert SECRET not in said + logged + "".join(capsys.readouterr())
+    # Nothing of it is left: neither the lock nor an open file.
+    monkeypatch.undo()
+    monkeypatch.setattr(app_module, "EngineClient", lambda _log: stand_in)
+    await window_closed(asyncio.ensure_future(open_or_refuse(str(folders.data))))
+
+
+async def test_H7_a_migration_that_fails_is_said_in_a_window(
+    folders: Folders, qloop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_chats(folders.database)
+    before = folders.database.read_bytes()
+    steps = (*MIGRATIONS, "UPDATE chats SET title = NULL")
+    monkeypatch.setattr("desktop.store.database.MIGRATIONS", steps)
+    said = await refused(folders.data)
+    assert "defect of Waymark" in said and SECRET not in said
+    assert folders.database.read_bytes() == before
+
+
+async def test_H7_what_was_saved_of_damaged_chats_stands_beside_the_window(
+    open_app: OpenApp, folders: Folders
+) -> None:
+    write_chats(folders.database)
+    zero_page(folders.database, root_of(folders.database, "messages_of_chat"))
+    folders.settings_file.write_text('{"cache": {"count": "many"}}')
+    app = await open_app()
+    box = app.window.findChild(QMessageBox, "startNotice")
+    assert box is not None and box.isVisible() and not box.isModal()
+    # Both are said, and neither goes by itself.
+    said = box.informativeText()
+    assert f"{CHATS} chats with" in said and "chats.damaged-" in said and "cache.count" in said
+    assert SECRET not in said
+    assert {label.textFormat() for label in box.findChildren(QLabel) if label.text()} == {
+        Qt.TextFormat.PlainText
+    }
+    await until(lambda: len(app.parts.chat_list.chats) == CHATS)
+    press(box, "Close")
+
+
+async def test_H7_every_chat_of_a_damaged_file_opens_in_the_window(
+    open_app: OpenApp, folders: Folders
+) -> None:
+    write_chats(folders.database)
+    for change in (
+        "UPDATE messages SET text = x'ff00fe' WHERE id % 5 = 0",
+        "UPDATE replies SET reasoning = NULL, stats = 7, ids = 'x' WHERE message % 4 = 0",
+        "UPDATE message_pictures SET name = x'ff', tokens = 'many' WHERE message % 2",
+        "UPDATE pictures SET thumbnail = 'no picture', width = 'wide'",
+        "UPDATE drafts SET text = NULL",
+        "UPDATE chats SET title = x'ff', system = NULL, created = 'then' WHERE id = 2",
+    ):
+        force(folders.database, change)
+    zero_page(folders.database, root_of(folders.database, "message_pictures"))
+    app = await open_app()
+    await until(lambda: len(app.parts.chat_list.chats) == CHATS)
+    shown = app.parts.transcript
+    for chat in app.parts.chat_list.chats:
+        app.parts.chat.open(chat.id)
+        await until(partial(lambda number: shown.chat == number, chat.id))
+        assert len(app.parts.transcript.rows) == 2 * TURNS
+        assert app.window.page.composer.text.toPlainText() == DAMAGED
+
+
+async def test_a_start_with_nothing_to_say_says_nothing(open_app: OpenApp) -> None:
+    app = await open_app()
+    assert app.window.findChild(QMessageBox) is None
+
+
+START = """
+import resource, sys
+from PySide6.QtCore import QTimer
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
+from desktop import app, lost_display, theme
+
+def look():
+    for box in QApplication.topLevelWidgets():
+        if isinstance(box, QMessageBox) and box.isVisible():
+            print(box.objectName(), box.text(), box.informativeText(), flush=True)
+            return box.button(QMessageBox.StandardButton.Close).click()
+    QTimer.singleShot(50, look)
+
+def watched(loop, life, run=lost_display.run):
+    QTimer.singleShot(0, look)
+    return run(loop, life)
+
+lost_display.run = watched
+exec(sys.argv[2])
+sys.exit(app.main(["--data", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("breaking", "expected"),
+    [
+        ("theme.RESOURCES = theme.RESOURCES / 'gone'", "No such file or directory"),
+        ("theme.read_colours = lambda scheme: 1 / 0", "ZeroDivisionError"),
+        pytest.param(
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))",
+            "can't be stored",
+            marks=pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such limit"),
+        ),
+    ],
+)
+def test_H7_the_app_as_it_is_started_says_what_is_wrong(
+    tmp_path: Path, breaking: str, expected: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", START, str(tmp_path / "data"), breaking],
+        cwd=ROOT,
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == EXIT_REFUSED, done.stderr
+    assert done.stdout.startswith("refusal ") and expected in done.stdout
+    assert "Traceback" not in done.stderr
