@@ -21,6 +21,10 @@ from desktop.store.schema import MIGRATIONS, script
 
 Structure = dict[str, list[Any]]
 
+# SQLite's own table of the last id of each table. Ids go through Qt's signals, which hold 32 bits.
+SEQUENCE = "sqlite_sequence"
+LAST_IDS = range(2**31 - 1)
+
 
 def is_whole(path: Path) -> bool:
     """False for a damaged file, in SQLite's own judgement.
@@ -57,14 +61,18 @@ def _is_sound(connection: sqlite3.Connection, path: Path) -> bool:
     (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if verdict != "ok":
         return False
-    # A damaged name of a table or a column is none of SQLite's business.
+    # A damaged name of a table or a column is none of SQLite's business, nor what it counts ids by.
     structure, expected = _structure(connection), _structure_of(version)
-    if structure and not structure.keys() & _structure_of(len(MIGRATIONS)).keys():
+    ours = _structure_of(len(MIGRATIONS)).keys() - {SEQUENCE}
+    if structure and not structure.keys() & ours:
         raise ForeignDatabaseError(
             f"{path} is a database of another program. Nothing was changed.", blames_file=True
         )
-    return all(structure.get(table) == columns for table, columns in expected.items()) and (
-        version > 0 or not structure
+    if version == 0:
+        return not structure
+    return all(structure.get(table) == columns for table, columns in expected.items()) and all(
+        isinstance(last, int) and last in LAST_IDS
+        for (last,) in connection.execute(f"SELECT seq FROM {SEQUENCE}")
     )
 
 
@@ -77,7 +85,7 @@ def _structure_of(version: int) -> Structure:
 def _structure(connection: sqlite3.Connection) -> Structure:
     """The columns and references of all tables."""
     names = connection.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_stat%'"
     ).fetchall()
     return {
         name: [

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import fields, pictures
+from desktop.store import fields, pictures, turns
 from desktop.store.database import Database
 from desktop.store.faults import (
     SalvageError,
@@ -144,6 +144,7 @@ def test_H7_an_index_that_misses_a_message_is_found_and_made_anew(path: Path, ql
         # SQLite quotes it, and Python can't read what SQLite says.
         (b"CREATE TABLE replies", b"CREATE \xc5ABLE replies"),
         (b"tablereplies", b"table\xc5eplies"),
+        (b"sqlite_sequence(name,seq)", b"sqlite_sequence(namelseq)"),
         (b"chat INTEGER UNIQUE REFERENCES chats", b"chat INTEGER UNIQUE REFERENCES chatz"),
     ],
 )
@@ -152,6 +153,21 @@ def test_H7_a_damaged_schema_costs_nothing(path: Path, qloop: Loop, old: bytes, 
     with opened(path) as database:
         assert_others_whole(paths_of(database, qloop), but=0)
         assert "Nothing is known to be missing" in database.notice
+        turn = qloop.run(database.run(turns.append_turn, 1, "going on"))
+        assert turn.reply < 1000
+
+
+@pytest.mark.parametrize("last", ["'x'", "NULL", 2**40, 2**63 - 1, -1])
+def test_H7_damage_to_the_count_of_ids_keeps_nobody_from_writing(
+    path: Path, qloop: Loop, last: object
+) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE sqlite_sequence SET seq = {last} WHERE name = 'messages'")
+        connection.commit()
+    with opened(path) as database:
+        assert "Nothing is known to be missing" in database.notice
+        turn = qloop.run(database.run(turns.append_turn, 1, "going on"))
+        assert turn.reply < 1000
 
 
 def test_H7_of_a_long_text_the_beginning_is_read(path: Path, qloop: Loop) -> None:
