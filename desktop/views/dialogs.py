@@ -6,7 +6,11 @@ import asyncio
 
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QDialog, QFileDialog, QMessageBox, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
+
+from desktop.item_models.web_address import RefusedAddressError, web_address
+from desktop.views.link_dialog import LinkDialog
+from desktop.views.plain import make_plain
 
 PICTURES = "Pictures (*.png *.jpg *.jpeg *.webp *.gif *.bmp *.tif *.tiff);;All files (*)"
 
@@ -19,6 +23,7 @@ async def outcome(dialog: QDialog) -> int:
         if not future.done():
             future.set_result(result)
 
+    make_plain(dialog)
     dialog.finished.connect(ended)
     dialog.open()
     try:
@@ -33,6 +38,7 @@ async def choose_folder(parent: QWidget, title: str, start: str) -> str:
     dialog.setObjectName("folderDialog")
     dialog.setFileMode(QFileDialog.FileMode.Directory)
     dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+    dialog.setOption(QFileDialog.Option.ReadOnly)
     accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
     return dialog.selectedFiles()[0] if accepted and dialog.selectedFiles() else ""
 
@@ -42,25 +48,17 @@ async def choose_pictures(parent: QWidget) -> list[str]:
     dialog = QFileDialog(parent, "Add pictures", "", PICTURES)
     dialog.setObjectName("pictureDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
+    dialog.setOption(QFileDialog.Option.ReadOnly)
     accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
     return dialog.selectedFiles() if accepted else []
 
 
 async def open_link(parent: QWidget, address: str) -> None:
-    """Ask before a link that the model wrote is opened, showing all of it; web addresses only."""
-    url = QUrl(address)
-    box = QMessageBox(parent)
-    box.setObjectName("linkDialog")
-    box.setWindowTitle("Open this link?")
-    box.setTextFormat(box.textFormat().PlainText)
-    if url.scheme() not in ("http", "https") or not url.host():
-        box.setText("Waymark opens web addresses only. The model wrote this:")
-        box.setInformativeText(address[:2000])
-        box.setStandardButtons(QMessageBox.StandardButton.Close)
-        await outcome(box)
+    """Ask before a link that the model wrote is opened, showing where it leads, or why it isn't."""
+    try:
+        found = web_address(address)
+    except RefusedAddressError as refusal:
+        await outcome(LinkDialog.refused(address, str(refusal), parent))
         return
-    box.setText("The model wrote this address. Open it in your browser?")
-    box.setInformativeText(url.toString()[:2000])
-    box.setStandardButtons(QMessageBox.StandardButton.Open | QMessageBox.StandardButton.Cancel)
-    if await outcome(box) == QMessageBox.StandardButton.Open:
-        QDesktopServices.openUrl(url)
+    if await outcome(LinkDialog.asking(found, parent)) == QDialog.DialogCode.Accepted:
+        QDesktopServices.openUrl(QUrl(found.opened, QUrl.ParsingMode.StrictMode))

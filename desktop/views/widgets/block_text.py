@@ -14,6 +14,8 @@ from PySide6.QtGui import QImage, QResizeEvent, QTextDocument, QTextOption, QWhe
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from desktop import theme
+from desktop.item_models.web_address import hover_words
+from desktop.views.plain import set_tip
 from desktop.views.widgets.markdown_html import is_web_address, style, to_html
 
 LONGEST_WORD = 1_000
@@ -100,7 +102,7 @@ class BlockText(QTextBrowser):
 
     def _on_hover(self, url: QUrl) -> None:
         # A link's words can say anything; where it leads is shown before it is pressed.
-        self.setToolTip(url.toString(QUrl.ComponentFormattingOption.FullyEncoded))
+        set_tip(self, hover_words(url.toString(QUrl.ComponentFormattingOption.FullyEncoded)))
 
     def loadResource(self, type: int, name: QUrl | str) -> object:
         return _nothing(type)

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
-from PySide6.QtGui import QDesktopServices, QImage
+from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QApplication,
     QComboBox,
     QFileDialog,
     QLineEdit,
-    QMessageBox,
     QPushButton,
 )
 
@@ -479,32 +478,6 @@ async def test_a_death_is_said_and_the_window_goes_on(
     assert "SIGSEGV" in words(app, "toastText")
     (await send(app, engine, "Go on")).finish("Yes.")
     await ended(app)
-
-
-async def test_a_link_is_shown_whole_and_opened_only_when_told(
-    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(QDesktopServices, "openUrl", lambda url: opened.append(url.toString()))
-    app = await open_app()
-    for address, button, expected in (
-        ("https://example.org/a?b=c", QMessageBox.StandardButton.Cancel, []),
-        ("file:///etc/passwd", QMessageBox.StandardButton.Close, []),
-        ("javascript:alert(1)", QMessageBox.StandardButton.Close, []),
-        (
-            "https://example.org/a?b=c",
-            QMessageBox.StandardButton.Open,
-            ["https://example.org/a?b=c"],
-        ),
-    ):
-        app.window.page.transcript.link_asked.emit(address)
-        await until(lambda: app.window.findChild(QMessageBox, "linkDialog"))
-        box = app.window.findChild(QMessageBox, "linkDialog")
-        assert box is not None
-        assert address in box.informativeText()
-        box.button(button).click()
-        await until(lambda: app.window.findChild(QMessageBox, "linkDialog") is None)
-        assert opened == expected
 
 
 async def test_the_size_of_the_window_is_kept(open_app: OpenApp) -> None:

@@ -1,0 +1,52 @@
+"""Words that came from outside, made fit to be shown as words.
+
+In some places Qt guesses whether it was given HTML, and HTML may name files, which Qt then opens.
+Knows that guess, how much a person reads of a label or a tool tip, and which characters are not
+seen. Leaves the widgets to `desktop.views.plain`.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+# The namespace of this name in QtCore lacks what is asked here.
+from PySide6.QtGui import Qt
+
+LONGEST_TIP = 1_000
+TIP_COLUMNS = 90
+# Qt's labels break lines between words only, and are never narrower than their longest word.
+_LONG_WORD = re.compile(r"\S{40,}")
+_PIECE = 20
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters of a text, ending in an ellipsis where it goes on."""
+    return text if len(text) <= most else f"{text[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def tip(text: str) -> str:
+    """What to give Qt as a tool tip for it to show this text, in lines that fit on a screen."""
+    lines = shortened(text, LONGEST_TIP).split("\n")
+    folded = "\n".join(piece for line in lines for piece in _folded(line))
+    if not Qt.mightBeRichText(folded):
+        return folded
+    return Qt.convertFromPlainText(folded, Qt.WhiteSpaceMode.WhiteSpaceNormal)
+
+
+def breakable(text: str) -> str:
+    """The text with places inside very long words at which a line may end."""
+    return _LONG_WORD.sub(lambda word: "\N{ZERO WIDTH SPACE}".join(_pieces(word[0])), text)
+
+
+def visible(text: str) -> str:
+    """The text with every character that is not seen, or turns the line around, as <U+202E>."""
+    return "".join(each if each.isprintable() else f"<U+{ord(each):04X}>" for each in text)
+
+
+def _folded(line: str) -> list[str]:
+    return textwrap.wrap(line, TIP_COLUMNS, drop_whitespace=False) or [""]
+
+
+def _pieces(word: str) -> list[str]:
+    return [word[start : start + _PIECE] for start in range(0, len(word), _PIECE)]
