@@ -10,10 +10,13 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
+from desktop.item_models.plain_text import shortened, tip
 from desktop.store.records import Chat
 
 Index = QModelIndex | QPersistentModelIndex
 CHAT_ROLE = Qt.ItemDataRole.UserRole
+# More than the widest list shows.
+LONGEST_TITLE = 200
 _NOWHERE = QModelIndex()
 
 
@@ -61,11 +64,14 @@ class ChatList(QAbstractListModel):
         match role:
             case Qt.ItemDataRole.DisplayRole:
                 # A mark in front is seen in the narrowest list; the words are in the tip.
-                return f"\N{BLACK CIRCLE} {chat.title}" if busy else chat.title
+                title = shortened(chat.title, LONGEST_TITLE)
+                return f"\N{BLACK CIRCLE} {title}" if busy else title
             case Qt.ItemDataRole.EditRole:
                 return chat.title
-            case Qt.ItemDataRole.ToolTipRole | Qt.ItemDataRole.AccessibleTextRole:
+            case Qt.ItemDataRole.AccessibleTextRole:
                 return f"{chat.title}, {busy}" if busy else chat.title
+            case Qt.ItemDataRole.ToolTipRole:
+                return tip(f"{chat.title}, {busy}" if busy else chat.title)
             case _:
                 return chat.id if role == CHAT_ROLE else None
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMainWindow
 
+from desktop.views.plain import action
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -27,11 +29,10 @@ def add_menus(window: QMainWindow, commands: tuple[Command, ...]) -> dict[str, Q
         menu = window.menuBar().addMenu(title)
         for command in commands:
             if command.menu == title:
-                action = actions[command.name] = QAction(command.words, window)
-                action.setObjectName(command.name)
-                action.setShortcut(QKeySequence(command.shortcut))
-                action.triggered.connect(lambda _checked=False, act=command.act: act())
-                menu.addAction(action)
+                made = actions[command.name] = action(command.words, window, command.act)
+                made.setObjectName(command.name)
+                made.setShortcut(QKeySequence(command.shortcut))
+                menu.addAction(made)
     window.menuBar().setObjectName("menuBar")
     window.menuBar().setAccessibleName("Menus")
     return actions

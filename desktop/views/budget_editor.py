@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.controllers.settings import SettingsController
@@ -13,6 +13,7 @@ from desktop.item_models.budgets import automatic, too_small
 from desktop.item_models.setting_costs import setting_cost
 from desktop.item_models.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
 from desktop.item_models.wording import format_bytes
+from desktop.views.plain import Label
 from desktop.views.setting_editor import CONTROL_HEIGHT, control_name
 from desktop.views.widgets.size_box import SizeBox
 
@@ -34,11 +35,10 @@ class BudgetEditor(QWidget):
             self._ways.append("nothing")
         self.way = QComboBox()
         self.size_box = SizeBox()
-        self._title = QLabel(row.title)
+        self._title = Label(row.title)
         self._title.setBuddy(self.way)
-        self._words = self._label("muted small")
-        self._cost = self._label("small")
-        self._cost.setObjectName(f"cost{control_name(row.key)}")
+        self._words = Label(style="muted small", wraps=True)
+        self._cost = Label(name=f"cost{control_name(row.key)}", style="small", wraps=True)
         self._prepare_controls()
         self._lay_out()
         self.refresh()
@@ -141,16 +141,10 @@ class BudgetEditor(QWidget):
         self._cost.setText(setting_cost(self.row.key, self._settings.settings.cache, model))
         self._restyle(self._cost, "error small" if bad else "small")
 
-    def _restyle(self, label: QLabel, style_class: str) -> None:
+    def _restyle(self, label: Label, style_class: str) -> None:
         if label.property("class") != style_class:
             label.setProperty("class", style_class)
             theme.restyle(label)
-
-    def _label(self, style_class: str) -> QLabel:
-        label = QLabel()
-        label.setProperty("class", style_class)
-        label.setWordWrap(True)
-        return label
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
         # Scrolling the panel must not change what happens to lie under the pointer.

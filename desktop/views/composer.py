@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop import theme
 from desktop.controllers.chat import ChatController
@@ -17,6 +17,7 @@ from desktop.item_models.draft import Draft
 from desktop.views.composer_text import ComposerText
 from desktop.views.given_data import sort_data
 from desktop.views.picture_strip import PictureStrip
+from desktop.views.plain import Button, Label, set_tip
 from desktop.views.widgets.icon_button import IconButton
 
 # Writing to the disk at every key would be felt; losing more than a second of typing too.
@@ -43,11 +44,11 @@ class Composer(QFrame):
         self.text = ComposerText()
         self.strip = PictureStrip()
         self.strip.setObjectName("composerPictures")
-        self.notice = self._make_notice()
+        self.notice = Label(name="composerNotice", style="warning small", wraps=True)
+        self.notice.hide()
         self._add = IconButton("picture", "Add pictures")
         self._add.setObjectName("addPictures")
-        self._send = QPushButton()
-        self._send.setObjectName("sendButton")
+        self._send = Button(name="sendButton")
         self._kept = QTimer(self)
         self._kept.setSingleShot(True)
         self._kept.setInterval(KEPT_AFTER_MS)
@@ -96,15 +97,6 @@ class Composer(QFrame):
         """Show that a drop would be taken."""
         self.setProperty("active", "true" if active else "false")
         theme.restyle(self)
-
-    def _make_notice(self) -> QLabel:
-        notice = QLabel()
-        notice.setObjectName("composerNotice")
-        notice.setProperty("class", "warning small")
-        notice.setTextFormat(Qt.TextFormat.PlainText)
-        notice.setWordWrap(True)
-        notice.hide()
-        return notice
 
     def _build(self) -> None:
         row = QHBoxLayout()
@@ -170,9 +162,9 @@ class Composer(QFrame):
 
     def _draw(self) -> None:
         stops = self._chat.running is not None
-        self._send.setText("Stop" if stops else "Send")
+        self._send.set_words("Stop" if stops else "Send")
         self._send.setAccessibleName("Stop the reply" if stops else "Send the message")
-        self._send.setToolTip("Stop the reply (Esc)" if stops else "Send (Enter)")
+        set_tip(self._send, "Stop the reply (Esc)" if stops else "Send (Enter)")
         self._send.setProperty("class", "" if stops else "primary")
         colour = "text" if stops else "on_accent"
         self._send.setIcon(theme.icon("stop" if stops else "send", colour))

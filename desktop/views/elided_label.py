@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
-from PySide6.QtWidgets import QLabel
+
+from desktop.item_models.plain_text import shortened
+from desktop.views.plain import Label, set_tip
+
+# More than the widest window shows.
+LONGEST = 500
 
 
-class ElidedLabel(QLabel):
+class ElidedLabel(Label):
     """A label that may be narrower than its text; the tip says all of it."""
 
     def set_words(self, words: str) -> None:
         """Say something else."""
         self.setText(words)
-        self.setToolTip(words)
+        set_tip(self, words)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(40, super().minimumSizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         shown = self.fontMetrics().elidedText(
-            self.text(), Qt.TextElideMode.ElideRight, self.width()
+            shortened(self.text(), LONGEST), Qt.TextElideMode.ElideRight, self.width()
         )
         painter = QPainter(self)
         painter.setPen(self.palette().windowText().color())

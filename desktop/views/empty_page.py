@@ -6,9 +6,10 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
+from desktop.views.plain import Label, ToolButton
 
 SAMPLE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
 SAMPLES_SHOWN = 3
@@ -30,7 +31,7 @@ class EmptyPage(QWidget):
     def __init__(self, samples: Path) -> None:
         super().__init__()
         self.setObjectName("emptyPage")
-        self._mark = QLabel()
+        self._mark = Label()
         self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
         title = self._label("What would you like to look at?", "emptyTitle", "title")
         words = self._label(WORDS, "emptyWords", "muted")
@@ -53,10 +54,10 @@ class EmptyPage(QWidget):
         row.addStretch(1)
         return row
 
-    def _make_sample(self, path: Path, number: int) -> QToolButton:
-        button = QToolButton()
+    def _make_sample(self, path: Path, number: int) -> ToolButton:
+        button = ToolButton()
         button.setObjectName(f"sample{number}")
-        button.setText("Try this one")
+        button.set_words("Try this one")
         button.setAccessibleName(f"Try sample picture {number}")
         # These files come with the app; all others are decoded in the engine's process.
         button.setIcon(QIcon(str(path)))
@@ -65,12 +66,9 @@ class EmptyPage(QWidget):
         button.clicked.connect(lambda: self.sample_asked.emit(path))
         return button
 
-    def _label(self, text: str, name: str, style: str) -> QLabel:
-        label = QLabel(text)
-        label.setObjectName(name)
-        label.setProperty("class", style)
+    def _label(self, text: str, name: str, style: str) -> Label:
+        label = Label(text, name=name, style=style, wraps=True)
         label.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        label.setWordWrap(True)
         return label
 
     def _draw(self) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QProgressBar, QPushButton
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar
 
 from desktop import theme
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.engine import EngineController
 from desktop.item_models.engine_status import EngineStatus, Phase
 from desktop.views.elided_label import ElidedLabel
+from desktop.views.plain import Button, Label, set_tip
 from desktop.views.widgets.icon_button import IconButton
 
 
@@ -29,19 +30,15 @@ class HeaderBar(QFrame):
         super().__init__()
         self.setObjectName("headerBar")
         self._chats = chats
-        self._title = ElidedLabel()
-        self._title.setObjectName("chatTitle")
-        self._title.setProperty("class", "heading")
-        self._model = self._label("modelName", "chip")
-        self._state = self._label("engineState", "muted small")
+        self._title = ElidedLabel(name="chatTitle", style="heading")
+        self._model = Label(name="modelName", style="chip")
+        self._state = Label(name="engineState", style="muted small")
         self._progress = QProgressBar()
         self._progress.setObjectName("loadProgress")
         self._progress.setAccessibleName("Loading the model")
         self._progress.setTextVisible(False)
         self._progress.setFixedWidth(90)
-        self._restart = QPushButton("Start again")
-        self._restart.setObjectName("restartEngine")
-        self._restart.setAccessibleName("Start the engine again")
+        self._restart = Button("Start again", name="restartEngine", spoken="Start the engine again")
         self._restart.clicked.connect(engine.restart)
         self._build()
         chats.shown_changed.connect(self._show_title)
@@ -84,13 +81,6 @@ class HeaderBar(QFrame):
             "Instructions for this chat: given" if given else "Instructions for this chat"
         )
 
-    def _label(self, name: str, style: str) -> QLabel:
-        label = QLabel()
-        label.setObjectName(name)
-        label.setProperty("class", style)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        return label
-
     def _show_title(self) -> None:
         place = self._chats.chat_list.place_of(self._chats.shown)
         title = "New chat" if place is None else self._chats.chat_list.chats[place].title
@@ -101,9 +91,9 @@ class HeaderBar(QFrame):
         self._model.setVisible(model is not None)
         if model is not None:
             self._model.setText(model.name)
-            self._model.setToolTip(model.path)
+            set_tip(self._model, model.path)
         self._state.setText(status.words())
-        self._state.setToolTip(status.trouble)
+        set_tip(self._state, status.trouble)
         bad = status.silent or status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
         self._state.setProperty("class", "warning small" if bad else "muted small")
         theme.restyle(self._state)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPlainTextEdit, QPushButton, QVBoxLayout
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout
 
 from desktop.controllers.chat import ChatController
+from desktop.views.plain import Button, Label
 
 HEIGHT = 110
 
@@ -32,14 +33,12 @@ class Instructions(QFrame):
         self.text.setPlaceholderText("For example: Answer in short sentences.")
         self.text.setTabChangesFocus(True)
         self.text.setFixedHeight(HEIGHT)
-        self._note = QLabel()
-        self._note.setObjectName("instructionsNote")
-        self._note.setProperty("class", "muted small")
-        self._note.setTextFormat(Qt.TextFormat.PlainText)
-        self._note.setWordWrap(True)
-        self._save = QPushButton("Use them")
-        self._save.setObjectName("instructionsSave")
-        self._save.setAccessibleName("Use these instructions from the next message on")
+        self._note = Label(name="instructionsNote", style="muted small", wraps=True)
+        self._save = Button(
+            "Use them",
+            name="instructionsSave",
+            spoken="Use these instructions from the next message on",
+        )
         self._build()
         self.text.textChanged.connect(self._enable)
         self._save.clicked.connect(lambda: chat.instruct(self.text.toPlainText()))
@@ -49,8 +48,7 @@ class Instructions(QFrame):
         self._show()
 
     def _build(self) -> None:
-        heading = QLabel("Instructions for this chat")
-        heading.setProperty("class", "heading")
+        heading = Label("Instructions for this chat", style="heading")
         row = QHBoxLayout()
         row.addWidget(self._note, 1)
         row.addWidget(self._save)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.engine_status import EngineStatus
+from desktop.views.plain import Button
 
 
 class KeptWeights(QWidget):
@@ -16,10 +17,12 @@ class KeptWeights(QWidget):
 
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
-        self._delete = QPushButton("Delete what is kept")
-        self._delete.setObjectName("deleteKeptWeights")
-        self._delete.setAccessibleName("Delete the quantised weights kept on disk")
-        self._delete.setToolTip("The next load of each model takes longer once.")
+        self._delete = Button(
+            "Delete what is kept",
+            name="deleteKeptWeights",
+            spoken="Delete the quantised weights kept on disk",
+            tip="The next load of each model takes longer once.",
+        )
         self._delete.clicked.connect(settings.delete_matrices)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
+
+from desktop.views.plain import Button, Label
 
 
 class LeftOutLine(QWidget):
@@ -18,14 +20,13 @@ class LeftOutLine(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("leftOutLine")
-        words = QLabel("Messages above are no longer read by the model")
-        words.setObjectName("leftOutWords")
-        words.setProperty("class", "muted small")
-        undo = QPushButton("Undo")
-        undo.setObjectName("leftOutUndo")
-        undo.setProperty("class", "flat")
-        undo.setAccessibleName("Have the model read all messages again")
-        undo.setToolTip("Have the model read all messages again")
+        words = Label(
+            "Messages above are no longer read by the model",
+            name="leftOutWords",
+            style="muted small",
+        )
+        what = "Have the model read all messages again"
+        undo = Button("Undo", name="leftOutUndo", style="flat", spoken=what, tip=what)
         undo.clicked.connect(self.undo_asked)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 10, 0, 10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from desktop.controllers.limit import LimitController
 from desktop.views.notice_bar import NoticeBar
+from desktop.views.plain import set_tip
 
 
 class LimitBar(NoticeBar):
@@ -14,11 +15,11 @@ class LimitBar(NoticeBar):
         self._limit = limit
         self._cancel = self.add_button("limitCancel", "Cancel", limit.cancel_summary)
         self._drop = self.add_button("limitDrop", "Drop the oldest turns", limit.drop)
-        self._drop.setToolTip("The model reads them no longer; they stay in this chat")
+        set_tip(self._drop, "The model reads them no longer; they stay in this chat")
         self._summary = self.add_button(
             "limitSummary", "New chat from a summary", limit.summarise, "primary"
         )
-        self._summary.setToolTip("This chat stays as it is")
+        set_tip(self._summary, "This chat stays as it is")
         limit.changed.connect(self._show)
         self._show()
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from desktop import theme
 from desktop.item_models.messages import Row
+from desktop.views.plain import Button, Label
 from desktop.views.widgets.icon_button import IconButton
 
 
@@ -31,9 +32,7 @@ class MessageBar(QWidget):
         what = "reply" if is_reply else "message"
         self._before = self._button("chevron_left", f"Show the {what} before this one", "turnBack")
         self._before.clicked.connect(lambda: self.turn_asked.emit(-1))
-        self._place = QLabel()
-        self._place.setObjectName("alternativePlace")
-        self._place.setProperty("class", "muted small")
+        self._place = Label(name="alternativePlace", style="muted small")
         self._after = self._button("chevron_right", f"Show the {what} after this one", "turnOn")
         self._after.clicked.connect(lambda: self.turn_asked.emit(1))
         copy = self._button("copy", f"Copy the {what}", "copyMessage")
@@ -47,11 +46,13 @@ class MessageBar(QWidget):
         fork = self._button("fork", "Fork into a new chat", "forkChat")
         fork.clicked.connect(self.fork_asked)
         # In words: what to do about a reply that is not whole should be seen at once.
-        self._go_on = QPushButton("Continue")
-        self._go_on.setObjectName("continueReply")
-        self._go_on.setProperty("class", "flat")
-        self._go_on.setAccessibleName("Have the reply written on")
-        self._go_on.setToolTip("Have the reply written on from where it ends")
+        self._go_on = Button(
+            "Continue",
+            name="continueReply",
+            style="flat",
+            spoken="Have the reply written on",
+            tip="Have the reply written on from where it ends",
+        )
         self._go_on.clicked.connect(self.go_on_asked)
         self._go_on.hide()
         theme.signals().changed.connect(self._draw)

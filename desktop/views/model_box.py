@@ -5,15 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.engine_status import EngineStatus, Phase
+from desktop.item_models.plain_text import shortened
 from desktop.item_models.wording import describe_load, format_bytes, format_count
+from desktop.views.plain import Button, Label, set_tip
 from desktop.views.widgets.icon_button import IconButton
 
 DEMO = "The demo model"
+LONGEST_NAME = 100
 
 
 class ModelBox(QWidget):
@@ -38,12 +41,9 @@ class ModelBox(QWidget):
         browse = IconButton("folder", "Choose a model folder")
         browse.setObjectName("browseModel")
         browse.clicked.connect(self.browse_asked)
-        self._load = QPushButton("Load")
-        self._load.setObjectName("loadModel")
+        self._load = Button("Load", name="loadModel")
         self._load.clicked.connect(self._act)
-        self._words = QLabel()
-        self._words.setObjectName("modelWords")
-        self._words.setWordWrap(True)
+        self._words = Label(name="modelWords", wraps=True)
         row = QHBoxLayout()
         row.addWidget(self._folders, 1)
         row.addWidget(browse)
@@ -63,14 +63,14 @@ class ModelBox(QWidget):
             known.append(chosen)
         self._folders.clear()
         for path in known:
-            self._folders.addItem(Path(path).name if path else DEMO, path)
+            self._folders.addItem(shortened(Path(path).name, LONGEST_NAME) if path else DEMO, path)
         self._folders.setCurrentIndex(known.index(chosen))
-        self._folders.setToolTip(chosen or DEMO)
+        set_tip(self._folders, chosen or DEMO)
         self._show_status(self._settings.engine.status)
 
     def _show_status(self, status: EngineStatus) -> None:
         loading = status.phase is Phase.LOADING
-        self._load.setText("Cancel" if loading else "Load")
+        self._load.set_words("Cancel" if loading else "Load")
         self._load.setAccessibleName("Cancel loading" if loading else "Load the model")
         wanted = self._settings.needs_load or status.model is None or bool(status.trouble)
         self._load.setEnabled(loading or wanted)

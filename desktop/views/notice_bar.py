@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QBoxLayout, QFrame, QLabel, QPushButton, QVBoxLayout
+from PySide6.QtWidgets import QBoxLayout, QFrame, QVBoxLayout
 
 from desktop import theme
+from desktop.views.plain import Button, Label
 
 
 class NoticeBar(QFrame):
@@ -19,10 +20,7 @@ class NoticeBar(QFrame):
         self.setObjectName(f"{name}Bar")
         self.setAccessibleName(spoken)
         self.setProperty("class", "notice")
-        self._words = QLabel()
-        self._words.setObjectName(f"{name}Words")
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        self._words.setWordWrap(True)
+        self._words = Label(name=f"{name}Words", wraps=True)
         self._buttons = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         self._buttons.addStretch(1)
         layout = QVBoxLayout(self)
@@ -34,12 +32,9 @@ class NoticeBar(QFrame):
 
     def add_button(
         self, name: str, words: str, act: Callable[[], object], style: str = ""
-    ) -> QPushButton:
+    ) -> Button:
         """One more way on; `style` is a class of the style sheet."""
-        button = QPushButton(words)
-        button.setObjectName(name)
-        button.setAccessibleName(words)
-        button.setProperty("class", style)
+        button = Button(words, name=name, style=style, spoken=words)
         button.clicked.connect(lambda _checked: act())
         self._buttons.addWidget(button)
         return button
@@ -62,7 +57,7 @@ class NoticeBar(QFrame):
         inner = layout.contentsMargins()
         room = self.width() - margins - inner.left() - inner.right()
         self._words.setMinimumHeight(max(0, self._words.heightForWidth(room)))
-        shown = [each for each in self.findChildren(QPushButton) if not each.isHidden()]
+        shown = [each for each in self.findChildren(Button) if not each.isHidden()]
         wanted = sum(each.sizeHint().width() + self._buttons.spacing() for each in shown)
         kinds = QBoxLayout.Direction
         self._buttons.setDirection(kinds.TopToBottom if wanted > room else kinds.LeftToRight)

@@ -14,6 +14,7 @@ from desktop.item_models.draft import DraftPicture
 from desktop.item_models.wording import picture_caption
 from desktop.store.records import Picture
 from desktop.views.given_data import png_bytes
+from desktop.views.plain import set_tip
 from desktop.views.widgets.picture import PictureThumbnail
 
 
@@ -81,7 +82,7 @@ class PictureStrip(QScrollArea):
 
     def _sent(self, picture: Picture) -> PictureThumbnail:
         thumbnail = PictureThumbnail(picture.thumbnail, caption_of(picture), False)
-        thumbnail.setToolTip(picture.name)
+        set_tip(thumbnail, picture.name)
         thumbnail.opened.connect(lambda: self.open_asked.emit(picture.digest))
         return thumbnail
 
@@ -90,7 +91,7 @@ class PictureStrip(QScrollArea):
         png = known.thumbnail if known else blank_png()
         caption = caption_of(known) if known else "Looking at it \N{HORIZONTAL ELLIPSIS}"
         thumbnail = PictureThumbnail(png, caption, True)
-        thumbnail.setToolTip(draft.name)
+        set_tip(thumbnail, draft.name)
         thumbnail.removed.connect(lambda: self.remove_asked.emit(draft.number))
         if known is not None:
             thumbnail.opened.connect(lambda: self.open_asked.emit(known.digest))

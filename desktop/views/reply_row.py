@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout
 
 from desktop.item_models.messages import Row, ending_words
 from desktop.views.message_row import MessageRow
+from desktop.views.plain import Label
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.numbers_line import NumbersLine
 from desktop.views.widgets.reasoning_fold import ReasoningFold
@@ -88,16 +89,10 @@ class ReplyRow(MessageRow):
         for widget in widgets:
             layout.addWidget(widget)
 
-    def _label(self, name: str, style: str) -> QLabel:
-        label = QLabel()
-        label.setObjectName(name)
-        label.setProperty("class", style)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setWordWrap(True)
-        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        return label
+    def _label(self, name: str, style: str) -> Label:
+        return Label(name=name, style=style, wraps=True, selectable=True)
 
-    def _say(self, label: QLabel, words: str) -> None:
+    def _say(self, label: Label, words: str) -> None:
         if label.text() != words:
             label.setText(words)
         label.setVisible(bool(words))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QLineEdit, QSpinBox, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.setting_costs import setting_cost
 from desktop.item_models.setting_rows import SettingRow
+from desktop.views.plain import Label
 
 # Spin boxes would be lower than the fields beside them.
 CONTROL_HEIGHT = 30
@@ -28,22 +29,17 @@ class SettingEditor(QWidget):
         self._settings = settings
         self._own = own
         self.control = self._make_control()
-        self._title = QLabel(row.title)
+        self._title = Label(row.title)
         self._title.setBuddy(self.control)
-        self._words = QLabel(row.description)
-        self._words.setProperty("class", "muted small")
-        self._words.setWordWrap(True)
+        self._words = Label(row.description, style="muted small", wraps=True)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(3)
         for widget in (self._title, self.control, self._words):
             layout.addWidget(widget)
-        self._cost: QLabel | None = None
+        self._cost: Label | None = None
         if setting_cost(row.key, settings.settings.cache, settings.engine.model):
-            self._cost = QLabel()
-            self._cost.setObjectName(f"cost{control_name(row.key)}")
-            self._cost.setProperty("class", "small")
-            self._cost.setWordWrap(True)
+            self._cost = Label(name=f"cost{control_name(row.key)}", style="small", wraps=True)
             layout.addWidget(self._cost)
         self.refresh()
         settings.changed.connect(self.refresh)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.setting_rows import (
@@ -23,6 +23,7 @@ from desktop.item_models.wording import format_count
 from desktop.views.budget_editor import BudgetEditor
 from desktop.views.kept_weights import KeptWeights
 from desktop.views.model_box import ModelBox
+from desktop.views.plain import Label
 from desktop.views.setting_editor import SettingEditor
 
 
@@ -40,10 +41,7 @@ class SettingsPanel(QScrollArea):
         self.model_box = ModelBox(settings)
         self._editors: list[SettingEditor] = []
         self._budgets = [BudgetEditor(row, settings) for row in BUDGET_ROWS]
-        self._trouble = QLabel()
-        self._trouble.setObjectName("budgetTrouble")
-        self._trouble.setProperty("class", "error small")
-        self._trouble.setWordWrap(True)
+        self._trouble = Label(name="budgetTrouble", style="error small", wraps=True)
         content = QWidget()
         self._layout = QVBoxLayout(content)
         self._layout.setContentsMargins(14, 12, 14, 12)
@@ -68,9 +66,7 @@ class SettingsPanel(QScrollArea):
         self._layout.addStretch(1)
 
     def _add_group(self, title: str, rows: Sequence[SettingRow], *more: QWidget) -> None:
-        heading = QLabel(title)
-        heading.setProperty("class", "heading")
-        self._layout.addWidget(heading)
+        self._layout.addWidget(Label(title, style="heading"))
         self._add_rows(rows)
         for widget in more:
             self._layout.addWidget(widget)

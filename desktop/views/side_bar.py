@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
     QHBoxLayout,
-    QLabel,
     QListView,
     QMenu,
-    QPushButton,
     QVBoxLayout,
 )
 
 from desktop import theme
 from desktop.controllers.chats import ChatsController
 from desktop.item_models.chat_list import CHAT_ROLE
+from desktop.views.plain import Button, Label, action
 from desktop.views.widgets.icon_button import IconButton
 
 
@@ -35,9 +34,7 @@ class SideBar(QFrame):
         self.setObjectName("sideBar")
         self._chats = chats
         self._following = False
-        self._new = QPushButton("New chat")
-        self._new.setObjectName("newChat")
-        self._new.setAccessibleName("New chat")
+        self._new = Button("New chat", name="newChat", spoken="New chat")
         self._new.clicked.connect(lambda: self.open_asked.emit(None))
         self.list = self._make_list()
         self._menu = self._make_menu()
@@ -79,19 +76,16 @@ class SideBar(QFrame):
     def _make_menu(self) -> QMenu:
         menu = QMenu(self)
         menu.setObjectName("chatMenu")
-        menu.addAction("Rename").triggered.connect(self.rename_current)
-        menu.addAction("Delete").triggered.connect(self.delete_current)
+        menu.addAction(action("Rename", menu, self.rename_current))
+        menu.addAction(action("Delete", menu, self.delete_current))
         # Only while the list has the focus: in the composer, Delete deletes a letter.
-        delete = QAction("Delete", self.list)
+        delete = action("Delete", self.list, self.delete_current)
         delete.setShortcut(QKeySequence(QKeySequence.StandardKey.Delete))
         delete.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
-        delete.triggered.connect(self.delete_current)
         self.list.addAction(delete)
         return menu
 
     def _build(self) -> None:
-        heading = QLabel("Chats")
-        heading.setProperty("class", "heading")
         self._rename = IconButton("edit", "Rename the chat")
         self._rename.setObjectName("renameChat")
         self._rename.clicked.connect(self.rename_current)
@@ -99,7 +93,7 @@ class SideBar(QFrame):
         self._delete.setObjectName("deleteChat")
         self._delete.clicked.connect(self.delete_current)
         row = QHBoxLayout()
-        row.addWidget(heading, 1)
+        row.addWidget(Label("Chats", style="heading"), 1)
         row.addWidget(self._rename)
         row.addWidget(self._delete)
         layout = QVBoxLayout(self)

@@ -8,12 +8,12 @@ from PySide6.QtWidgets import (
     QHBoxLayout,
     QScrollArea,
     QStackedWidget,
-    QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from desktop import theme
+from desktop.views.plain import ToolButton
 from desktop.views.settings_panel import SettingsPanel
 from desktop.views.widgets.context_panel import ContextPanel
 
@@ -28,11 +28,11 @@ class SidePanel(QFrame):
         self._pages.setObjectName("sidePages")
         self._buttons = QButtonGroup(self)
         self._buttons.setExclusive(True)
-        self._icons: list[tuple[QToolButton, str]] = []
+        self._icons: list[tuple[ToolButton, str]] = []
         tabs = QHBoxLayout()
         tabs.setContentsMargins(10, 8, 10, 0)
         tabs.addWidget(self._tab("Context", "context", "contextTab", 0))
-        tabs.addWidget(self._tab("Model && settings", "settings", "settingsTab", 1))
+        tabs.addWidget(self._tab("Model & settings", "settings", "settingsTab", 1))
         tabs.addStretch(1)
         self._pages.addWidget(scrolled(context, "contextScroll"))
         self._pages.addWidget(settings)
@@ -51,11 +51,11 @@ class SidePanel(QFrame):
         self._buttons.button(page).setChecked(True)
         self._pages.setCurrentIndex(page)
 
-    def _tab(self, title: str, icon: str, name: str, page: int) -> QToolButton:
-        button = QToolButton()
+    def _tab(self, title: str, icon: str, name: str, page: int) -> ToolButton:
+        button = ToolButton()
         button.setObjectName(name)
-        button.setText(title)
-        button.setAccessibleName(title.replace("&&", "and"))
+        button.set_words(title)
+        button.setAccessibleName(title.replace("&", "and"))
         button.setCheckable(True)
         button.setToolButtonStyle(button.toolButtonStyle().ToolButtonTextBesideIcon)
         self._buttons.addButton(button, page)

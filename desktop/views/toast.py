@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, QTimer
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QTimer
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from desktop import theme
+from desktop.item_models.plain_text import shortened
+from desktop.views.plain import Button, Label
 from desktop.views.widgets.icon_button import IconButton
 
 SHOWN_FOR_MS = 8_000
@@ -26,12 +28,8 @@ class Toast(QFrame):
         self.setObjectName("toast")
         self.setAccessibleName("Message")
         self._action: Callable[[], None] | None = None
-        self._words = QLabel()
-        self._words.setObjectName("toastText")
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        self._words.setWordWrap(True)
-        self._button = QPushButton()
-        self._button.setObjectName("toastAction")
+        self._words = Label(name="toastText", wraps=True)
+        self._button = Button(name="toastAction")
         self._button.clicked.connect(self._act)
         self._close = IconButton("close", "Close this message")
         self._close.setObjectName("toastClose")
@@ -55,12 +53,13 @@ class Toast(QFrame):
         action: tuple[str, Callable[[], None]] | None = None,
     ) -> None:
         """Show `words`; `action` is a button's text and what it does."""
-        self._words.setText(words[:MOST_CHARACTERS])
-        self.setAccessibleDescription(words[:MOST_CHARACTERS])
+        words = shortened(words, MOST_CHARACTERS)
+        self._words.setText(words)
+        self.setAccessibleDescription(words)
         self._button.setVisible(action is not None)
         self._action = action[1] if action else None
         if action:
-            self._button.setText(action[0])
+            self._button.set_words(action[0])
             self._button.setAccessibleName(action[0])
         self.setProperty("kind", kind)
         # The style sheet looks at this property for the parts too.

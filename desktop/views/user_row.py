@@ -7,9 +7,7 @@ from PySide6.QtGui import QCursor
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
-    QPushButton,
     QSizePolicy,
-    QToolTip,
     QVBoxLayout,
     QWidget,
 )
@@ -19,6 +17,7 @@ from desktop.views.composer_text import ComposerText
 from desktop.views.left_out_line import LeftOutLine
 from desktop.views.message_row import MessageRow
 from desktop.views.picture_strip import PictureStrip
+from desktop.views.plain import Button, show_tip
 from desktop.views.user_text import UserText
 
 
@@ -95,19 +94,14 @@ class UserRow(MessageRow):
         field.setPlainText(self.row.text)
         field.send_asked.connect(lambda: self._send_again(field.toPlainText()))
         field.left.connect(self._close_editor)
-        field.refused.connect(lambda words: QToolTip.showText(QCursor.pos(), words, field))
-        send = QPushButton("Send again")
-        send.setObjectName("editSend")
-        send.setProperty("class", "primary")
+        field.refused.connect(lambda words: show_tip(QCursor.pos(), words, field))
+        send = Button("Send again", name="editSend", style="primary", spoken="Send again")
         send.clicked.connect(lambda: self._send_again(field.toPlainText()))
-        cancel = QPushButton("Cancel")
-        cancel.setObjectName("editCancel")
+        cancel = Button("Cancel", name="editCancel", spoken="Cancel")
         cancel.clicked.connect(self._close_editor)
         self._open_editor(field, send, cancel)
 
-    def _open_editor(self, field: ComposerText, send: QPushButton, cancel: QPushButton) -> None:
-        for button in (send, cancel):
-            button.setAccessibleName(button.text())
+    def _open_editor(self, field: ComposerText, send: Button, cancel: Button) -> None:
         self._editor = QWidget()
         row = QHBoxLayout()
         row.addStretch(1)

@@ -16,6 +16,7 @@ from core.api.errors import (
     ErrorInfo,
     ImageUnreadableError,
     MissingFileError,
+    WaymarkError,
 )
 from core.api.events import (
     Failed,
@@ -165,6 +166,7 @@ class FakeEngine:
         self.model_to_load: ModelInfo | None = model or model_info()
         self.may_load = asyncio.Event()
         self.may_load.set()
+        self.load_error: WaymarkError = MissingFileError("config.json is missing.")
         self.may_describe = asyncio.Event()
         self.may_describe.set()
         self._subscribers: list[StateCallback] = []
@@ -199,7 +201,7 @@ class FakeEngine:
             on_progress(512, 1024)
         await self.may_load.wait()
         if self.model_to_load is None:
-            raise EngineError(MissingFileError("config.json is missing.").info())
+            raise EngineError(self.load_error.info())
         self.model = self.model_to_load
         return self.model
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.api.events import CacheBytes
 from desktop import theme
 from desktop.item_models.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
 from desktop.item_models.wording import format_bytes
+from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.fills import fill
 from desktop.views.widgets.legend_entry import LegendEntry
 
@@ -52,16 +53,15 @@ class PlaceBytes(QWidget):
         super().__init__(parent)
         self.setObjectName(f"bytes{place.capitalize()}")
         self.setAccessibleName(TITLES[place])
-        self._words = QLabel(self)
-        self._words.setObjectName(f"bytes{place.capitalize()}Words")
+        self._words = Label(parent=self, name=f"bytes{place.capitalize()}Words")
         self._words.setAccessibleName(TITLES[place])
         self._bar = StackedBar(self)
-        self._lines: dict[str, tuple[LegendEntry, QLabel]] = {}
+        self._lines: dict[str, tuple[LegendEntry, Label]] = {}
         self._grid = QGridLayout()
         self._grid.setVerticalSpacing(2)
         self._grid.setColumnStretch(0, 1)
         head = QHBoxLayout()
-        head.addWidget(QLabel(TITLES[place], self), 1)
+        head.addWidget(Label(TITLES[place], self), 1)
         head.addWidget(self._words)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -74,16 +74,15 @@ class PlaceBytes(QWidget):
         """Show what lies here."""
         self._words.setText(store.words())
         self.setAccessibleDescription(store.spoken())
-        self.setToolTip(store.spoken())
+        set_tip(self, store.spoken())
         self._bar.show_store(store)
         for share in store.shares:
             self._show_share(share)
 
     def _show_share(self, share: Share) -> None:
         if share.kind not in self._lines:
-            entry, size = LegendEntry(share.kind, self), QLabel(self)
+            entry, size = LegendEntry(share.kind, self), Label(parent=self, style="muted small")
             entry.set_text(share.name)
-            size.setProperty("class", "muted small")
             size.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
             line = self._grid.rowCount()
             self._grid.addWidget(entry, line, 0)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication, QPaintEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
+from desktop.views.plain import Label
 from desktop.views.widgets.code_text import CodeText
 from desktop.views.widgets.highlight import highlight
 from desktop.views.widgets.icon_button import IconButton
@@ -29,8 +30,7 @@ class CodeBlock(QFrame):
         self._language = ""
         self._closed = False
         self._coloured = False
-        self._label = QLabel(self)
-        self._label.setObjectName("codeLanguage")
+        self._label = Label(parent=self, name="codeLanguage")
         self._copy_button = IconButton("copy", "Copy the code", self)
         self._copy_button.setObjectName("codeCopy")
         self._copy_button.clicked.connect(self.copy)

@@ -17,12 +17,13 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from core.api.events import ContextPart
 from desktop import theme
 from desktop.item_models.context_view import Strip
 from desktop.item_models.strip_words import part_words, room_words, tier_of
+from desktop.views.plain import show_tip
 from desktop.views.widgets.fills import (
     TICK_HALF_WIDTH,
     TICK_HEIGHT,
@@ -151,6 +152,6 @@ class ContextBar(QWidget):
 
     def event(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            QToolTip.showText(event.globalPos(), self.words_at(event.pos().x()), self)
+            show_tip(event.globalPos(), self.words_at(event.pos().x()), self)
             return True
         return super().event(event)

@@ -7,12 +7,13 @@ to ContextStrip and ByteBars. Every value label keeps its objectName.
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QProgressBar, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
 from desktop.item_models import wording
 from desktop.item_models.context_view import ContextView, Strip
 from desktop.item_models.wording import format_count
+from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.byte_bars import ByteBars
 from desktop.views.widgets.context_strip import ContextStrip
 from desktop.views.widgets.value_grid import Row, ValueGrid
@@ -56,8 +57,8 @@ class ContextPanel(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._hero = self._words("contextHero", "hero")
-        self._summary = self._words("contextSummary", "muted")
+        self._hero = self._label("contextHero", "hero")
+        self._summary = self._label("contextSummary", "muted")
         self._progress = QProgressBar(self)
         self._progress.setObjectName("contextProgress")
         self._progress.setTextVisible(False)
@@ -67,9 +68,9 @@ class ContextPanel(QWidget):
         self._grids = [ValueGrid(rows, self) for rows in (_PROMPT_ROWS, _SPEED_ROWS, _KEPT_ROWS)]
         self._bytes = ByteBars(self)
         self._bytes.setObjectName("byteBars")
-        self._miss = self._words("contextMiss", "muted")
-        self._miss.setToolTip("Why tokens were read that had been read before.")
-        self._note = self._words("contextNote", "warning")
+        self._miss = self._label("contextMiss", "muted")
+        set_tip(self._miss, "Why tokens were read that had been read before.")
+        self._note = self._label("contextNote", "warning")
         self._lay_out()
         self.show_view(ContextView())
 
@@ -140,15 +141,10 @@ class ContextPanel(QWidget):
                 grid.show_value(name, values[name])
         self._show_words(self._miss, wording.describe_miss(stats.miss) if stats.miss else "")
 
-    def _words(self, name: str, style_class: str) -> QLabel:
-        label = QLabel(self)
-        label.setObjectName(name)
-        label.setProperty("class", style_class)
-        label.setTextFormat(Qt.TextFormat.PlainText)
-        label.setWordWrap(True)
-        return label
+    def _label(self, name: str, style: str) -> Label:
+        return Label(parent=self, name=name, style=style, wraps=True)
 
-    def _show_words(self, label: QLabel, text: str) -> None:
+    def _show_words(self, label: Label, text: str) -> None:
         label.setText(text)
         label.setVisible(bool(text))
 

@@ -6,12 +6,13 @@ Knows how to follow the theme and what a screen reader is told. Leaves what it d
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtWidgets import QToolButton, QWidget
+from PySide6.QtWidgets import QWidget
 
 from desktop import theme
+from desktop.views.plain import ToolButton, set_tip
 
 
-class IconButton(QToolButton):
+class IconButton(ToolButton):
     """A tool button with an icon of the theme; `words` are its tooltip and its accessible name."""
 
     def __init__(self, icon: str, words: str, parent: QWidget | None = None) -> None:
@@ -33,7 +34,7 @@ class IconButton(QToolButton):
 
     def set_words(self, words: str) -> None:
         """Say what the button does."""
-        self.setToolTip(words)
+        set_tip(self, words)
         self.setAccessibleName(words)
 
     def _draw(self) -> None:

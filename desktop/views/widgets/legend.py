@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from desktop.item_models.strip_words import LegendKind
+from desktop.views.plain import Label
 from desktop.views.widgets.legend_entry import LegendEntry
 
 COLUMNS = 2
@@ -22,8 +23,7 @@ class Legend(QWidget):
         self._layout.setContentsMargins(4, 0, 4, 0)
         self._layout.setHorizontalSpacing(12)
         self._layout.setVerticalSpacing(2)
-        label = QLabel(heading, self)
-        label.setProperty("class", "small")
+        label = Label(heading, self, style="small")
         self._layout.addWidget(label, 0, 0, 1, COLUMNS)
         self.hide()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from desktop import theme
+from desktop.views.plain import Label
 from desktop.views.widgets.fills import TICK_HEIGHT, Fill, fill, tick_shape
 
 
@@ -15,8 +16,7 @@ class LegendEntry(QWidget):
 
     def __init__(self, kind: Fill, parent: QWidget | None = None, tick: bool = False) -> None:
         super().__init__(parent)
-        self._label = QLabel(self)
-        self._label.setProperty("class", "muted small")
+        self._label = Label(parent=self, style="muted small")
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(7)

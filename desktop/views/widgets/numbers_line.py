@@ -5,12 +5,12 @@ Leaves wording to item_models.wording. Every value label keeps its objectName.
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
 from desktop.item_models import wording
 from desktop.item_models.wording import format_count
+from desktop.views.plain import Label
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.value_grid import Row, ValueGrid
 
@@ -33,11 +33,7 @@ class NumbersLine(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._text = QLabel(self)
-        self._text.setObjectName("numbersText")
-        self._text.setTextFormat(Qt.TextFormat.PlainText)
-        self._text.setWordWrap(True)
-        self._text.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self._text = Label(parent=self, name="numbersText", wraps=True, selectable=True)
         self._toggle = IconButton("chevron_right", "Show all numbers of this reply", self)
         self._toggle.setObjectName("numbersToggle")
         self._toggle.setCheckable(True)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen, QPixmap
-from PySide6.QtWidgets import QAbstractButton, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
 from desktop import theme
+from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.icon_button import IconButton
 
 # Large enough to recognise a picture, small enough for four in the narrowest composer.
@@ -32,10 +33,7 @@ class PictureThumbnail(QWidget):
         self._removable = removable
         self._face = _PictureFace(png, self)
         self._face.clicked.connect(self.opened)
-        self._caption = QLabel(self)
-        self._caption.setObjectName("pictureCaption")
-        self._caption.setTextFormat(Qt.TextFormat.PlainText)
-        self._caption.setWordWrap(True)
+        self._caption = Label(parent=self, name="pictureCaption", wraps=True)
         self._caption.setFixedWidth(LARGEST.width())
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -95,7 +93,7 @@ class _PictureFace(QAbstractButton):
         super().__init__(parent)
         self._pixmap = QPixmap()
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setToolTip("Show this picture large")
+        set_tip(self, "Show this picture large")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.set_picture(png)
 

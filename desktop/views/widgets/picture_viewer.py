@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QImage, QImageReader
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QLabel, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from desktop.item_models.wording import format_count
+from desktop.views.plain import Label
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture_canvas import PictureCanvas
 
@@ -30,15 +31,9 @@ class PictureViewer(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(900, 700)
         self._canvas = PictureCanvas(self)
-        self._words = QLabel(self)
-        self._words.setObjectName("pictureError")
-        self._words.setProperty("class", "error")
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
+        self._words = Label(parent=self, name="pictureError", style="error", wraps=True)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self._words.setWordWrap(True)
-        self._size = QLabel(self)
-        self._size.setObjectName("pictureSize")
-        self._size.setProperty("class", "muted small")
+        self._size = Label(parent=self, name="pictureSize", style="muted small")
         self._fit_button = IconButton("fit", "Fit the picture into the window (F)", self)
         self._full_button = IconButton("actual_size", "Show every pixel, one to one (1)", self)
         self._fit_button.setShortcut("F")

@@ -7,9 +7,10 @@ whoever sets `set_running`.
 from __future__ import annotations
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtWidgets import QFrame, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from desktop import theme
+from desktop.views.plain import Button, set_tip
 from desktop.views.widgets.markdown_body import MarkdownBody
 
 
@@ -23,9 +24,7 @@ class ReasoningFold(QWidget):
         self._pieces: list[str] = []
         self._running = False
         self._body: MarkdownBody | None = None
-        self._button = QPushButton(self)
-        self._button.setObjectName("reasoningToggle")
-        self._button.setProperty("class", "flat")
+        self._button = Button(parent=self, name="reasoningToggle", style="flat")
         self._button.setCheckable(True)
         self._button.setIconSize(QSize(14, 14))
         self._button.toggled.connect(self._on_toggled)
@@ -83,12 +82,13 @@ class ReasoningFold(QWidget):
         return body
 
     def _label(self) -> None:
-        self._button.setText("Thinking\N{HORIZONTAL ELLIPSIS}" if self._running else "Thought")
+        self._button.set_words("Thinking\N{HORIZONTAL ELLIPSIS}" if self._running else "Thought")
         arrow = "chevron_down" if self.is_open() else "chevron_right"
         self._button.setIcon(theme.icon(arrow, "muted"))
         action = "Hide" if self.is_open() else "Show"
-        self._button.setToolTip(f"{action} what the model thought before it answered")
-        self._button.setAccessibleDescription(self._button.toolTip())
+        words = f"{action} what the model thought before it answered"
+        set_tip(self._button, words)
+        self._button.setAccessibleDescription(words)
 
     def _lay_out(self) -> None:
         self._inner = QVBoxLayout(self._frame)

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
+
+from desktop.views.plain import Label, set_tip
 
 # Grids below one another line up.
 NAME_WIDTH = 112
@@ -26,7 +28,7 @@ class ValueGrid(QWidget):
 
     def __init__(self, rows: Sequence[Row], parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._values: dict[str, QLabel] = {}
+        self._values: dict[str, Label] = {}
         self._layout = QGridLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setHorizontalSpacing(14)
@@ -50,18 +52,13 @@ class ValueGrid(QWidget):
             self.show_value(name, "")
 
     def _add(self, row: Row) -> None:
-        label, value = QLabel(row.label, self), QLabel(NOT_KNOWN, self)
-        label.setProperty("class", "label")
-        value.setProperty("class", "value")
-        value.setObjectName(row.name)
+        label = Label(row.label, self, style="label")
+        value = Label(NOT_KNOWN, self, name=row.name, style="value", wraps=True, selectable=True)
         value.setAccessibleName(row.label)
-        value.setTextFormat(Qt.TextFormat.PlainText)
-        value.setWordWrap(True)
-        value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         label.setBuddy(value)
         for each in (label, value):
             each.setAlignment(Qt.AlignmentFlag.AlignTop)
-            each.setToolTip(row.explanation)
+            set_tip(each, row.explanation)
         line = len(self._values)
         self._layout.addWidget(label, line, 0, Qt.AlignmentFlag.AlignTop)
         self._layout.addWidget(value, line, 1, Qt.AlignmentFlag.AlignTop)
