@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy
+from PySide6.QtWidgets import QSizePolicy
 
-MOST_LINES = 8
-# More than the longest context holds (262,144 tokens), and about what a field lays out in a second.
-LONGEST_PASTE = 2_000_000
+from desktop.views.widgets.long_text import LongText
+
+MOST_LINES_SEEN = 8
 
 
-class ComposerText(QPlainTextEdit):
+class ComposerText(LongText):
     """Plain text that grows with its lines up to a limit.
 
     Signals:
         send_asked(): Enter was pressed.
         left(): Esc was pressed, if the field is one to be left.
         data_given(QMimeData): pictures or files were pasted.
-        refused(str): what was not taken, and why.
     """
 
     send_asked = Signal()
     left = Signal()
     data_given = Signal(object)
-    refused = Signal(str)
 
     def __init__(self, can_be_left: bool = False) -> None:
         super().__init__()
@@ -38,17 +36,6 @@ class ComposerText(QPlainTextEdit):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
 
-    def take_text(self, text: str) -> None:
-        """Put text in where the cursor is, unless it is longer than anything could be sent."""
-        if len(text) > LONGEST_PASTE:
-            self.refused.emit(
-                f"Not taken: a text of {len(text):,} characters is longer than a message can be "
-                f"({LONGEST_PASTE:,})."
-            )
-        else:
-            self.insertPlainText(text)
-            self.ensureCursorVisible()
-
     def event(self, event: QEvent) -> bool:
         # Else the window's own Esc, which stops a reply, would have it.
         if self._can_be_left and event.type() == QEvent.Type.ShortcutOverride:
@@ -61,7 +48,7 @@ class ComposerText(QPlainTextEdit):
     def sizeHint(self) -> QSize:
         # A plain document's height is counted in lines.
         lines = int(self.document().size().height())
-        shown = max(1, min(lines, MOST_LINES))
+        shown = max(1, min(lines, MOST_LINES_SEEN))
         margins = 2 * (int(self.document().documentMargin()) + self.frameWidth()) + 2
         return QSize(super().sizeHint().width(), shown * self.fontMetrics().lineSpacing() + margins)
 
@@ -92,7 +79,7 @@ class ComposerText(QPlainTextEdit):
         if has_files(source):
             self.data_given.emit(source)
         else:
-            self.take_text(source.text())
+            super().insertFromMimeData(source)
 
 
 def has_files(data: QMimeData) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop.controllers.chat import ChatController
 from desktop.views.plain import Button, Label
+from desktop.views.widgets.long_text import LongText
 
 HEIGHT = 110
 
@@ -26,7 +27,7 @@ class Instructions(QFrame):
         self.setProperty("class", "panel")
         self._chat = chat
         self._shown: tuple[int | None, str] = (None, "")
-        self.text = QPlainTextEdit()
+        self.text = LongText()
         self.text.setObjectName("instructionsText")
         self.text.setAccessibleName("Instructions for the model")
         self.text.setProperty("class", "field")
@@ -41,6 +42,7 @@ class Instructions(QFrame):
         )
         self._build()
         self.text.textChanged.connect(self._enable)
+        self.text.refused.connect(self._note.setText)
         self._save.clicked.connect(lambda: chat.instruct(self.text.toPlainText()))
         chat.instructed.connect(self._show)
         chat.transcript.rows_replaced.connect(self._enable)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-# A label lays out all of its text at once; from here on a field that lays out what is seen is used.
-LONGEST_LABEL = 8_000
+from desktop.views.widgets.block_text import BlockText
+from desktop.views.widgets.long_text import LongText
+
+# From here on a field is used, which lays out only what is seen.
+LONGEST_BLOCK = 8_000
+MOST_LINES = 400
 LONG_TEXT_HEIGHT = 320
 
 
@@ -21,31 +24,30 @@ class UserText(QWidget):
 
     def set_text(self, text: str) -> None:
         if self._shown is not None:
+            self._shown.hide()
             self._shown.deleteLater()
-        self._shown = _field(text) if len(text) > LONGEST_LABEL else _label(text)
+        is_long = len(text) > LONGEST_BLOCK or text.count("\n") >= MOST_LINES
+        self._shown = _field(text) if is_long else _block(text)
         self._layout.addWidget(self._shown)
         self.setVisible(bool(text))
 
 
-def _label(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setObjectName("userText")
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setWordWrap(True)
-    label.setTextInteractionFlags(
-        Qt.TextInteractionFlag.TextSelectableByMouse
-        | Qt.TextInteractionFlag.TextSelectableByKeyboard
-    )
-    label.setAccessibleName(text[:LONGEST_LABEL])
-    return label
+def _block(text: str) -> BlockText:
+    block = BlockText()
+    block.setObjectName("userText")
+    block.setAccessibleName("Your message")
+    block.show_plain(text)
+    return block
 
 
-def _field(text: str) -> QPlainTextEdit:
-    field = QPlainTextEdit(text)
+def _field(text: str) -> LongText:
+    field = LongText()
     field.setObjectName("userLongText")
     field.setAccessibleName("Your message")
     field.setReadOnly(True)
+    field.setUndoRedoEnabled(False)
     field.setFrameShape(QFrame.Shape.NoFrame)
     field.viewport().setAutoFillBackground(False)
     field.setFixedHeight(LONG_TEXT_HEIGHT)
+    field.setPlainText(text)
     return field

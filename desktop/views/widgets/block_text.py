@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from desktop import theme
 from desktop.item_models.web_address import hover_words
+from desktop.views.pacing import pace
 from desktop.views.plain import set_tip
 from desktop.views.widgets.markdown_html import is_web_address, style, to_html
 
@@ -65,21 +66,27 @@ class BlockText(QTextBrowser):
         if html is None:
             self.show_plain(source)
             return
-        self._choose_wrapping(source)
+        self._prepare(source)
         self.document().setDefaultStyleSheet(style(theme.colours()))
         self.setHtml(html)
         self._measure()
 
     def show_plain(self, text: str) -> None:
         """Show words as they are."""
-        self._choose_wrapping(text)
+        self._prepare(text)
         self.setPlainText(text)
         self._measure()
 
     def fit(self) -> None:
         """Be as high as the words need at the present width."""
-        self.document().setTextWidth(self.viewport().width())
+        # Being told the width it has, a document lays out everything again.
+        if self.document().textWidth() != self.viewport().width():
+            self.document().setTextWidth(self.viewport().width())
         self.setFixedHeight(max(1, math.ceil(self.document().size().height())))
+
+    def _fit_later(self) -> bool:
+        self.fit()
+        return False
 
     def _measure(self) -> None:
         self._wished_width = WIDEST
@@ -89,11 +96,16 @@ class BlockText(QTextBrowser):
         self.updateGeometry()
         self.fit()
 
-    def _choose_wrapping(self, text: str) -> None:
+    def _prepare(self, text: str) -> None:
+        # A document lays out what it is given at once, at the width and in the way it has.
+        if self.document().textWidth() != self.viewport().width():
+            self.document().setTextWidth(self.viewport().width())
         # Looking for a place to break in one endless word takes Qt time with its square.
         endless = max(map(len, text.split()), default=0) > LONGEST_WORD
         mode = QTextOption.WrapMode
-        self.setWordWrapMode(mode.WrapAnywhere if endless else mode.WrapAtWordBoundaryOrAnywhere)
+        wanted = mode.WrapAnywhere if endless else mode.WrapAtWordBoundaryOrAnywhere
+        if self.wordWrapMode() != wanted:
+            self.setWordWrapMode(wanted)
 
     def _on_anchor(self, url: QUrl) -> None:
         address = url.toString(QUrl.ComponentFormattingOption.FullyEncoded)
@@ -114,8 +126,13 @@ class BlockText(QTextBrowser):
         return QSize(40, 1)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
+        same_width = self.document().textWidth() == self.viewport().width()
+        if not same_width and self.visibleRegion().isEmpty():
+            # Of a long chat little is seen: the rest is laid out anew when there is time.
+            pace().go_on(self._fit_later)
+            return
         super().resizeEvent(event)
-        if event.size().width() != event.oldSize().width():
+        if not same_width:
             self.fit()
 
     def wheelEvent(self, event: QWheelEvent) -> None:

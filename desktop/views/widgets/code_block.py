@@ -12,13 +12,16 @@ from PySide6.QtGui import QGuiApplication, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
+from desktop.views.pacing import pace
 from desktop.views.plain import Label
 from desktop.views.widgets.code_text import CodeText
-from desktop.views.widgets.highlight import highlight
+from desktop.views.widgets.highlight import Highlighting
 from desktop.views.widgets.icon_button import IconButton
 
 # How long the Copy button says that it has copied.
 COPIED_MS = 1_500
+# How long words are looked up for their colours before others have their turn.
+COLOUR_FOR_S = 0.004
 
 
 class CodeBlock(QFrame):
@@ -29,6 +32,8 @@ class CodeBlock(QFrame):
         self._code = ""
         self._language = ""
         self._closed = False
+        # Which words have which colour; None until somebody has looked at the whole listing.
+        self._colours: Highlighting | None = None
         self._coloured = False
         self._label = Label(parent=self, name="codeLanguage")
         self._copy_button = IconButton("copy", "Copy the code", self)
@@ -43,7 +48,7 @@ class CodeBlock(QFrame):
     def set_code(self, code: str, language: str = "", closed: bool = True) -> None:
         """Show `code`; it is coloured only once `closed`."""
         self._code, self._language, self._closed = code, language, closed
-        self._coloured = False
+        self._colours, self._coloured = None, False
         self._label.setText(language or "text")
         self._text.set_code(code)
         self._text.setAccessibleName(f"Code, {language}" if language else "Code")
@@ -68,11 +73,17 @@ class CodeBlock(QFrame):
         self._copy_button.set_words("Copied")
         self._copied.start()
 
-    def colour(self) -> None:
-        """Look up which words have which colour."""
-        if self._closed and not self._coloured:
-            self._coloured = True
-            self._text.set_spans(highlight(self._code, self._language))
+    def _colour(self) -> bool:
+        """Look up which words have which colour, for a moment; says whether any are left."""
+        if self._coloured or not self._closed:
+            return False
+        if self._colours is None:
+            self._colours = Highlighting(self._code, self._language)
+        if self._colours.go_on(COLOUR_FOR_S):
+            return True
+        self._coloured = True
+        self._text.set_spans(self._colours.spans)
+        return False
 
     def _offer_copy(self) -> None:
         self._copy_button.set_icon("copy")
@@ -94,4 +105,4 @@ class CodeBlock(QFrame):
         super().paintEvent(event)
         # A long chat holds many listings; only those that come into view are coloured.
         if self._closed and not self._coloured:
-            QTimer.singleShot(0, self, self.colour)
+            pace().go_on(self._colour)

@@ -1,8 +1,9 @@
 """The words of a listing: fixed-width, never wrapped, as high as its lines.
 
-Knows how to grow without laying out again what is there, and how to colour lines it is given. The
-wheel scrolls sideways with Shift only; up and down belong to the page. Leaves which words have
-which colour to highlight.py.
+Knows how to grow without laying out again what is there, how to colour lines it is given, and that
+a very long listing scrolls in a field of its own, of which Qt lays out only what is seen. The wheel
+scrolls a short one sideways with Shift only; up and down belong to the page. Leaves which words
+have which colour to highlight.py.
 """
 
 from __future__ import annotations
@@ -22,17 +23,22 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from desktop import theme
 from desktop.views.widgets.highlight import Span
+from desktop.views.widgets.long_text import LongText
 
-# A longer line takes Qt seconds to lay out; it is broken for the eye, while Copy gives it whole.
+# A longer line, which never wraps, takes Qt long to lay out.
 LONGEST_LINE = 5_000
+# Of more lines than this only so much is seen at once.
+MOST_LINES_SEEN = 400
+FIELD_HEIGHT = 480
 
 
-class CodeText(QPlainTextEdit):
+class CodeText(LongText):
     """Read-only code."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+        super().__init__(parent, LONGEST_LINE)
         self._shown = ""
+        self._is_field = False
         self.setReadOnly(True)
         self.setUndoRedoEnabled(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -50,18 +56,23 @@ class CodeText(QPlainTextEdit):
         self._colours: _Colours | None = None
         self.horizontalScrollBar().rangeChanged.connect(self.fit)
         self.verticalScrollBar().rangeChanged.connect(self._stay_put)
+        self.blockCountChanged.connect(self.fit)
 
     def set_code(self, code: str) -> None:
         """Show `code`; where it only grew, only the new part is laid out."""
-        shown = _broken(code)
-        if self._shown and shown.startswith(self._shown):
-            cursor = QTextCursor(self.document())
-            cursor.movePosition(QTextCursor.MoveOperation.End)
-            cursor.insertText(shown[len(self._shown) :])
-        elif shown != self._shown:
+        self._choose_height(code)
+        if self._shown and code.startswith(self._shown):
+            bar = self.verticalScrollBar()
+            follows = bar.value() == bar.maximum()
+            end = QTextCursor(self.document())
+            end.movePosition(QTextCursor.MoveOperation.End)
+            self.put(code[len(self._shown) :], end)
+            if follows and self._is_field:
+                bar.setValue(bar.maximum())
+        elif code != self._shown:
             self.set_spans([])
-            self.setPlainText(shown)
-        self._shown = shown
+            self.setPlainText(code)
+        self._shown = code
         self.fit()
 
     def set_spans(self, spans: list[list[Span]]) -> None:
@@ -77,16 +88,32 @@ class CodeText(QPlainTextEdit):
         if self._colours is not None:
             self._colours.rehighlight()
 
+    def is_field(self) -> bool:
+        """Whether only a part is seen at once."""
+        return self._is_field
+
     def fit(self) -> None:
         """Be as high as the lines, and the bar below them if there is one."""
+        if self._is_field:
+            self.setFixedHeight(FIELD_HEIGHT)
+            return
         lines = self.fontMetrics().lineSpacing() * self.blockCount()
         bar = self.horizontalScrollBar()
         room = bar.sizeHint().height() if bar.maximum() > 0 else 0
         self.setFixedHeight(lines + 2 * int(self.document().documentMargin()) + room)
 
+    def _choose_height(self, code: str) -> None:
+        is_field = code.count("\n") + len(code) // LONGEST_LINE >= MOST_LINES_SEEN
+        if is_field != self._is_field:
+            self._is_field = is_field
+            policy = Qt.ScrollBarPolicy
+            self.setVerticalScrollBarPolicy(
+                policy.ScrollBarAsNeeded if is_field else policy.ScrollBarAlwaysOff
+            )
+
     def _stay_put(self, _first: int, last: int) -> None:
         # Qt counts one line too few as visible, and a selection would scroll the first line away.
-        if last:
+        if last and not self._is_field:
             self.verticalScrollBar().setRange(0, 0)
 
     def sizeHint(self) -> QSize:
@@ -100,7 +127,8 @@ class CodeText(QPlainTextEdit):
         self.fit()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        if event.angleDelta().x() and not event.angleDelta().y():
+        sideways = event.angleDelta().x() and not event.angleDelta().y()
+        if sideways or self._is_field:
             super().wheelEvent(event)
         else:
             event.ignore()
@@ -126,13 +154,3 @@ class _Colours(QSyntaxHighlighter):
                 words = QTextCharFormat()
                 words.setForeground(QColor(getattr(table, name)))
                 self.setFormat(start, length, words)
-
-
-def _broken(code: str) -> str:
-    if len(code) <= LONGEST_LINE:
-        return code
-    lines = []
-    for line in code.split("\n"):
-        pieces = range(0, max(1, len(line)), LONGEST_LINE)
-        lines += [line[start : start + LONGEST_LINE] for start in pieces]
-    return "\n".join(lines)

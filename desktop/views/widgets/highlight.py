@@ -1,13 +1,16 @@
 """Which words of a listing are drawn in which colour.
 
-Knows Pygments, and when a listing is too large for it. Its answer depends on the text and the
-language alone, so it is kept; the colours themselves come from the theme. No widgets.
+Knows Pygments, and when a listing is too large for it. It is asked word by word, so that the window
+need not wait. Its answer depends on the text and the language alone, so it is kept; the colours
+themselves come from the theme. No widgets.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import OrderedDict
+from collections.abc import Iterator
 from functools import lru_cache
 
 from pygments.lexer import Lexer
@@ -19,10 +22,14 @@ from pygments.util import ClassNotFound
 Span = tuple[int, int, str]
 
 # Lexers take time with the square of blank lines (C), of a line (make) or of the text (XML). Within
-# these limits each of the languages below was measured to stay under a second on the worst of them.
+# these limits each of the languages below was measured to take up to 15 ms from one word to the
+# next, and nearly all of them less than a second in all, on the worst of them.
 LONGEST_TEXT = 20_000
 LONGEST_LINE = 1_000
-MOST_LINES = 1_000
+MOST_LINES = 400
+# More are not worth the time it takes Qt to put them on the screen.
+MOST_SPANS = 4_000
+PATIENCE_S = 2.0
 LANGUAGES = frozenset(
     """
     bash batch c clojure console cpp csharp css cuda dart diff docker elixir erlang fortran glsl go
@@ -48,21 +55,63 @@ _COLOURS: tuple[tuple[_TokenType, str], ...] = (
 _kept: OrderedDict[bytes, list[list[Span]]] = OrderedDict()
 
 
-def highlight(code: str, language: str) -> list[list[Span]]:
-    """The coloured stretches of each line; empty for a language or a size that is not coloured."""
-    lexer = _lexer(language.lower())
-    if lexer is None or len(code) > LONGEST_TEXT:
-        return []
-    lines = code.split("\n")
-    if len(lines) > MOST_LINES or max(map(len, lines)) > LONGEST_LINE:
-        return []
-    key = hashlib.sha256(f"{language}\n{code}".encode()).digest()
-    if key not in _kept:
-        _kept[key] = _lines(lexer, code)
+class Highlighting:
+    """The coloured stretches of each line of a listing, found by and by."""
+
+    def __init__(self, code: str, language: str) -> None:
+        self.spans: list[list[Span]] = []
+        self._key = hashlib.sha256(f"{language}\n{code}".encode()).digest()
+        self._work: Iterator[None] | None = None
+        self._taken = 0.0
+        lexer = _lexer(language.lower())
+        if lexer is None or not _is_small(code):
+            return
+        if self._key in _kept:
+            _kept.move_to_end(self._key)
+            self.spans = _kept[self._key]
+        else:
+            self._work = self._lines(lexer, code)
+
+    def go_on(self, seconds: float) -> bool:
+        """Look at words for so long; says whether any are left."""
+        begun = now = time.thread_time()
+        while self._work is not None and now - begun < seconds:
+            is_over = next(self._work, self) is self
+            now = time.thread_time()
+            if is_over or self._taken + now - begun > PATIENCE_S:
+                self._end()
+        self._taken += now - begun
+        return self._work is not None
+
+    def _end(self) -> None:
+        self._work = None
+        _kept[self._key] = self.spans
         if len(_kept) > MOST_KEPT:
             _kept.popitem(last=False)
-    _kept.move_to_end(key)
-    return _kept[key]
+
+    def _lines(self, lexer: Lexer, code: str) -> Iterator[None]:
+        lines: list[list[Span]] = [[]]
+        column = count = 0
+        for token, value in lexer.get_tokens(code):
+            yield
+            colour = _colour(token)
+            for number, piece in enumerate(value.split("\n")):
+                if number:
+                    lines.append([])
+                    column = 0
+                length = len(piece.encode("utf-16-le")) // 2
+                if colour and length:
+                    lines[-1].append((column, length, colour))
+                    count += 1
+                column += length
+            if count > MOST_SPANS:
+                return
+        self.spans = lines
+
+
+def _is_small(code: str) -> bool:
+    lines = code.split("\n") if len(code) <= LONGEST_TEXT else []
+    return 0 < len(lines) <= MOST_LINES and max(map(len, lines)) <= LONGEST_LINE
 
 
 @lru_cache(maxsize=256)
@@ -72,22 +121,6 @@ def _lexer(language: str) -> Lexer | None:
     except ClassNotFound:
         return None
     return lexer if LANGUAGES.intersection(lexer.aliases) else None
-
-
-def _lines(lexer: Lexer, code: str) -> list[list[Span]]:
-    lines: list[list[Span]] = [[]]
-    column = 0
-    for token, value in lexer.get_tokens(code):
-        colour = _colour(token)
-        for number, piece in enumerate(value.split("\n")):
-            if number:
-                lines.append([])
-                column = 0
-            length = len(piece.encode("utf-16-le")) // 2
-            if colour and length:
-                lines[-1].append((column, length, colour))
-            column += length
-    return lines
 
 
 @lru_cache(maxsize=512)

@@ -8,6 +8,7 @@ in the text is text. Leaves splitting to markdown_source and drawing to BlockTex
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from urllib.parse import urlsplit
@@ -19,13 +20,19 @@ from markdown_it.utils import EnvType, OptionsDict
 from PySide6.QtGui import QFontDatabase
 
 from desktop.theme import Colours
-from desktop.views.widgets.markdown_source import make_parser
+from desktop.views.widgets.markdown_source import MOST_CELLS, make_parser
 
-# A table of more cells than this is laid out by Qt for seconds; it is shown as the text it is.
-MOST_TOKENS = 20_000
+# A block of more than these is shown as the text it is. Each mark may be a word in other letters,
+# which costs the parser and Qt ten times as much as one in the same; looking for the other end of a
+# bracket takes the parser time with their square; and Qt lays out a cell in the time of a hundred
+# letters, and in a quote's cell four times over.
+MOST_MARKS = 2_000
+MOST_BRACKETS = 300
+MOST_CELLS_IN_QUOTES = 32
 # Deeper quotes and lists leave no room for words, and the parser drops what is deeper than 20.
 DEEPEST = 16
 
+_MARK = re.compile(r"[*_~`<&\\!\[]")
 # An address that stands in the text as it is; what ends a sentence is not part of it.
 _WEB_ADDRESS = re.compile(r"(https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*])")
 
@@ -79,13 +86,18 @@ class _Renderer(RendererHTML):
     def blockquote_open(
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
     ) -> str:
+        env["quotes"] = env.get("quotes", 0) + 1
+        # Each table inside a table takes Qt four times as long.
+        if env["quotes"] > 1:
+            return "<blockquote>"
         # Qt draws a line beside a table's cell, and beside nothing else.
         return '<table cellspacing="0" cellpadding="0" width="100%"><tr><td class="quote">'
 
     def blockquote_close(
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
     ) -> str:
-        return "</td></tr></table>"
+        env["quotes"] -= 1
+        return "</blockquote>" if env["quotes"] else "</td></tr></table>"
 
     def hr(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return "<hr>"
@@ -113,11 +125,15 @@ def is_web_address(address: str) -> bool:
 
 def to_html(source: str) -> str | None:
     """The block as HTML, or None where it is better shown as the text it is."""
+    if source.count("[") > MOST_BRACKETS or len(_MARK.findall(source)) > MOST_MARKS:
+        return None
     env: EnvType = {}
     tokens = _PARSER.parse(source, env)
-    inline = sum(len(token.children or ()) for token in tokens)
+    kinds = Counter(token.type for token in tokens)
+    cells = kinds["td_open"] + kinds["th_open"]
     deepest = max((token.level for token in tokens), default=0)
-    if len(tokens) + inline > MOST_TOKENS or deepest > DEEPEST:
+    most_cells = MOST_CELLS_IN_QUOTES if kinds["blockquote_open"] else MOST_CELLS
+    if cells > most_cells or deepest > DEEPEST:
         return None
     return str(_PARSER.renderer.render(tokens, _PARSER.options, env)).strip()
 
@@ -137,6 +153,7 @@ def style(colours: Colours) -> str:
         table.cells {{
             border-color: {colours.border}; border-style: solid; border-collapse: collapse;
         }}
+        blockquote {{ margin: 0px 0px 0px 14px; }}
         td.quote {{
             border-left: 3px solid {colours.border_strong}; padding-left: 12px;
             color: {colours.muted};

@@ -9,6 +9,7 @@ its length.
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Literal
@@ -17,19 +18,39 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 from markdown_it.token import Token
 
-# A longer paragraph or list is shown as plain text, in pieces of this many characters.
-LONGEST_BLOCK = 20_000
+# A paragraph or list that is longer, or has more lines, goes on in a second one. Each line may be
+# an item, which costs fifty times as much as a letter, or with so many marks before its words
+# several items inside one another, and counts as several lines.
+LONGEST_BLOCK = 16_000
+MOST_LINES = 300
+MARKS_OF_A_LINE = 8
+_LINE_MARKS = " >*+-.)0123456789"
 # From here on an open block is read again only once it has grown by this share of itself: words
 # still come at a pace to read, and the whole costs a fixed number of readings.
 LARGE_BLOCK = 8_000
 GROWTH = 1 / 50
-# A longer listing goes on in a second one.
-LONGEST_CODE = 200_000
+# A listing comes in pieces of this size, so that no more than the last one is looked at again.
+LONGEST_CODE = 8_000
+# A table of more cells is a listing: Qt lays out a cell in the time of a hundred letters.
+MOST_CELLS = 200
+TABLE = "table"
 # From this many blocks on, neighbours are put together: each block costs a widget.
 MOST_BLOCKS = 256
 LATE_BLOCK = 8_000
 # What Qt's text documents keep for themselves, and halves of characters that came in two.
 _UNSHOWABLE = re.compile("[\x00\ufdd0-\ufdef\ufffc\u2029\ud800-\udfff]")
+# Marks over and under letters take no room: without end, all of a text would stand on one screen.
+MOST_STACKED = 16
+_STACKS = ((0x300, 0x2000), (0x20D0, 0x2100), (0xA000, 0xAC00), (0xFE00, 0xFE30))
+_STACKED = "".join(
+    re.escape(chr(code))
+    for first, end in _STACKS
+    for code in range(first, end)
+    if unicodedata.category(chr(code)) in ("Mn", "Me")
+)
+_TOO_MANY_STACKED = re.compile(f"([{_STACKED}]{{{MOST_STACKED}}})[{_STACKED}]+")
+_EMPTY_LINE = re.compile(r"^[ \t]*\n", re.MULTILINE)
+_FENCE_MARKS = re.compile(r" {0,3}(?:`+|~+)")
 
 
 def make_parser() -> MarkdownIt:
@@ -47,12 +68,16 @@ _PARSER.core.ruler.enableOnly(["normalize", "block"])
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A top-level block: `source` is Markdown for prose, the bare text for code and plain."""
+    """A top-level block: `source` is Markdown for prose, the bare text for code and plain.
+
+    Code that `continues` belongs to the same listing as the block before it, without a gap.
+    """
 
     kind: Literal["prose", "code", "plain"]
     source: str
     language: str = ""
     closed: bool = True
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,34 +95,42 @@ class BlockStream:
     def __init__(self) -> None:
         self.closed: list[Block] = []
         self.open: list[Block] = []
-        self._tail = ""  # the source of the open blocks
+        self._tail = ""  # the source of the open blocks; of a listing without its opening line
         self._held = ""  # a carriage return whose line feed may still come
         self._fence: _Fence | None = None  # the tail is a listing that has not ended
+        self._continues = False  # and a piece of it is closed already
         self._scanned = 0  # how much of that listing was searched for its end
 
-    def append(self, text: str) -> None:
-        """Read on. Costs the length of `text` and of the open block, not of the whole."""
+    def append(self, text: str, more: bool = False) -> None:
+        """Read on. Costs the length of `text` and of the open block, not of the whole.
+
+        With `more` to come at once, the open blocks are not looked at.
+        """
         text = self._held + text
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
         text = _UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+        if not text.isascii():
+            before = self._tail[-MOST_STACKED:]
+            text = _TOO_MANY_STACKED.sub(r"\1", before + text)[len(before) :]
         while text:
             # Never more at a time than a block may hold, so that no step parses more than that.
-            room = min(LONGEST_BLOCK, self._limit() - len(self._tail))
+            room = self._room(text)
             piece, text = text[:room], text[room:]
             self._tail += piece
             # Only a complete line can end a block.
-            if "\n" in piece or len(self._tail) >= self._limit():
+            if "\n" in piece or self._is_full():
                 self._close_what_is_complete()
-        self.open = self._open_blocks()
+        if not more:
+            self.open = self._open_blocks()
 
     def finish(self) -> None:
         """The text is complete: whatever is open is closed as it stands."""
-        self.append("\n" if self._held else "")
+        self.append("\n" if self._held else "", more=True)
         self._held = ""
-        ended = self._open_blocks(ended=True)
-        self.closed += ended
-        self.open, self._tail, self._fence, self._scanned = [], "", None, 0
+        self.closed += self._open_blocks(ended=True)
+        self.open, self._tail, self._scanned = [], "", 0
+        self._fence, self._continues = None, False
 
     def patience(self) -> int:
         """How many characters more are worth reading the open blocks again for."""
@@ -107,84 +140,123 @@ class BlockStream:
     def _limit(self) -> int:
         return LONGEST_CODE if self._fence else LONGEST_BLOCK
 
+    def _room(self, text: str) -> int:
+        """How much of a text the open block may take before it is looked at again."""
+        room = self._limit() - len(self._tail)
+        if self._fence is not None:
+            return room
+        end = _after_most_lines(self._tail + text[:room])
+        return room if end is None else end - len(self._tail)
+
+    def _is_full(self) -> bool:
+        if len(self._tail) >= self._limit():
+            return True
+        return self._fence is None and _after_most_lines(self._tail) is not None
+
     def _close_what_is_complete(self) -> None:
         """Move every block to `closed` that no later text can change."""
         moved = True
         while moved:
             moved = self._close_listing() if self._fence else self._close_prose()
-        while len(self._tail) >= self._limit():
+        while self._is_full():
             self._close_piece()
 
     def _close_prose(self) -> bool:
         """Close all blocks but the last among the complete lines; see whether that is a listing."""
         complete = self._tail[: self._tail.rfind("\n") + 1]
         late = len(self.closed) >= MOST_BLOCKS
-        if late and len(complete) < LATE_BLOCK:
+        if late and len(complete) < LATE_BLOCK and not self._is_full():
             return False
         found = _find_blocks(complete)
+        # A table that is too large is a listing up to the next empty line, whatever else is there.
+        large = next((at for at, each in enumerate(found) if each.is_large_table), None)
+        found = found if large is None else found[: large + 1]
         if not found:
             return False
         last = found[-1]
         self._tail = self._tail[last.start :]
-        if late:
+        if late and large is None:
             self.closed += [Block("prose", complete[: last.start])] if last.start else []
             return False
-        budget = MOST_BLOCKS - len(self.closed)
+        budget = max(0, MOST_BLOCKS - len(self.closed))
         self.closed += [each.block for each in found[:-1][:budget]]
         if len(found) - 1 > budget:
             self.closed.append(Block("prose", complete[found[budget].start : last.start]))
-        self._fence = last.fence
+        return self._begin_listing(last)
+
+    def _begin_listing(self, found: _Found) -> bool:
+        self._fence = found.fence
+        if found.is_large_table:
+            self._fence = _Fence(0, _EMPTY_LINE, TABLE)
+        elif self._fence is not None:
+            self._tail = self._tail[self._tail.find("\n") + 1 :]
+        self._continues, self._scanned = False, 0
         return self._fence is not None
 
     def _close_listing(self) -> bool:
         """Look for the end of the listing in the complete lines that came since the last look."""
         assert self._fence is not None
-        if not self._scanned:
-            self._scanned = self._tail.find("\n") + 1
+        # What continues begins with the rest of a line, if only with its end.
+        first = self._tail.find("\n") + 1 if self._continues else 0
         end = self._tail.rfind("\n") + 1
-        found = self._fence.closing.search(self._tail, self._scanned, end)
-        if found is None:
+        found = self._fence.closing.search(self._tail, max(first, self._scanned), end)
+        if found is None or found.start() < first:
             self._scanned = max(self._scanned, end)
             return False
         code = self._code(self._tail[: found.start()])
-        self.closed.append(Block("code", code, self._fence.language))
-        self._tail, self._fence, self._scanned = self._tail[found.end() :], None, 0
+        self.closed.append(Block("code", code, self._fence.language, True, self._continues))
+        self._tail, self._fence = self._tail[found.end() :], None
+        self._continues, self._scanned = False, 0
         return True
 
     def _close_piece(self) -> None:
-        """Close a block that has grown too long, at a line's end if there is one."""
+        """Close a part of a block that has grown too long, at a line's end if there is one."""
         limit = self._limit()
-        size = self._tail.rfind("\n", limit // 2, limit) + 1 or limit
-        piece, self._tail = self._tail[:size], self._tail[size:]
-        if self._fence is None:
-            self.closed.append(Block("plain", piece))
+        if self._fence is not None:
+            # The end of a line begins the next piece, for it may be the listing's last.
+            size = max(0, self._tail.rfind("\n", limit // 2, limit)) or limit
+            piece, self._tail = self._tail[:size], self._tail[size:]
+            code = self._indented(piece)
+            self.closed.append(Block("code", code, self._fence.language, False, self._continues))
+            self._continues, self._scanned = True, 0
             return
-        self.closed.append(Block("code", self._code(piece), self._fence.language))
-        # The rest goes on under an opening line of its own.
-        opening = piece[: piece.find("\n") + 1]
-        self._tail, self._scanned = opening + self._tail, len(opening)
+        size = self._tail.rfind("\n", limit // 2, limit) + 1 or limit
+        size = min(size, _after_most_lines(self._tail) or size)
+        piece, self._tail = self._tail[:size], self._tail[size:]
+        self.closed.append(Block("prose" if "\n" in piece else "plain", piece))
 
     def _open_blocks(self, ended: bool = False) -> list[Block]:
+        if self._fence is not None:
+            if self._continues and not self._tail:
+                return []
+            code = self._code(self._tail) if ended else self._open_code()
+            return [Block("code", code, self._fence.language, ended, self._continues)]
         if not self._tail.strip():
             return []
-        if self._fence is not None:
-            return [Block("code", self._open_code(), self._fence.language, closed=ended)]
         if len(self.closed) >= MOST_BLOCKS:
             return [Block("prose", self._tail)]
         blocks = [each.block for each in _find_blocks(self._tail)]
         return [replace(block, closed=True) for block in blocks] if ended else blocks
 
     def _code(self, listing: str) -> str:
-        """The lines of a listing without its opening line and that line's indentation."""
+        """The lines of a listing that has ended there."""
+        return self._indented(listing).removesuffix("\n")
+
+    def _indented(self, listing: str) -> str:
+        """The lines of a listing without its opening line's indentation."""
         assert self._fence is not None
-        code = listing[listing.find("\n") + 1 :]
-        if self._fence.indent:
-            code = re.sub(rf"^ {{1,{self._fence.indent}}}", "", code, flags=re.MULTILINE)
-        return code.removesuffix("\n")
+        if not self._fence.indent:
+            return listing
+        first = listing.find("\n") + 1 or len(listing) if self._continues else 0
+        pattern = rf"^ {{1,{self._fence.indent}}}"
+        return listing[:first] + re.sub(pattern, "", listing[first:], flags=re.MULTILINE)
 
     def _open_code(self) -> str:
         # A last line of nothing but fence marks is most likely the beginning of the end.
-        return re.sub(r"(^|\n) {0,3}(`+|~+)$", "", self._code(self._tail))
+        last = self._tail.rfind("\n") + 1
+        is_line = last > 0 or not self._continues
+        is_end = is_line and _FENCE_MARKS.fullmatch(self._tail, last)
+        return self._code(self._tail[:last] if is_end else self._tail)
 
 
 def split_blocks(text: str) -> list[Block]:
@@ -202,6 +274,7 @@ class _Found:
     start: int
     block: Block
     fence: _Fence | None
+    is_large_table: bool
 
 
 def _find_blocks(text: str) -> list[_Found]:
@@ -213,8 +286,27 @@ def _find_blocks(text: str) -> list[_Found]:
         if token.level == 0 and token.map:
             source = "\n".join(lines[token.map[0] : token.map[1]])
             fence = _opening(source, token)
-            found.append(_Found(starts[token.map[0]], _block(source, token, fence), fence))
+            is_large = token.type == "table_open" and _count_cells(source) > MOST_CELLS
+            block = Block("code", source, TABLE) if is_large else _block(source, token, fence)
+            found.append(_Found(starts[token.map[0]], block, fence, is_large))
     return found
+
+
+def _count_cells(table: str) -> int:
+    lines = table.rstrip("\n").split("\n")
+    # The second line has a cell of dashes for each column.
+    return (lines[1].strip().strip("|").count("|") + 1) * (len(lines) - 1)
+
+
+def _after_most_lines(text: str) -> int | None:
+    """Where a text has so many lines as a block may have; None if it has fewer."""
+    end = weight = 0
+    for line in text.split("\n")[:-1]:
+        end += len(line) + 1
+        weight += 1 + (len(line) - len(line.lstrip(_LINE_MARKS))) // MARKS_OF_A_LINE
+        if weight >= MOST_LINES:
+            return end
+    return None
 
 
 def _block(source: str, token: Token, fence: _Fence | None) -> Block:

@@ -22,9 +22,10 @@ from desktop import theme
 from desktop.app import App
 from desktop.item_models.engine_status import Phase
 from desktop.store import turns
-from desktop.views.composer_text import LONGEST_PASTE, ComposerText
+from desktop.views.composer_text import ComposerText
 from desktop.views.transcript_view import BUILT_AHEAD, BUILT_AT_FIRST
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.long_text import LONGEST_TEXT
 from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.views.widgets.reasoning_fold import ReasoningFold
 from tests.desktop.conftest import OpenApp, until
@@ -578,7 +579,7 @@ def text_data(text: str) -> QMimeData:
 async def test_a_text_longer_than_any_message_is_refused_in_words(open_app: OpenApp) -> None:
     app = await open_app()
     for give in (paste, drop):
-        give(app, text_data("x" * (LONGEST_PASTE + 1)))
+        give(app, text_data("x" * (LONGEST_TEXT + 1)))
         assert "Not taken: a text of 2,000,001 characters" in words(app, "composerNotice")
         assert app.window.page.composer.text.toPlainText() == ""
     paste(app, text_data("short"))

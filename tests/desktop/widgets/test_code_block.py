@@ -8,9 +8,11 @@ from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from desktop import theme
-from desktop.views.widgets import code_block, highlight
+from desktop.views.widgets import code_block
+from desktop.views.widgets import highlight as highlighting
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.code_text import LONGEST_LINE, CodeText
+from desktop.views.widgets.highlight import LANGUAGES, Highlighting, Span
 from desktop.views.widgets.icon_button import IconButton
 
 CODE = "def f(x):\n    return x + 1  # one\n\n"
@@ -22,6 +24,13 @@ def block(qtbot: QtBot) -> CodeBlock:
     qtbot.addWidget(widget)
     widget.resize(400, 200)
     return widget
+
+
+def highlight(code: str, language: str) -> list[list[Span]]:
+    found = Highlighting(code, language)
+    while found.go_on(1.0):
+        pass
+    return found.spans
 
 
 def words(block: CodeBlock) -> CodeText:
@@ -69,11 +78,11 @@ def test_words_are_coloured_once_the_listing_has_ended(
 ) -> None:
     calls: list[str] = []
 
-    def watched(code: str, language: str) -> list[list[highlight.Span]]:
+    def watched(code: str, language: str) -> Highlighting:
         calls.append(code)
-        return highlight.highlight(code, language)
+        return Highlighting(code, language)
 
-    monkeypatch.setattr(code_block, "highlight", watched)
+    monkeypatch.setattr(code_block, "Highlighting", watched)
     block.set_code("def f", "python", closed=False)
     block.show()
     block.grab()
@@ -88,18 +97,19 @@ def test_words_are_coloured_once_the_listing_has_ended(
     assert colour_at(block, 1, 20) == theme.colours().syntax_comment
 
 
-def test_colours_follow_the_theme(block: CodeBlock, dressed: QApplication) -> None:
+def test_colours_follow_the_theme(block: CodeBlock, qtbot: QtBot, dressed: QApplication) -> None:
     block.set_code(CODE, "python")
-    block.colour()
+    block.grab()
+    qtbot.waitUntil(block.is_coloured)
     light = colour_at(block, 0, 0)
     theme.force(dressed, "dark")
     assert colour_at(block, 0, 0) == theme.colours().syntax_keyword != light
 
 
-def test_an_unknown_language_is_plain(block: CodeBlock) -> None:
+def test_an_unknown_language_is_plain(block: CodeBlock, qtbot: QtBot) -> None:
     block.set_code(CODE, "no such language")
-    block.colour()
-    assert block.is_coloured()
+    block.grab()
+    qtbot.waitUntil(block.is_coloured)
     assert colour_at(block, 0, 0) == ""
 
 
@@ -127,20 +137,30 @@ def test_the_background_is_the_themes(block: CodeBlock) -> None:
 
 def test_spans_count_as_qt_counts() -> None:
     # The rocket takes two of Qt's units, so what follows begins one later than Python says.
-    (line,) = highlight.highlight('"\N{ROCKET}" + 1', "python")
+    (line,) = highlight('"\N{ROCKET}" + 1', "python")
     assert (7, 1, "syntax_number") in line
 
 
 def test_the_same_listing_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = highlight.highlight("x = 'cached'", "python")
-    monkeypatch.setattr(highlight, "_lines", None)
-    assert highlight.highlight("x = 'cached'", "python") is first
+    first = highlight("x = 'cached'", "python")
+    monkeypatch.setattr(Highlighting, "_lines", None)
+    assert highlight("x = 'cached'", "python") is first
 
 
-@pytest.mark.parametrize("code", ["x" * 1_001, "x\n" * 1_001, ("x" * 900 + "\n") * 30])
+def test_a_listing_that_takes_too_long_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(highlighting, "PATIENCE_S", 0.0)
+    assert highlight("x = 'slow'", "python") == []
+
+
+def test_very_many_words_of_other_colours_stay_plain() -> None:
+    assert highlight("1 " * 400, "python") != []
+    assert highlight(("1 " * 400 + "\n") * 11, "python") == []
+
+
+@pytest.mark.parametrize("code", ["x" * 1_001, "x\n" * 401, ("x" * 900 + "\n") * 30])
 def test_what_is_too_large_stays_plain(code: str) -> None:
-    assert highlight.highlight(code, "python") == []
+    assert highlight(code, "python") == []
 
 
 def test_every_language_of_the_list_is_known() -> None:
-    assert [name for name in highlight.LANGUAGES if not highlight.highlight("a", name)] == []
+    assert [name for name in LANGUAGES if not highlight("a", name)] == []

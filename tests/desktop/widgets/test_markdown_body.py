@@ -70,8 +70,9 @@ def test_streaming_shows_the_same_as_a_complete_text(body: MarkdownBody, qtbot: 
     assert len(shown(body)) == 7
 
 
-def test_only_the_last_block_is_drawn_again(body: MarkdownBody) -> None:
+def test_only_the_last_block_is_drawn_again(body: MarkdownBody, qtbot: QtBot) -> None:
     body.append("".join(f"paragraph {number}\n\n" for number in range(50)))
+    qtbot.waitUntil(body.is_drawn)
     assert body.num_renders == 50
     for count, word in enumerate(["a", " few", " words", " more"], start=1):
         body.append(word)

@@ -1,14 +1,23 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from desktop.views.widgets import markdown_source
-from desktop.views.widgets.markdown_source import Block, BlockStream, split_blocks
+from desktop.views.widgets.markdown_source import (
+    LONGEST_BLOCK,
+    LONGEST_CODE,
+    MOST_CELLS,
+    MOST_LINES,
+    MOST_STACKED,
+    Block,
+    BlockStream,
+    split_blocks,
+)
 
 SAMPLE = """# Title
 
@@ -62,6 +71,16 @@ def streamed(pieces: Sequence[str]) -> list[Block]:
     return stream.closed
 
 
+@pytest.fixture
+def small_limits() -> Iterator[None]:
+    """Blocks that are too long after a few words, for texts that a test can write."""
+    with pytest.MonkeyPatch.context() as patch:
+        sizes = {"LONGEST_BLOCK": 40, "MOST_LINES": 5, "LONGEST_CODE": 15, "MOST_CELLS": 6}
+        for name, size in sizes.items():
+            patch.setattr(markdown_source, name, size)
+        yield
+
+
 def test_a_text_is_split_into_its_top_level_blocks() -> None:
     assert split_blocks(SAMPLE) == [
         Block("prose", "# Title"),
@@ -83,6 +102,17 @@ def test_how_a_text_arrives_makes_no_difference(
     text = "".join(pieces)
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text))))) if data else range(len(text))
     edges = [0, *cuts, len(text)]
+    arriving = [text[start:end] for start, end in pairwise(edges)]
+    assert streamed(arriving) == split_blocks(text)
+
+
+@given(st.lists(PIECES, max_size=80), st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_how_a_long_text_arrives_makes_no_difference(
+    small_limits: None, pieces: list[str], data: st.DataObject
+) -> None:
+    text = "".join(pieces)
+    edges = [0, *sorted(data.draw(st.sets(st.integers(0, len(text))))), len(text)]
     arriving = [text[start:end] for start, end in pairwise(edges)]
     assert streamed(arriving) == split_blocks(text)
 
@@ -126,6 +156,16 @@ def test_what_qt_keeps_for_itself_is_replaced() -> None:
     assert block.source == "a\ufffdb\ufffdc\ufffdd\ufffde"
 
 
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_marks_over_letters_are_shown_up_to_a_number(size: int) -> None:
+    text = "a" + "\u0301" * 1_000 + "b"
+    stream = BlockStream()
+    for start in range(0, len(text), size):
+        stream.append(text[start : start + size])
+    stream.finish()
+    assert stream.closed == [Block("prose", "a" + "\u0301" * MOST_STACKED + "b")]
+
+
 def test_only_the_open_blocks_are_parsed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = BlockStream()
     stream.append("".join(f"paragraph {number}\n\n" for number in range(100)))
@@ -153,17 +193,46 @@ def test_an_open_listing_is_not_parsed_at_all(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_block_too_long_to_parse_is_cut_into_plain_pieces() -> None:
-    blocks = split_blocks("x" * 50_000)
+    length = 2 * LONGEST_BLOCK + 10
+    blocks = split_blocks("x" * length)
     assert [block.kind for block in blocks] == ["plain", "plain", "prose"]
-    assert "".join(block.source for block in blocks) == "x" * 50_000
+    assert "".join(block.source for block in blocks) == "x" * length
 
 
-def test_a_listing_too_long_goes_on_in_a_second_one() -> None:
-    line = "x" * 99 + "\n"
-    blocks = split_blocks("```py\n" + line * 3_000 + "```\n")
+def test_a_list_too_long_goes_on_in_a_second_one() -> None:
+    text = "".join(f"{number}. item\n" for number in range(1, 2 * MOST_LINES))
+    blocks = split_blocks(text)
+    assert [block.kind for block in blocks] == ["prose", "prose"]
+    assert blocks[1].source.startswith(f"{MOST_LINES + 1}. item\n")
+    assert "".join(block.source for block in blocks) == text.removesuffix("\n")
+
+
+@pytest.mark.parametrize("after", ["", "\n> quote\n", "\nwords\n"])
+def test_a_table_too_large_is_a_listing_up_to_the_next_empty_line(after: str) -> None:
+    table = "|a|b|\n|-|-|\n" + "|c|d|\n" * MOST_CELLS
+    first, *rest = split_blocks("before\n\n" + table + after)[1:]
+    assert first == Block("code", table.removesuffix("\n"), "table")
+    assert [block.source for block in rest] == ([after.strip()] if after else [])
+
+
+def test_a_table_of_many_cells_is_a_table_still() -> None:
+    (block,) = split_blocks("|a|b|\n|-|-|\n" + "|c|d|\n" * (MOST_CELLS // 2 - 1))
+    assert block.kind == "prose"
+
+
+@pytest.mark.parametrize("line", ["x" * 99 + "\n", "\n", "x" * LONGEST_CODE, "```x", " ", "  x\n"])
+@pytest.mark.parametrize("indent", ["", "  "])
+def test_a_listing_too_long_comes_in_pieces_that_lose_nothing(line: str, indent: str) -> None:
+    code = line * (3 * LONGEST_CODE // len(line) + 2)
+    code = code if code.endswith("\n") else code + "\n"
+    shown = code.replace("\n", f"\n{indent}").removesuffix(indent)
+    blocks = split_blocks(f"{indent}```py\n{indent}{shown}{indent}```\nafter")
+    assert blocks.pop() == Block("prose", "after")
     assert {(block.kind, block.language) for block in blocks} == {("code", "py")}
-    assert len(blocks) == 2
-    assert "\n".join(block.source for block in blocks) == (line * 3_000).removesuffix("\n")
+    assert [block.continues for block in blocks] == [False] + [True] * (len(blocks) - 1)
+    assert [block.closed for block in blocks] == [False] * (len(blocks) - 1) + [True]
+    assert max(len(block.source) for block in blocks) <= LONGEST_CODE
+    assert "".join(block.source for block in blocks) == code.removesuffix("\n")
 
 
 def test_very_many_blocks_are_put_together() -> None:
