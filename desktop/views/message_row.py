@@ -6,7 +6,7 @@ from typing import Literal
 
 from PySide6.QtCore import Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QFrame
+from PySide6.QtWidgets import QApplication, QFrame
 
 from desktop.item_models.messages import Row
 from desktop.views.message_bar import MessageBar
@@ -35,6 +35,18 @@ class MessageRow(QFrame):
         self.bar.copy_asked.connect(self._copy)
         self.bar.turn_asked.connect(self._turn)
         self.bar.fork_asked.connect(lambda: self.fork_asked.emit(self.row.id))
+
+    def is_busy(self) -> bool:
+        """Whether the user is at work in it, so that it must stay as it is."""
+        focused = QApplication.focusWidget()
+        return focused is not None and self.isAncestorOf(focused)
+
+    def unfolded(self) -> object:
+        """What was opened in it by hand; None if nothing was."""
+        return None
+
+    def unfold(self, unfolded: object) -> None:
+        """Open what `unfolded` says of the same message."""
 
     def _copy(self) -> None:
         # Always what was written, never what Markdown made of it.

@@ -74,6 +74,19 @@ class ReplyRow(MessageRow):
         self._reasoning.setVisible(bool(reasoning.strip()))
         self._body.setVisible(bool(answer))
 
+    def unfolded(self) -> object:
+        now = (self._reasoning.is_open(), self._numbers.is_open(), self._body.pages())
+        return None if now == (False, False, 1) else now
+
+    def unfold(self, unfolded: object) -> None:
+        match unfolded:
+            case (bool(reasoning), bool(numbers), int(pages)):
+                self._reasoning.set_open(reasoning)
+                self._numbers.set_open(numbers)
+                self._body.show_pages(pages)
+            case _:
+                pass
+
     def _build(self) -> None:
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 4, 0, 8)

@@ -1,31 +1,40 @@
-"""The messages of the shown chat, one widget each; follows the end only while the reader is there.
+"""The messages of the shown chat; follows the end only while the reader is there.
 
-A long chat is built from its newest messages; older ones come when the reader scrolls up to them.
+Only messages near what is seen have widgets, so that a long chat costs what a short one does. The
+others are known by their height: what it was when they were last laid out, or a guess.
 """
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from desktop.item_models.messages import Row
 from desktop.item_models.transcript import Transcript
+from desktop.views.pacing import pace
 from desktop.views.reply_row import ReplyRow
+from desktop.views.row_places import RowPlaces
 from desktop.views.user_row import UserRow
 
-# A message costs milliseconds to build: few are built at once, so that no frame waits for long.
-BUILT_AT_FIRST = 12
-BUILT_IN_A_STEP = 4
-BUILT_AHEAD = 60
+# A message costs milliseconds to build: so many are built at once, the others one at a step.
+BUILT_AT_ONCE = 4
 # Nearer than this to the end counts as being there.
 END_PX = 24
-NEAR_TOP_PX = 400
 WIDEST_PX = 860
+SIDE_PX = 24
+ENDS_PX = 16
+GAP_PX = 4
+STEP_PX = 20
+# A guess at a message's height: its frame, and its letters, of which a line holds about a hundred.
+FRAME_PX = 90
+LETTER_PX = 0.22
+LONGEST_GUESS_PX = 20_000
 
 RowWidget = UserRow | ReplyRow
 
 
-class TranscriptView(QScrollArea):
+class TranscriptView(QAbstractScrollArea):
     """Follows a Transcript.
 
     Signals:
@@ -48,28 +57,19 @@ class TranscriptView(QScrollArea):
         super().__init__()
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
-        self.setWidgetResizable(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.viewport().setObjectName("transcriptContent")
+        self.viewport().setAutoFillBackground(False)
+        self.verticalScrollBar().setSingleStep(STEP_PX)
         self._transcript = transcript
-        self._first = 0
-        self.row_widgets: list[RowWidget] = []
-        self._column = self._make_column()
+        self._places = RowPlaces(GAP_PX)
+        self._built: dict[int, RowWidget] = {}
+        # What was unfolded in messages that have no widgets any more, by their ids.
+        self._unfolded: dict[int, object] = {}
+        self._arranging = False
         self.follows = True
-        # Distance from the end to keep while rows are put in above, or None.
-        self._anchor: int | None = None
-        self._release = QTimer(self)
-        self._release.setSingleShot(True)
-        self._release.setInterval(250)
-        self._release.timeout.connect(self._release_anchor)
-        # The place from which on all messages are to have widgets; `_step` works towards it.
-        self._wanted_first = 0
-        self._step = QTimer(self)
-        self._step.setInterval(0)
-        self._step.timeout.connect(self._add_older)
-        bar = self.verticalScrollBar()
-        bar.valueChanged.connect(self._on_scroll)
-        bar.rangeChanged.connect(self._on_range)
+        self.verticalScrollBar().valueChanged.connect(self._on_scroll)
         transcript.chat_changed.connect(self._rebuild)
         transcript.rows_replaced.connect(self._replace_from)
         transcript.row_changed.connect(self._show_row)
@@ -77,86 +77,75 @@ class TranscriptView(QScrollArea):
         self._rebuild()
 
     @property
+    def row_widgets(self) -> list[RowWidget]:
+        """The messages that have widgets, in order."""
+        return [self._built[place] for place in sorted(self._built)]
+
+    @property
     def first_built(self) -> int:
         """The place of the oldest message that has a widget."""
-        return self._first
+        return min(self._built, default=0)
 
     def scroll_to_end(self) -> None:
         self.follows = True
-        self.verticalScrollBar().setValue(self.verticalScrollBar().maximum())
-
-    def _make_column(self) -> QVBoxLayout:
-        content = QWidget()
-        content.setObjectName("transcriptContent")
-        middle = QWidget()
-        middle.setMaximumWidth(WIDEST_PX)
-        column = QVBoxLayout(middle)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(4)
-        column.addStretch(1)
-        row = QHBoxLayout(content)
-        row.setContentsMargins(24, 16, 24, 16)
-        row.addStretch(1)
-        row.addWidget(middle, 100)
-        row.addStretch(1)
-        self.setWidget(content)
-        return column
+        self._arrange()
 
     def _rebuild(self) -> None:
-        self._remove_from(0)
-        count = len(self._transcript.rows)
-        self._first = max(0, count - BUILT_AT_FIRST)
-        self._build_from(self._first)
-        self._build_back_to(count - BUILT_AHEAD)
-        self.scroll_to_end()
-
-    def _build_back_to(self, place: int) -> None:
-        self._wanted_first = max(0, place)
-        if self._first > self._wanted_first:
-            self._step.start()
+        self._unfolded.clear()
+        self._replace_from(0)
 
     def _replace_from(self, place: int) -> None:
-        if place <= self._first:
-            self._rebuild()
-            return
-        self._remove_from(place - self._first)
-        self._build_from(place)
+        for gone in [each for each in self._built if each >= place]:
+            self._take_down(gone)
+        rows = self._transcript.rows
+        self._places.replace_from(place, [_guess(row) for row in rows[place:]])
         # What the user has just asked for is at the end.
-        self.scroll_to_end()
+        self.follows = True
+        for fresh in range(max(place, len(rows) - BUILT_AT_ONCE), len(rows)):
+            self._build(fresh)
+        self._arrange()
 
-    def _build_from(self, place: int) -> None:
-        for row in self._transcript.rows[place:]:
-            widget = self._make_row(row)
-            self.row_widgets.append(widget)
-            # The last item of the column is the stretch.
-            self._column.insertWidget(self._column.count() - 1, widget)
+    # Which messages have widgets.
 
-    def _remove_from(self, index: int) -> None:
-        for widget in self.row_widgets[index:]:
-            self._column.removeWidget(widget)
-            widget.hide()
-            widget.deleteLater()
-        del self.row_widgets[index:]
+    def _build_near(self) -> bool:
+        """Give a message near what is seen a widget; says whether others want one too."""
+        seen, near = self._seen(0), self._seen(self.viewport().height())
+        missing = [place for place in near if place not in self._built]
+        if not missing:
+            self._take_down_far(near)
+            return False
+        middle = (seen.start + seen.stop) // 2
+        anchor = self._anchor()
+        # What is seen comes first, and of the rest what lies nearest.
+        self._build(min(missing, key=lambda place: (place not in seen, abs(place - middle))))
+        self._arrange(anchor)
+        return len(missing) > 1
 
-    def _add_older(self) -> None:
-        """Build some messages above; what the reader looks at stays in its place."""
-        before = max(self._wanted_first, self._first - BUILT_IN_A_STEP)
-        bar = self.verticalScrollBar()
-        self._anchor = None if self.follows else bar.maximum() - bar.value()
-        for place in range(self._first - 1, before - 1, -1):
-            widget = self._make_row(self._transcript.rows[place])
-            self.row_widgets.insert(0, widget)
-            self._column.insertWidget(0, widget)
-        self._first = before
-        self._release.start()
-        if self._first <= self._wanted_first:
-            self._step.stop()
+    def _take_down_far(self, near: range) -> None:
+        # Turning round in the middle of a scroll builds nothing anew.
+        kept = range(near.start - len(near), near.stop + len(near))
+        for place, widget in list(self._built.items()):
+            if place not in kept and not widget.is_busy():
+                self._take_down(place)
 
-    def _make_row(self, row: Row) -> RowWidget:
+    def _build(self, place: int) -> None:
+        row = self._transcript.rows[place]
         widget = self._make_reply(row) if row.message.is_reply else self._make_user(row)
         widget.choose_asked.connect(self.choose_asked)
         widget.fork_asked.connect(self.fork_asked)
-        return widget
+        widget.unfold(self._unfolded.pop(row.id, None))
+        widget.setParent(self.viewport())
+        widget.resize(self._width(), self._places.height(place))
+        self._built[place] = widget
+        widget.show()
+
+    def _take_down(self, place: int) -> None:
+        widget = self._built.pop(place)
+        unfolded = widget.unfolded()
+        if unfolded is not None:
+            self._unfolded[widget.row.id] = unfolded
+        widget.hide()
+        widget.deleteLater()
 
     def _make_reply(self, row: Row) -> ReplyRow:
         reply = ReplyRow(row)
@@ -173,29 +162,102 @@ class TranscriptView(QScrollArea):
         return user
 
     def _show_row(self, place: int) -> None:
-        if place >= self._first:
-            self.row_widgets[place - self._first].show_row(self._transcript.rows[place])
+        if place in self._built:
+            self._built[place].show_row(self._transcript.rows[place])
 
     def _grow(self, place: int) -> None:
-        widget = self.row_widgets[place - self._first] if place >= self._first else None
+        widget = self._built.get(place)
         if isinstance(widget, ReplyRow):
             widget.grow()
 
+    # Where they stand.
+
+    def _arrange(self, anchor: tuple[int, int] | None = None) -> None:
+        """Lay out what has widgets, and keep in its place what the reader looks at."""
+        if self._arranging:
+            return
+        self._arranging = True
+        bar = self.verticalScrollBar()
+        looked_at, offset = anchor or self._anchor()
+        for place, widget in self._built.items():
+            self._places.set_height(place, _height(widget, self._width()))
+        height = self.viewport().height()
+        end = max(0, self._places.total() + 2 * ENDS_PX - height)
+        bar.setRange(0, end)
+        bar.setPageStep(height)
+        if self.follows:
+            bar.setValue(end)
+        elif len(self._places):
+            bar.setValue(ENDS_PX + self._places.top(looked_at) + offset)
+        for place, widget in self._built.items():
+            self._put(place, widget)
+        self._arranging = False
+        pace().go_on(self._build_near)
+
+    def _anchor(self) -> tuple[int, int]:
+        """The first message that the reader sees, and how far it reaches above what is seen."""
+        seen = self._seen(0)
+        if not seen:
+            return 0, 0
+        place = next((each for each in seen if each in self._built), seen.start)
+        return place, self.verticalScrollBar().value() - ENDS_PX - self._places.top(place)
+
+    def _put(self, place: int, widget: RowWidget) -> None:
+        left = (self.viewport().width() - self._width()) // 2
+        top = ENDS_PX + self._places.top(place) - self.verticalScrollBar().value()
+        widget.setGeometry(left, top, self._width(), self._places.height(place))
+
+    def _width(self) -> int:
+        return max(1, min(WIDEST_PX, self.viewport().width() - 2 * SIDE_PX))
+
+    def _seen(self, margin: int) -> range:
+        """The messages that are seen, or would be if the window were so much higher."""
+        top = self.verticalScrollBar().value() - ENDS_PX
+        return self._places.between(top - margin, top + self.viewport().height() + margin)
+
     def _on_scroll(self, value: int) -> None:
-        maximum = self.verticalScrollBar().maximum()
-        self.follows = value >= maximum - END_PX
-        if self._anchor is not None:
-            self._anchor = maximum - value
-        # While it follows the end, a low value only means that the rows are not laid out yet.
-        if value < NEAR_TOP_PX and not self.follows and not self._step.isActive():
-            self._build_back_to(self._first - BUILT_AHEAD)
+        if not self._arranging:
+            self.follows = value >= self.verticalScrollBar().maximum() - END_PX
+            pace().go_on(self._build_near)
 
-    def _on_range(self, _minimum: int, maximum: int) -> None:
-        if self._anchor is not None:
-            self._release.start()
-            self.verticalScrollBar().setValue(maximum - self._anchor)
-        elif self.follows:
-            self.verticalScrollBar().setValue(maximum)
+    def scrollContentsBy(self, dx: int, dy: int) -> None:
+        if not self._arranging:
+            self.viewport().scroll(0, dy)
 
-    def _release_anchor(self) -> None:
-        self._anchor = None
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        # A message has become higher or lower.
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._arrange()
+        return super().viewportEvent(event)
+
+    def focusNextPrevChild(self, next: bool) -> bool:
+        if not super().focusNextPrevChild(next):
+            return False
+        focused = self.focusWidget()
+        if focused is not None and self.viewport().isAncestorOf(focused):
+            self._show_whole(focused)
+        return True
+
+    def _show_whole(self, widget: QWidget) -> None:
+        """Scroll as little as needed for a part of a message to be seen."""
+        top = widget.mapTo(self.viewport(), QPoint(0, 0)).y()
+        below = top + widget.height() - self.viewport().height()
+        bar = self.verticalScrollBar()
+        if top < 0:
+            bar.setValue(bar.value() + top)
+        elif below > 0:
+            bar.setValue(bar.value() + min(top, below))
+
+
+def _height(widget: RowWidget, width: int) -> int:
+    if widget.hasHeightForWidth():
+        return widget.heightForWidth(width)
+    return widget.sizeHint().height()
+
+
+def _guess(row: Row) -> int:
+    return int(min(LONGEST_GUESS_PX, FRAME_PX + LETTER_PX * len(row.text)))

@@ -64,6 +64,9 @@ class UserRow(MessageRow):
         self._line.setVisible(row.first_told)
         self._fit()
 
+    def is_busy(self) -> bool:
+        return self._editor is not None or super().is_busy()
+
     def _make_bubble(self) -> QFrame:
         bubble = QFrame()
         bubble.setObjectName("userBubble")

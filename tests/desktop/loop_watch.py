@@ -5,6 +5,9 @@ the window's own thread, not the time on the wall: other programs may have the p
 between, and that is no fault of ours. Two things cost no processor time of this thread and keep the
 loop waiting all the same: another thread of ours that holds Python's lock, whose processor time is
 taken too, and a call that never returns, for which the wall's clock has a bound of its own.
+
+Qt has loops of several makes. This one tells when it waits and when it works; `conftest` has Qt use
+it, for in GLib's the two can't be told apart.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ class LoopWatch(QObject):
         gc.freeze()
         dispatcher = QAbstractEventDispatcher.instance()
         assert dispatcher is not None
+        assert "Glib" not in dispatcher.metaObject().className(), "QT_NO_GLIB came too late"
         self._dispatcher = dispatcher
         self._begin()
         dispatcher.awake.connect(self._on_awake)

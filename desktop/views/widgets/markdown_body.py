@@ -50,7 +50,7 @@ class MarkdownBody(QWidget):
         self._widgets: list[BlockText | CodeBlock] = []
         self._next = 0  # the first block that may not be drawn yet as it is now
         self._spent = 0  # what the blocks before that have cost
-        self._room = PAGE
+        self._pages = 1
         self._faded: list[BlockText] = []  # drawn in the colours of another theme
         self._more: Button | None = None
         self._layout = QVBoxLayout(self)
@@ -72,7 +72,7 @@ class MarkdownBody(QWidget):
         self._pieces, self._waiting = [text], text
         self._stream = BlockStream()
         self._next = self._spent = 0
-        self._room = PAGE
+        self._pages = 1
         self._all_read = False
         self.finish()
         # What is drawn of another text is not left standing below what is drawn of this one.
@@ -88,9 +88,13 @@ class MarkdownBody(QWidget):
         """Whether all is drawn that will be until more comes, or is asked for."""
         return not self._working
 
-    def show_more(self) -> None:
-        """Draw another part of a text that is too long to be drawn whole."""
-        self._room += PAGE
+    def pages(self) -> int:
+        """How many parts of a text that is too long to be drawn whole may be drawn."""
+        return self._pages
+
+    def show_pages(self, pages: int) -> None:
+        """Draw so many of them."""
+        self._pages = pages
         self._begin()
 
     def blocks(self) -> list[BlockText | CodeBlock]:
@@ -140,7 +144,7 @@ class MarkdownBody(QWidget):
             self._next += 1
 
     def _is_full(self) -> bool:
-        return self._spent >= self._room
+        return self._spent >= self._pages * PAGE
 
     def _draw(self, number: int, block: Block) -> bool:
         """Draw a block, unless it is drawn already; says whether it wasn't."""
@@ -206,7 +210,7 @@ class MarkdownBody(QWidget):
         """The button for what is not drawn, or none."""
         if self._more is None and offered:
             self._more = Button(parent=self, name="showMore", spoken="Show more of this message")
-            self._more.clicked.connect(self.show_more)
+            self._more.clicked.connect(lambda: self.show_pages(self._pages + 1))
             self._layout.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeft)
         if self._more is not None:
             blocks = self._stream.closed[self._next :] + self._stream.open

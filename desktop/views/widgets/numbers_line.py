@@ -73,6 +73,10 @@ class NumbersLine(QWidget):
         """The line as it is shown."""
         return self._text.text()
 
+    def is_open(self) -> bool:
+        """Whether the complete set is shown."""
+        return self._toggle.isChecked()
+
     def set_open(self, is_open: bool) -> None:
         """Show or hide the complete set."""
         self._toggle.setChecked(is_open)

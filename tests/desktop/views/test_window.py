@@ -21,9 +21,7 @@ from core.api.events import HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
 from desktop.item_models.engine_status import Phase
-from desktop.store import turns
 from desktop.views.composer_text import ComposerText
-from desktop.views.transcript_view import BUILT_AHEAD, BUILT_AT_FIRST
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.long_text import LONGEST_TEXT
 from desktop.views.widgets.picture_viewer import PictureViewer
@@ -198,31 +196,6 @@ async def test_it_follows_the_end_only_while_the_reader_is_there(
     await until(lambda: bar.value() == bar.maximum())
     asked.finish()
     await ended(app)
-
-
-async def test_a_long_chat_is_built_from_its_end_and_grows_upwards(open_app: OpenApp) -> None:
-    app = await open_app()
-    turn = await app.parts.database.run(turns.append_turn, None, "turn 0")
-    for number in range(1, 80):
-        await app.parts.database.run(turns.append_turn, turn.chat, f"turn {number}")
-    view = app.window.page.transcript
-    at_once: list[int] = []
-    app.parts.transcript.chat_changed.connect(lambda: at_once.append(len(view.row_widgets)))
-    app.parts.chat.open(turn.chat)
-    await until(lambda: at_once)
-    assert at_once == [BUILT_AT_FIRST]
-    await until(lambda: len(view.row_widgets) == BUILT_AHEAD)
-    await settle()
-    assert view.first_built == 160 - BUILT_AHEAD
-    bar = view.verticalScrollBar()
-    assert bar.value() == bar.maximum()
-    bar.setValue(300)
-    top = next(row for row in view.row_widgets if row.y() >= 300)
-    before = top.mapTo(view, top.rect().topLeft()).y()
-    await until(lambda: view.first_built == 160 - 2 * BUILT_AHEAD)
-    await settle()
-    assert abs(top.mapTo(view, top.rect().topLeft()).y() - before) <= 40
-    assert len(view.row_widgets) == 2 * BUILT_AHEAD
 
 
 async def test_dropped_pictures_are_thumbnails_that_can_be_taken_out(
