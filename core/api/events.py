@@ -5,7 +5,7 @@ Longer than other files, because it is a list: whoever follows the pipe finds ev
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -312,12 +312,18 @@ class ImageDescribed(_Answer):
 
 
 class ImageRendered(_Answer):
-    """A picture's pixels: `size` is (width, height), `attachment` its RGBA bytes row by row, which
-    travel behind the JSON."""
+    """A picture's pixels, upright, within the size that was asked for and never enlarged.
+
+    `pixels` are rows of red, green, blue and opacity, a byte each, with nothing between the rows.
+    They travel behind the JSON.
+    """
+
+    ATTACHED: ClassVar[str] = "pixels"
 
     type: Literal["image_rendered"] = "image_rendered"
-    size: tuple[int, int]
-    attachment: Annotated[bytes, Field(exclude=True)] = b""
+    width: int
+    height: int
+    pixels: Annotated[bytes, Field(exclude=True)] = b""
 
 
 Event = Annotated[

@@ -27,8 +27,11 @@ MAX_FRAME_BYTES = 64 * 2**20
 
 
 def encode(message: BaseModel) -> bytes:
-    """One message as one frame. Raises ProtocolError when it is too large to send."""
-    attached: bytes = getattr(message, "attachment", b"")
+    """One message as one frame, the field that it names as ATTACHED behind it.
+
+    Raises ProtocolError when it is too large to send.
+    """
+    attached: bytes = getattr(message, getattr(message, "ATTACHED", ""), b"")
     try:
         body = message.model_dump_json().encode()
     except PydanticSerializationError:
@@ -72,9 +75,8 @@ def decode(adapter: TypeAdapter[Message], body: bytes) -> Message:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         raise ProtocolError(f"A message can't be read: {first['msg']} at {place!r}.") from error
-    if attached and "attachment" in type(message).model_fields:
-        return message.model_copy(update={"attachment": attached})
-    return message
+    field = getattr(message, "ATTACHED", "")
+    return message.model_copy(update={field: attached}) if attached and field else message
 
 
 def read_frame(stream: BinaryIO, most: int | None = None) -> bytes | None:

@@ -194,7 +194,7 @@ class Engine:
         """A picture's pixels for a screen; may run beside another request."""
         with self._opened(command.image) as picture:
             size, pixels = picture.fit(command.width, command.height)
-        return ImageRendered(request=command.request, size=size, attachment=pixels)
+        return ImageRendered(request=command.request, width=size[0], height=size[1], pixels=pixels)
 
     @contextmanager
     def _opened(self, part: ImagePart) -> Iterator[DecodedPicture]:

@@ -114,6 +114,12 @@ class ChatController(ShownChat):
     def picture_path(self, digest: str) -> Path:
         return self._blobs.path(digest)
 
+    def picture(self, digest: str) -> Picture | None:
+        """A picture of the shown chat or of its draft."""
+        shown = [each for row in self.transcript.rows for each in row.message.pictures]
+        known = (*self.draft.ready_pictures(), *shown)
+        return next((each for each in known if each.digest == digest), None)
+
     # How it is done.
 
     async def _send(self, chat: int | None, draft: Draft) -> None:

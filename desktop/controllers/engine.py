@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import Conversation, ImagePart
 from core.api.errors import WaymarkError
-from core.api.events import ImageDescribed, ModelInfo
+from core.api.events import ImageDescribed, ImageRendered, ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request
@@ -63,6 +63,11 @@ class Engine(Protocol):
         chat: str = "",
     ) -> Request: ...
     async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed: ...
+    async def render_image(self, image: ImagePart, width: int, height: int) -> ImageRendered:
+        """A picture's pixels within this size. Raises WaymarkError, with words for a person, when
+        it can't be shown."""
+        ...
+
     async def forget(self, chat: str | None, cache_folder: str | None = None) -> None: ...
     async def delete_matrices(self, folder: str) -> None: ...
 

@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import ImagePart
 from core.api.errors import WaymarkError
-from core.api.events import ImageDescribed
+from core.api.events import ImageDescribed, ImageRendered
 from core.client.blobs import BlobStore
 from desktop.controllers.engine import EngineController
 from desktop.controllers.tasks import Tasks
@@ -72,6 +72,12 @@ class PictureController(QObject):
         """Keep the captions of a draft made elsewhere up to date."""
         if draft.pictures and draft not in self._drafts:
             self._drafts.append(draft)
+
+    async def render(self, digest: str, width: int, height: int) -> ImageRendered:
+        """A stored picture's pixels within this size. Raises WaymarkError."""
+        image = ImagePart(digest=digest, path=str(self._blobs.path(digest)))
+        await self._until_running()
+        return await self._engine.client.render_image(image, width, height)
 
     def held(self) -> asyncio.Lock:
         """While it is held, no picture is on its way into a draft."""
@@ -132,9 +138,12 @@ class PictureController(QObject):
             self.changed.emit(draft)
 
     async def _describe(self, image: ImagePart) -> ImageDescribed:
+        await self._until_running()
+        return await self._engine.client.describe_image(image)
+
+    async def _until_running(self) -> None:
         # A picture dropped while the engine starts is looked at as soon as it runs.
         await self._engine.until(lambda status: status.runs or status.phase is Phase.FAILED)
-        return await self._engine.client.describe_image(image)
 
     def _refuse(self, draft: Draft, picture: DraftPicture, error: Exception) -> None:
         self.remove(draft, picture.number)
@@ -164,6 +173,9 @@ def why_no_picture(path: Path) -> str:
     try:
         if path.is_dir():
             return "a folder; drop the pictures in it instead"
+        # Opening a pipe or a device may never end.
+        if path.exists() and not path.is_file():
+            return "no file"
         size = path.stat().st_size
         if size > LARGEST_FILE_BYTES:
             return f"larger than {format_bytes(LARGEST_FILE_BYTES)}"

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import shiboken6
 from PySide6.QtCore import QSettings, QSize, Qt, Signal
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QMainWindow, QSplitter
 
-from core.api.errors import ErrorInfo
+from core.api.errors import ErrorInfo, WaymarkError
+from core.api.events import ImageRendered
 from desktop import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.views import dialogs
@@ -173,8 +175,31 @@ class MainWindow(QMainWindow):
             self._parts.settings.set_model_path(folder)
 
     def _open_picture(self, digest: str) -> None:
-        viewer = PictureViewer(str(self._parts.chat.picture_path(digest)), self)
+        picture = self._parts.chat.picture(digest)
+        if picture is None:
+            return
+        viewer = PictureViewer(picture, self)
+        viewer.pixels_wanted.connect(
+            lambda width, height: self._parts.tasks.spawn(
+                self._render(viewer, digest, width, height), "Showing a picture"
+            )
+        )
         viewer.show()
+
+    async def _render(self, viewer: PictureViewer, digest: str, width: int, height: int) -> None:
+        words = ""
+        rendered: ImageRendered | None = None
+        try:
+            rendered = await self._parts.pictures.render(digest, width, height)
+        except WaymarkError as error:
+            words = f"{error.info().title}. {error.message}"
+        # It may have been closed meanwhile.
+        if not shiboken6.isValid(viewer):
+            return
+        if rendered is None:
+            viewer.show_error(words)
+        else:
+            viewer.show_pixels(rendered)
 
     def _open_link(self, address: str) -> None:
         self._parts.tasks.spawn(dialogs.open_link(self, address), "Opening a link")

@@ -1,21 +1,27 @@
-"""A row of thumbnails that scrolls sideways: those of a draft, removable, or of a message."""
+"""A row of thumbnails that scrolls sideways: those of a draft, removable, or of a message.
+
+Fifty pictures may come at once; their thumbnails are made a few at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QColor, QImage
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWidget
 
 from core.api.events import ImageDescribed
-from desktop import theme
 from desktop.item_models.draft import DraftPicture
 from desktop.item_models.wording import picture_caption
 from desktop.store.records import Picture
-from desktop.views.given_data import png_bytes
+from desktop.views.pacing import pace
 from desktop.views.plain import set_tip
 from desktop.views.widgets.picture import PictureThumbnail
+
+MADE_AT_ONCE = 4
+
+Make = Callable[[], PictureThumbnail]
 
 
 class PictureStrip(QScrollArea):
@@ -24,10 +30,12 @@ class PictureStrip(QScrollArea):
     Signals:
         open_asked(str): the picture with this digest was clicked.
         remove_asked(int): take the draft picture of this number out.
+        filled(): there are more thumbnails, or fewer.
     """
 
     open_asked = Signal(str)
     remove_asked = Signal(int)
+    filled = Signal()
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +45,9 @@ class PictureStrip(QScrollArea):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._content = QWidget()
-        self._drafts: dict[int, tuple[Picture | None, PictureThumbnail]] = {}
+        # What is to stand here, in order, and what does already.
+        self._wanted: dict[Hashable, Make] = {}
+        self._made: dict[Hashable, PictureThumbnail] = {}
         self._row = QHBoxLayout(self._content)
         self._row.setContentsMargins(0, 0, 0, 0)
         self._row.setSpacing(8)
@@ -50,35 +60,43 @@ class PictureStrip(QScrollArea):
 
     def show_pictures(self, pictures: Sequence[Picture]) -> None:
         """The pictures of a sent message."""
-        self._fill([self._sent(picture) for picture in pictures])
+        self._show({at: partial(self._sent, each) for at, each in enumerate(pictures)}, anew=True)
 
     def show_draft(self, pictures: Sequence[DraftPicture]) -> None:
         """The pictures of a draft, those still being looked at among them."""
-        known, self._drafts = self._drafts, {}
-        for each in pictures:
-            # Of fifty dropped pictures, only the one that was just looked at is made anew.
-            kept = known.get(each.number)
-            fresh = kept is None or kept[0] is not each.picture
-            thumbnail = self._drafted(each) if kept is None or fresh else kept[1]
-            self._drafts[each.number] = (each.picture, thumbnail)
-        self._fill([thumbnail for _, thumbnail in self._drafts.values()])
+        # Of fifty dropped pictures, only the one that was just looked at is made anew.
+        self._show(
+            {(each.number, id(each.picture)): partial(self._drafted, each) for each in pictures}
+        )
 
     def thumbnails(self) -> list[PictureThumbnail]:
-        return self._content.findChildren(PictureThumbnail)
+        """Those made so far, in order."""
+        return [self._made[key] for key in self._wanted if key in self._made]
 
-    def _fill(self, thumbnails: Sequence[PictureThumbnail]) -> None:
-        for old in self.thumbnails():
-            self._row.removeWidget(old)
-            if old not in thumbnails:
+    def _show(self, wanted: dict[Hashable, Make], anew: bool = False) -> None:
+        self._wanted = wanted
+        for key, old in list(self._made.items()):
+            if anew or key not in wanted:
+                del self._made[key]
+                self._row.removeWidget(old)
                 old.hide()
                 old.setParent(None)
                 old.deleteLater()
-        for place, thumbnail in enumerate(thumbnails):
-            self._row.insertWidget(place, thumbnail)
-        self.setVisible(bool(thumbnails))
-        if thumbnails:
-            height = max(each.sizeHint().height() for each in thumbnails)
+        self.setVisible(bool(wanted))
+        if self._fill():
+            pace().go_on(self._fill)
+
+    def _fill(self) -> bool:
+        """Make some of the thumbnails that are missing; says whether any are left."""
+        missing = [key for key in self._wanted if key not in self._made]
+        for key in missing[:MADE_AT_ONCE]:
+            thumbnail = self._made[key] = self._wanted[key]()
+            self._row.insertWidget(self.thumbnails().index(thumbnail), thumbnail)
+        if self._made:
+            height = max(each.sizeHint().height() for each in self._made.values())
             self.setFixedHeight(height + self.horizontalScrollBar().sizeHint().height())
+        self.filled.emit()
+        return len(missing) > MADE_AT_ONCE
 
     def _sent(self, picture: Picture) -> PictureThumbnail:
         thumbnail = PictureThumbnail(picture.thumbnail, caption_of(picture), False)
@@ -88,7 +106,7 @@ class PictureStrip(QScrollArea):
 
     def _drafted(self, draft: DraftPicture) -> PictureThumbnail:
         known = draft.picture
-        png = known.thumbnail if known else blank_png()
+        png = known.thumbnail if known else b""
         caption = caption_of(known) if known else "Looking at it \N{HORIZONTAL ELLIPSIS}"
         thumbnail = PictureThumbnail(png, caption, True)
         set_tip(thumbnail, draft.name)
@@ -110,10 +128,3 @@ def caption_of(picture: Picture) -> str:
             thumbnail=b"",
         )
     )
-
-
-def blank_png() -> bytes:
-    """What stands for a picture until the engine has looked at it."""
-    image = QImage(96, 96, QImage.Format.Format_RGB32)
-    image.fill(QColor(theme.colours().room))
-    return png_bytes(image)

@@ -41,6 +41,7 @@ class UserRow(MessageRow):
         self._strip = PictureStrip()
         self._strip.setObjectName("messagePictures")
         self._strip.open_asked.connect(self.open_picture_asked)
+        self._strip.filled.connect(self._fit)
         self._text = UserText()
         self._editor: QWidget | None = None
         self._bubble = self._make_bubble()

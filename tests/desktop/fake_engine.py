@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt
 from PySide6.QtGui import QColor, QImage, QImageWriter
 
 from core.api.chat import AssistantMessage, Conversation, ImagePart, ReplyIds
@@ -24,6 +24,7 @@ from core.api.events import (
     FinishReason,
     Generated,
     ImageDescribed,
+    ImageRendered,
     ModelInfo,
     Prefilling,
     Queued,
@@ -169,6 +170,11 @@ class FakeEngine:
         self.load_error: WaymarkError = MissingFileError("config.json is missing.")
         self.may_describe = asyncio.Event()
         self.may_describe.set()
+        # What was asked to be rendered: width and height.
+        self.rendered: list[tuple[int, int]] = []
+        self.render_error: WaymarkError | None = None
+        self.may_render = asyncio.Event()
+        self.may_render.set()
         self._subscribers: list[StateCallback] = []
 
     def subscribe(self, callback: StateCallback) -> None:
@@ -266,6 +272,20 @@ class FakeEngine:
             tokens=4 if seen else None,
             thumbnail=data,
         )
+
+    async def render_image(self, image: ImagePart, width: int, height: int) -> ImageRendered:
+        self.rendered.append((width, height))
+        await self.may_render.wait()
+        if self.render_error is not None:
+            raise EngineError(self.render_error.info())
+        found = QImage(image.path)
+        if found.isNull():
+            raise EngineError(ImageUnreadableError("It is damaged.").info())
+        if found.width() > width or found.height() > height:
+            found = found.scaled(width, height, Qt.AspectRatioMode.KeepAspectRatio)
+        found = found.convertToFormat(QImage.Format.Format_RGBA8888)
+        pixels = bytes(found.constBits())
+        return ImageRendered(request=0, width=found.width(), height=found.height(), pixels=pixels)
 
     async def forget(self, chat: str | None, cache_folder: str | None = None) -> None:
         deaths = self._deaths

@@ -28,7 +28,7 @@ SENT: list[tuple[TypeAdapter[Any], BaseModel]] = [
     (COMMANDS, DescribeImage(request=2, image=ImagePart(digest="b" * 64, path="/p/b.png"))),
     (COMMANDS, Cancel(request=0, target=1)),
     (EVENTS, Generated(request=1, answer="yes", ids=(1, 2, 3))),
-    (EVENTS, ImageRendered(request=3, size=(2, 2), attachment=bytes(range(16)))),
+    (EVENTS, ImageRendered(request=3, width=2, height=2, pixels=bytes(range(16)))),
     (EVENTS, Prefilling(request=1, done=3, stats=RequestStats(), begun=BEGUN)),
 ]
 

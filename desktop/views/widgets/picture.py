@@ -6,8 +6,19 @@ keyboard. Leaves making thumbnails to the engine and the large picture to Pictur
 
 from __future__ import annotations
 
+import struct
+
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QKeyEvent, QPainter, QPainterPath, QPaintEvent, QPen, QPixmap
+from PySide6.QtGui import (
+    QColor,
+    QImage,
+    QKeyEvent,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+)
 from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
 from desktop import theme
@@ -18,6 +29,8 @@ from desktop.views.widgets.icon_button import IconButton
 LARGEST = QSize(168, 126)
 SMALLEST = QSize(64, 64)
 CORNER = 9.0
+# Twice what the engine can be asked for; more is none that it made.
+LARGEST_THUMBNAIL = 2048
 
 
 class PictureThumbnail(QWidget):
@@ -86,6 +99,17 @@ def _unbroken(caption: str) -> str:
     return sizes.replace(" token", "\N{NO-BREAK SPACE}token")
 
 
+def read_thumbnail(png: bytes) -> QImage:
+    """A thumbnail that the engine made, or none if these bytes are not one."""
+    is_png = png.startswith(b"\x89PNG\r\n\x1a\n") and png[12:16] == b"IHDR" and len(png) > 24
+    # Damage in a file must not cost a decoder's time and memory.
+    if not is_png or max(struct.unpack(">II", png[16:24])) > LARGEST_THUMBNAIL:
+        return QImage()
+    image = QImage()
+    image.loadFromData(png, "PNG")
+    return image
+
+
 class _PictureFace(QAbstractButton):
     """The picture itself, with rounded corners."""
 
@@ -98,8 +122,7 @@ class _PictureFace(QAbstractButton):
         self.set_picture(png)
 
     def set_picture(self, png: bytes) -> None:
-        self._pixmap = QPixmap()
-        self._pixmap.loadFromData(png, "PNG")
+        self._pixmap = QPixmap.fromImage(read_thumbnail(png))
         size = self._pixmap.size() if not self._pixmap.isNull() else LARGEST
         fitted = size.scaled(LARGEST, Qt.AspectRatioMode.KeepAspectRatio)
         # Never drawn larger than it is, and never too narrow to press.

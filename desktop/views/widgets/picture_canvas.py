@@ -1,13 +1,20 @@
 """The area a large picture is drawn in: zoom by wheel and keys, pan by dragging.
 
-Knows nothing of files; it is given an image.
+Knows nothing of files; it is told how large the picture is, and given pixels, of which there may be
+fewer than the picture has.
 """
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QPainter, QPixmap, QResizeEvent, QWheelEvent
-from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QGraphicsPixmapItem,
+    QGraphicsScene,
+    QGraphicsView,
+    QWidget,
+)
 
 # One notch of a wheel is 120 units; eight notches double five times over.
 ZOOM_PER_UNIT = 1.0015
@@ -16,27 +23,30 @@ SMALLEST_ZOOM = 0.02
 
 
 class PictureCanvas(QGraphicsView):
-    """Draws an image fitted or at any zoom; `zoomed` carries the present zoom in percent."""
+    """Draws a picture fitted or at any zoom; `zoomed` carries the present zoom in percent."""
 
     zoomed = Signal(int)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, size: QSize, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._fitted = True
-        self.setScene(QGraphicsScene(self))
+        self._pixels = QGraphicsPixmapItem()
+        self._pixels.setTransformationMode(Qt.TransformationMode.SmoothTransformation)
+        scene = QGraphicsScene(QRectF(0, 0, size.width(), size.height()), self)
+        scene.addItem(self._pixels)
+        self.setScene(scene)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
         self.setDragMode(QGraphicsView.DragMode.ScrollHandDrag)
         self.setTransformationAnchor(QGraphicsView.ViewportAnchor.AnchorUnderMouse)
         self.setAccessibleName("Picture")
+        self.fit()
 
     def set_image(self, image: QImage) -> None:
-        """Draw `image`, fitted."""
-        self.scene().clear()
-        item = self.scene().addPixmap(QPixmap.fromImage(image))
-        item.setTransformationMode(Qt.TransformationMode.SmoothTransformation)
-        self.scene().setSceneRect(item.boundingRect())
-        self.fit()
+        """Draw these pixels, which are all of the picture, whatever their number."""
+        self._pixels.setPixmap(QPixmap.fromImage(image))
+        if not image.isNull():
+            self._pixels.setScale(self.sceneRect().width() / image.width())
 
     def fit(self) -> None:
         """Show the whole picture, no larger than it is; stays so when the window is resized."""

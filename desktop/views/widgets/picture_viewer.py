@@ -1,36 +1,53 @@
 """A picture at full size, in a window of its own.
 
-Knows how to read a picture file within a limit, fit it, zoom and pan. Leaves which file to its
-caller. Failing to read is said in words where the picture would be.
+Decodes nothing: it asks for as many pixels as are seen, and for more when the picture is drawn
+larger. Until they come the thumbnail stands in for them. Leaves where pixels come from to whoever
+hears `pixels_wanted`. That there are none is said in words where the picture would be.
 """
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QImage, QImageReader
+import math
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QImage, QShowEvent
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
+from core.api.events import ImageRendered
 from desktop.item_models.wording import format_count
+from desktop.store.records import Picture
 from desktop.views.plain import Label
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.picture import read_thumbnail
 from desktop.views.widgets.picture_canvas import PictureCanvas
 
-# 64 million pixels of 4 bytes; a larger file is shown reduced to this many.
-MOST_PIXELS = 64_000_000
-ALLOCATION_LIMIT_MIB = 512
-# The formats that can be sent; a drawing (SVG) or a document could name other files.
-FORMATS = frozenset({"png", "jpeg", "jpg", "webp", "gif", "bmp", "tif", "tiff"})
+# More would take the pipe from the engine's process longer than the window may be kept waiting.
+MOST_PIXELS = 6_000_000
+# Zooming goes through many sizes in a moment; only where it rests are pixels asked for.
+REST_MS = 150
+# Asked for beyond what is seen, so that not every step of the wheel asks again.
+SPARE = 1.25
 
 
 class PictureViewer(QDialog):
-    """Shows the picture file at `path`; open it with `open()` or `show()`."""
+    """Shows `picture`; open it with `open()` or `show()`.
 
-    def __init__(self, path: str, parent: QWidget | None = None) -> None:
+    Signals:
+        pixels_wanted(int, int): so many pixels, width and height, are to be given to `show_pixels`.
+    """
+
+    pixels_wanted = Signal(int, int)
+
+    def __init__(self, picture: Picture, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setWindowTitle("Picture")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(900, 700)
-        self._canvas = PictureCanvas(self)
+        self._picture = QSize(*picture.size)
+        # How many pixels there are, and how many were asked for.
+        self._shown = self._asked = QSize()
+        self._canvas = PictureCanvas(self._picture, self)
+        self._canvas.set_image(read_thumbnail(picture.thumbnail))
         self._words = Label(parent=self, name="pictureError", style="error", wraps=True)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._size = Label(parent=self, name="pictureSize", style="muted small")
@@ -41,8 +58,10 @@ class PictureViewer(QDialog):
         self._fit_button.clicked.connect(self._canvas.fit)
         self._full_button.clicked.connect(self._canvas.show_one_to_one)
         self._canvas.zoomed.connect(self._on_zoomed)
+        self._rest = QTimer(self, singleShot=True, interval=REST_MS)
+        self._rest.timeout.connect(self._ask)
         self._lay_out()
-        self._show_file(path)
+        self._canvas.setFocus()
 
     def canvas(self) -> PictureCanvas:
         """The part that draws the picture."""
@@ -52,22 +71,65 @@ class PictureViewer(QDialog):
         """Why there is no picture; empty if there is one."""
         return self._words.text()
 
-    def _show_file(self, path: str) -> None:
-        image, size, error = read_picture(path)
-        if error:
-            self._words.setText(error)
-            self._stack.setCurrentWidget(self._words)
-            for button in (self._fit_button, self._full_button):
-                button.setEnabled(False)
-            return
-        self._pixels = f"{format_count(size.width())} x {format_count(size.height())} pixels"
-        if image.size() != size:
-            self._pixels += ", shown reduced"
-        self._canvas.set_image(image)
-        self._canvas.setFocus()
+    def pixels(self) -> QSize:
+        """How many pixels there are to draw it from; none until they come."""
+        return self._shown
 
-    def _on_zoomed(self, percent: int) -> None:
-        self._size.setText(f"{self._pixels}, {percent} %")
+    def show_pixels(self, rendered: ImageRendered) -> None:
+        """Draw the picture from these pixels."""
+        size = QSize(rendered.width, rendered.height)
+        if size.isEmpty() or len(rendered.pixels) != 4 * rendered.width * rendered.height:
+            self.show_error("The engine gave no picture that can be shown.")
+            return
+        kind = QImage.Format.Format_RGBA8888
+        # What was asked for first may come last.
+        if size.width() < self._shown.width():
+            return
+        image = QImage(rendered.pixels, size.width(), size.height(), 4 * size.width(), kind)
+        self._canvas.set_image(image)
+        self._shown = size
+        self._say_size()
+
+    def show_error(self, words: str) -> None:
+        """Say why there is no picture; one that is there already stays."""
+        if not self._shown.isEmpty():
+            return
+        self._words.setText(words)
+        self._stack.setCurrentWidget(self._words)
+        for button in (self._fit_button, self._full_button):
+            button.setEnabled(False)
+
+    def _wanted(self) -> QSize:
+        """As many pixels as the picture is drawn with now and a few more, if it has so many."""
+        whole = self._picture
+        scale = min(1.0, SPARE * self._canvas.zoom())
+        pixels = whole.width() * whole.height()
+        scale = min(scale, math.sqrt(MOST_PIXELS / max(1, pixels)))
+        return QSize(
+            max(1, math.ceil(whole.width() * scale)), max(1, math.ceil(whole.height() * scale))
+        )
+
+    def _ask(self) -> None:
+        wanted = self._wanted()
+        enough = max(self._asked.width(), self._shown.width())
+        if not self.error() and wanted.width() > enough:
+            self._asked = wanted
+            self.pixels_wanted.emit(wanted.width(), wanted.height())
+
+    def _on_zoomed(self, _percent: int) -> None:
+        self._say_size()
+        # What is asked for already is enough for somewhat more than was seen.
+        if self.isVisible() and self._canvas.zoom() * self._picture.width() > self._asked.width():
+            self._rest.start()
+
+    def _say_size(self) -> None:
+        whole = self._picture
+        words = f"{format_count(whole.width())} x {format_count(whole.height())} pixels"
+        drawn = self._canvas.zoom() * whole.width()
+        # Up to a pixel is a matter of rounding.
+        if 0 < self._shown.width() < min(drawn, whole.width()) - 1:
+            words += ", shown reduced"
+        self._size.setText(f"{words}, {round(100 * self._canvas.zoom())} %")
 
     def _lay_out(self) -> None:
         holder = QWidget(self)
@@ -86,20 +148,6 @@ class PictureViewer(QDialog):
         layout.addWidget(holder, 1)
         layout.addLayout(bar)
 
-
-def read_picture(path: str) -> tuple[QImage, QSize, str]:
-    """The picture upright, its own size, and, if it cannot be read, why not."""
-    reader = QImageReader(path)
-    reader.setAutoTransform(True)
-    QImageReader.setAllocationLimit(ALLOCATION_LIMIT_MIB)
-    if not reader.canRead() or bytes(reader.format().data()).decode() not in FORMATS:
-        return QImage(), QSize(), "This picture's file is missing or is not a picture any more."
-    stored = reader.size()
-    pixels = stored.width() * stored.height()
-    if pixels > MOST_PIXELS:
-        reader.setScaledSize(stored * (MOST_PIXELS / pixels) ** 0.5)
-    image = reader.read()
-    if image.isNull():
-        return QImage(), QSize(), f"This picture cannot be read: {reader.errorString()}"
-    turned = (image.width() < image.height()) != (stored.width() < stored.height())
-    return image, stored.transposed() if turned else stored, ""
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._ask()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,17 @@ async def test_what_is_no_picture_is_refused_in_words(
         "gone.png is not readable",
     ):
         assert expected in words
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+async def test_a_pipe_is_refused_without_being_opened(
+    open_parts: OpenParts, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    os.mkfifo(tmp_path / "pipe.png")
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "pipe.png"])
+    await until(lambda: refused)
+    assert refused == ["Not taken: pipe.png is no file."]
 
 
 async def test_fifty_files_are_all_answered_for(open_parts: OpenParts, tmp_path: Path) -> None:

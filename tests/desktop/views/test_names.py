@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import QObject
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
@@ -22,10 +23,11 @@ from PySide6.QtWidgets import (
 
 from core.api.events import HeldCheckpoint, Miss, RequestStats
 from desktop.app import App
+from desktop.views.widgets import markdown_body
 from desktop.views.widgets.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.views.hands import drop, ended, files, press, send, settle
+from tests.desktop.views.hands import drop, ended, files, find, press, send, settle, thumbnails
 
 UI_PAGE = Path(__file__).parents[3] / "docs" / "ui.md"
 CONTROLS = (
@@ -63,16 +65,16 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await ended(app)
     press(app, "regenerate")
     await until(lambda: len(engine.asked) == 3)
-    engine.asked[2].finish("Again.")
+    engine.asked[2].finish("Again.\n\n" * 5)
     await ended(app)
     press(app, "numbersToggle")
     press(app, "editMessage")
     drop(app, files([folder / "a.png"]))
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
     app.window.toast.say("Words", action=("Undo", lambda: None))
-    digest = app.parts.transcript.rows[0].message.pictures[0].digest
-    viewer = PictureViewer(str(app.parts.chat.picture_path(digest)), app.window)
-    viewer.show()
+    thumbnails(app)[0].opened.emit()
+    viewer = find(app, PictureViewer, "")
+    await until(lambda: not viewer.pixels().isEmpty())
     await settle()
 
 
@@ -115,7 +117,11 @@ def documented() -> set[str]:
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
 
-async def test_names(open_app: OpenApp, engine: FakeEngine, tmp_path: Path) -> None:
+async def test_names(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A message of five short blocks is too long to be drawn whole.
+    monkeypatch.setattr(markdown_body, "PAGE", 900)
     app = await open_app()
     await filled(app, engine, tmp_path)
     assert nameless(app.window) == []

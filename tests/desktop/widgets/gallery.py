@@ -6,10 +6,10 @@ For looking at, not for comparing: fonts differ between machines.
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
 from PySide6.QtWidgets import (
     QApplication,
     QCheckBox,
@@ -27,8 +27,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.api.events import ImageRendered
 from desktop import theme
 from desktop.item_models.context_view import Strip
+from desktop.store.records import Picture
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.context_strip import ContextStrip
 from desktop.views.widgets.icon_button import IconButton
@@ -210,6 +212,16 @@ def toasts() -> QWidget:
     return holder
 
 
+def viewer() -> PictureViewer:
+    large = samples.landscape(1600, 1200).convertToFormat(QImage.Format.Format_RGBA8888)
+    picture = Picture("0" * 64, "hills", (1600, 1200), thumbnail=samples.png(samples.landscape()))
+    window = PictureViewer(picture)
+    pixels = ImageRendered(request=0, width=1600, height=1200, pixels=bytes(large.constBits()))
+    window.pixels_wanted.connect(lambda _width, _height: window.show_pixels(pixels))
+    window.resize(760, 560)
+    return window
+
+
 def beside(*widgets: QWidget) -> QWidget:
     page = QWidget()
     row = QHBoxLayout(page)
@@ -232,12 +244,7 @@ def main(folder: Path) -> None:
             area.setWidgetResizable(True)
             area.resize(*((1120, 1500) if name == "chat" else (1980, 1100)))
             save(app, area, folder / f"{name}-{scheme}.png")
-        with tempfile.TemporaryDirectory() as temporary:
-            path = str(Path(temporary) / "picture.png")
-            samples.landscape(1600, 1200).save(path)
-            viewer = PictureViewer(path)
-            viewer.resize(760, 560)
-            save(app, viewer, folder / f"viewer-{scheme}.png")
+        save(app, viewer(), folder / f"viewer-{scheme}.png")
 
 
 def save(app: QApplication, widget: QWidget, path: Path) -> None:

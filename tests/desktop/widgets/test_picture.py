@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import struct
+
 import pytest
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtTest import QTest
@@ -7,7 +9,7 @@ from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
 from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.picture import LARGEST, SMALLEST, PictureThumbnail
+from desktop.views.widgets.picture import LARGEST, SMALLEST, PictureThumbnail, read_thumbnail
 from tests.desktop.widgets import samples
 
 CAPTION = "4000 x 3000 -> 1184 x 864, 999 tokens"
@@ -99,3 +101,25 @@ def test_the_whole_caption_is_visible(qtbot: QtBot) -> None:
     assert label.geometry().top() >= face(widget).geometry().bottom()
     widget.set_caption("")
     assert not label.isVisible()
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"no picture",
+        b"GIF89a" + bytes(40),
+        # A header that claims 30,000 x 30,000 pixels.
+        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+        + struct.pack(">II", 30_000, 30_000)
+        + b"\x08\x06"
+        + bytes(99),
+        samples.png(samples.landscape(64, 48))[:60],
+    ],
+)
+def test_damage_costs_the_thumbnail_and_nothing_else(qtbot: QtBot, damaged: bytes) -> None:
+    assert read_thumbnail(damaged).isNull()
+    widget = PictureThumbnail(damaged, CAPTION, False)
+    qtbot.addWidget(widget)
+    widget.show()
+    assert face(widget).size() == LARGEST

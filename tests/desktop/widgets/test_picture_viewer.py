@@ -1,34 +1,55 @@
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, QSize, Qt
-from PySide6.QtGui import QImage, QWheelEvent
+from PySide6.QtGui import QColor, QWheelEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
-from desktop.views.widgets import picture_viewer
+from core.api.events import ImageRendered
+from desktop.store.records import Picture
 from desktop.views.widgets.picture_canvas import PictureCanvas
-from desktop.views.widgets.picture_viewer import PictureViewer, read_picture
+from desktop.views.widgets.picture_viewer import MOST_PIXELS, PictureViewer
 from tests.desktop.widgets import samples
 
+Asked = list[tuple[int, int]]
 
-def viewer(qtbot: QtBot, path: Path) -> PictureViewer:
-    widget = PictureViewer(str(path))
+
+def picture(width: int = 1600, height: int = 1200) -> Picture:
+    thumbnail = samples.png(samples.landscape(64, max(1, 64 * height // width)))
+    return Picture("0" * 64, "name", (width, height), thumbnail=thumbnail)
+
+
+def rendered(width: int, height: int, colour: bytes = b"\xff\0\0\xff") -> ImageRendered:
+    return ImageRendered(request=0, width=width, height=height, pixels=colour * (width * height))
+
+
+def viewer(qtbot: QtBot, shown: Picture, answers: bool = True) -> tuple[PictureViewer, Asked]:
+    """A viewer on screen, and what it has asked for; each wish is granted at once."""
+    asked: Asked = []
+    widget = PictureViewer(shown)
     widget.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
     qtbot.addWidget(widget)
+    widget.pixels_wanted.connect(lambda *size: asked.append(size))
+    if answers:
+        widget.pixels_wanted.connect(lambda *size: widget.show_pixels(rendered(*size)))
     widget.resize(400, 300)
     widget.show()
-    return widget
+    return widget, asked
 
 
-@pytest.fixture
-def picture(tmp_path: Path) -> Path:
-    path = tmp_path / "picture.png"
-    samples.landscape(1600, 1200).save(str(path))
-    return path
+def size_words(window: PictureViewer) -> str:
+    label = window.findChild(QLabel, "pictureSize")
+    assert isinstance(label, QLabel)
+    return label.text()
+
+
+def colour_shown(window: PictureViewer) -> QColor:
+    image = window.canvas().viewport().grab().toImage()
+    return image.pixelColor(image.width() // 2, image.height() // 2)
 
 
 def turn_wheel(canvas: PictureCanvas, units: int) -> None:
@@ -46,8 +67,66 @@ def turn_wheel(canvas: PictureCanvas, units: int) -> None:
     QApplication.sendEvent(canvas.viewport(), event)
 
 
-def test_it_opens_fitted_and_stays_so(qtbot: QtBot, picture: Path) -> None:
-    window = viewer(qtbot, picture)
+def test_it_asks_for_as_many_pixels_as_are_seen_and_a_few_more(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture())
+    seen = window.canvas().zoom() * 1600
+    (width, height) = asked[0]
+    assert seen < width < 1.5 * seen
+    assert height == pytest.approx(width * 0.75, abs=1)
+    assert len(asked) == 1
+    assert window.pixels() == QSize(width, height)
+    assert colour_shown(window) == QColor("red")
+
+
+def test_the_thumbnail_stands_in_until_the_pixels_come(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture(), answers=False)
+    assert window.pixels().isEmpty() and window.error() == ""
+    before = colour_shown(window)
+    assert before != window.palette().window().color()
+    window.show_pixels(rendered(800, 600))
+    assert colour_shown(window) == QColor("red") != before
+
+
+def test_drawn_larger_it_asks_for_more_once_it_rests(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture())
+    for _ in range(20):
+        turn_wheel(window.canvas(), 120)
+    assert len(asked) == 1
+    qtbot.waitUntil(lambda: len(asked) == 2)
+    assert asked[1] == (1600, 1200)
+    for _ in range(10):
+        turn_wheel(window.canvas(), 120)
+    qtbot.wait(250)
+    assert len(asked) == 2  # there are no more
+
+
+def test_drawn_smaller_it_asks_for_nothing(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture())
+    turn_wheel(window.canvas(), -600)
+    window.canvas().fit()
+    qtbot.wait(250)
+    assert len(asked) == 1
+
+
+def test_of_a_very_large_picture_it_asks_for_so_many_pixels_and_says_so(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture(8_000, 6_000))
+    window.canvas().show_one_to_one()
+    qtbot.waitUntil(lambda: len(asked) == 2)
+    width, height = asked[1]
+    assert 0.95 * MOST_PIXELS < width * height <= MOST_PIXELS * 1.01
+    assert size_words(window) == "8,000 x 6,000 pixels, shown reduced, 100 %"
+
+
+def test_what_was_asked_for_first_may_come_last(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture(), answers=False)
+    window.show_pixels(rendered(1600, 1200))
+    window.show_pixels(rendered(800, 600, b"\0\xff\0\xff"))
+    assert window.pixels() == QSize(1600, 1200)
+    assert colour_shown(window) == QColor("red")
+
+
+def test_it_opens_fitted_and_stays_so(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
     canvas = window.canvas()
     assert canvas.is_fitted()
     assert window.error() == ""
@@ -57,29 +136,26 @@ def test_it_opens_fitted_and_stays_so(qtbot: QtBot, picture: Path) -> None:
     assert canvas.zoom() > 1.5 * before
 
 
-def test_a_small_picture_is_not_blown_up(qtbot: QtBot, tmp_path: Path) -> None:
-    path = tmp_path / "small.png"
-    samples.landscape(40, 30).save(str(path))
-    window = viewer(qtbot, path)
+def test_a_small_picture_is_not_blown_up(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture(40, 30))
     assert window.canvas().zoom() == 1
+    assert asked == [(40, 30)]
 
 
-def test_one_to_one_and_back(qtbot: QtBot, picture: Path) -> None:
-    window = viewer(qtbot, picture)
+def test_one_to_one_and_back(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
     window.activateWindow()
     qtbot.waitUntil(window.isActiveWindow)
     fitted = window.canvas().zoom()
     QTest.keyClick(window.canvas(), Qt.Key.Key_1)
     qtbot.waitUntil(lambda: window.canvas().zoom() == 1)
-    label = window.findChild(QLabel, "pictureSize")
-    assert isinstance(label, QLabel)
-    assert label.text() == "1,600 x 1,200 pixels, 100 %"
+    qtbot.waitUntil(lambda: size_words(window) == "1,600 x 1,200 pixels, 100 %")
     QTest.keyClick(window.canvas(), Qt.Key.Key_F)
     qtbot.waitUntil(lambda: window.canvas().zoom() == pytest.approx(fitted))
 
 
-def test_the_wheel_zooms_within_bounds(qtbot: QtBot, picture: Path) -> None:
-    window = viewer(qtbot, picture)
+def test_the_wheel_zooms_within_bounds(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
     canvas = window.canvas()
     before = canvas.zoom()
     turn_wheel(canvas, 120)
@@ -90,8 +166,8 @@ def test_the_wheel_zooms_within_bounds(qtbot: QtBot, picture: Path) -> None:
     assert canvas.zoom() == pytest.approx(32)
 
 
-def test_dragging_pans(qtbot: QtBot, picture: Path) -> None:
-    window = viewer(qtbot, picture)
+def test_dragging_pans(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
     canvas = window.canvas()
     canvas.show_one_to_one()
     before = canvas.mapToScene(QPoint(0, 0))
@@ -103,28 +179,28 @@ def test_dragging_pans(qtbot: QtBot, picture: Path) -> None:
     assert (moved.x(), moved.y()) == (50, 30)
 
 
-def test_escape_closes_it(qtbot: QtBot, picture: Path) -> None:
-    window = viewer(qtbot, picture)
+def test_escape_closes_it(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
     QTest.keyClick(window.canvas(), Qt.Key.Key_Escape)
     assert not window.isVisible()
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
+    "fail",
     [
-        ("missing.png", None),
-        ("words.png", b"no picture at all"),
-        ("drawing.svg", b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'),
-        ("cut.png", samples.png(samples.landscape(64, 64))[:200]),
+        lambda window: window.show_error("This picture can't be read."),
+        lambda window: window.show_pixels(rendered(0, 0)),
+        lambda window: window.show_pixels(
+            ImageRendered(request=0, width=40, height=30, pixels=b"\0" * 5)
+        ),
     ],
 )
-def test_failing_to_read_is_said_in_words(
-    qtbot: QtBot, tmp_path: Path, name: str, content: bytes | None
+def test_that_there_is_no_picture_is_said_in_words(
+    qtbot: QtBot, fail: Callable[[PictureViewer], None]
 ) -> None:
-    if content is not None:
-        (tmp_path / name).write_bytes(content)
-    window = viewer(qtbot, tmp_path / name)
-    assert window.error().startswith("This picture")
+    window, _asked = viewer(qtbot, picture(), answers=False)
+    fail(window)
+    assert "picture" in window.error()
     label = window.findChild(QLabel, "pictureError")
     assert isinstance(label, QLabel)
     assert label.isVisible()
@@ -132,23 +208,15 @@ def test_failing_to_read_is_said_in_words(
     assert not window.isVisible()
 
 
-def test_a_very_large_picture_is_read_reduced(
-    picture: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(picture_viewer, "MOST_PIXELS", 160 * 120)
-    image, size, error = read_picture(str(picture))
-    assert (image.size(), size, error) == (QSize(160, 120), QSize(1600, 1200), "")
+def test_a_picture_that_is_there_stays_when_more_of_it_fails(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
+    window.show_error("The engine is gone.")
+    assert window.error() == ""
+    assert colour_shown(window) == QColor("red")
 
 
-def test_a_photo_stands_upright(tmp_path: Path) -> None:
-    # A JPEG whose camera was held sideways: stored 40 x 20, orientation 6.
-    path = tmp_path / "photo.jpg"
-    QImage(40, 20, QImage.Format.Format_RGB32).save(str(path))
-    plain = path.read_bytes()
-    exif = (
-        b"\xff\xe1\x00\x22Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01"
-        b"\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
-    )
-    path.write_bytes(plain[:2] + exif + plain[2:])
-    image, size, _error = read_picture(str(path))
-    assert image.size() == size == QSize(20, 40)
+@pytest.mark.parametrize("png", [b"", b"\x89PNG\r\n\x1a\n", b"GIF89a" * 9])
+def test_a_picture_without_a_thumbnail_opens_empty(qtbot: QtBot, png: bytes) -> None:
+    window, asked = viewer(qtbot, Picture("0" * 64, "name", (40, 30), thumbnail=png))
+    assert asked == [(40, 30)]
+    assert window.error() == ""
