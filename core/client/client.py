@@ -14,6 +14,7 @@ from pathlib import Path
 
 from core.api.chat import Conversation, ImagePart
 from core.api.commands import (
+    MAX_RENDERED_EDGE,
     Cancel,
     ClearCache,
     Command,
@@ -211,9 +212,13 @@ class EngineClient:
         return described
 
     async def render_image(self, image: ImagePart, width: int, height: int) -> ImageRendered:
-        """A picture's pixels within `width` x `height`. Raises EngineError when there are none."""
+        """A picture's pixels within `width` x `height`, and within what a frame holds.
+
+        Raises EngineError when there are none.
+        """
+        wide, high = min(width, MAX_RENDERED_EDGE), min(height, MAX_RENDERED_EDGE)
         request = self._ask(
-            lambda number: RenderImage(request=number, image=image, width=width, height=height)
+            lambda number: RenderImage(request=number, image=image, width=wide, height=high)
         )
         rendered = await request.last()
         assert isinstance(rendered, ImageRendered)

@@ -113,6 +113,17 @@ def action(words: str, parent: QObject, act: Callable[[], object]) -> QAction:
     return made
 
 
+def message_box(title: str, words: str, parent: QWidget | None = None) -> QMessageBox:
+    """A warning of Waymark's: a short line, and what there is to say of it."""
+    box = QMessageBox(parent)
+    make_plain(box)
+    box.setIcon(QMessageBox.Icon.Warning)
+    box.setWindowTitle("Waymark")
+    box.setText(shortened(title, LONGEST_LINE))
+    box.setInformativeText(breakable(shortened(words, LONGEST_LABEL)))
+    return box
+
+
 def make_plain(dialog: QDialog) -> None:
     """Have one of Qt's own dialogs show the words it was given as they are."""
     if isinstance(dialog, QMessageBox):

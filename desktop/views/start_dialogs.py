@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from core.api.errors import WaymarkError
 from desktop.views import dialogs
+from desktop.views.plain import message_box
 
 ANEW_WORDS = (
     "Start with empty chats leaves the file in its folder under another name; nothing in it is "
@@ -30,7 +31,7 @@ class Choice(enum.Enum):
 async def choose(error: WaymarkError, folder: Path | None, anew: bool) -> Choice:
     """Say why there is no window; `anew` offers to begin with empty chats beside the old file."""
     while True:
-        box = _box(error.title, error.message + (f"\n\n{ANEW_WORDS}" if anew else ""))
+        box = message_box(error.title, error.message + (f"\n\n{ANEW_WORDS}" if anew else ""))
         box.setObjectName("refusal")
         box.setStandardButtons(QMessageBox.StandardButton.Close | QMessageBox.StandardButton.Retry)
         anew_button = open_button = None
@@ -52,7 +53,7 @@ async def choose(error: WaymarkError, folder: Path | None, anew: bool) -> Choice
 
 def tell(window: QWidget, notices: Sequence[str], folder: Path) -> QMessageBox:
     """Say beside the window what happened at the start; it stays until it is closed."""
-    box = _box("Waymark has started, and something was wrong", "\n\n".join(notices), window)
+    box = message_box("Waymark has started, and something was wrong", "\n\n".join(notices), window)
     box.setObjectName("startNotice")
     box.setStandardButtons(QMessageBox.StandardButton.Close)
     opens = box.addButton("Open folder", QMessageBox.ButtonRole.ActionRole)
@@ -66,13 +67,3 @@ def tell(window: QWidget, notices: Sequence[str], folder: Path) -> QMessageBox:
 def open_folder(folder: Path) -> None:
     """Show a folder in the system's own window for files."""
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
-
-
-def _box(title: str, words: str, parent: QWidget | None = None) -> QMessageBox:
-    box = QMessageBox(parent)
-    box.setIcon(QMessageBox.Icon.Warning)
-    box.setWindowTitle("Waymark")
-    box.setTextFormat(Qt.TextFormat.PlainText)
-    box.setText(title)
-    box.setInformativeText(words)
-    return box

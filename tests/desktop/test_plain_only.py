@@ -18,7 +18,7 @@ DOCUMENTS = "desktop/views/widgets/block_text.py"
 MADE_IN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("QLabel", "QPushButton", "QToolButton", "QAction", "QToolTip"), (PLAIN,)),
     # `dialogs.outcome`, which opens every dialog, has them show their words as they are.
-    "QMessageBox": (PLAIN, "desktop/app.py"),
+    "QMessageBox": (PLAIN,),
     **dict.fromkeys(("QTextBrowser", "QTextDocument"), (DOCUMENTS,)),
 }
 # Methods that take words Qt would guess about, and the files that call them.
@@ -26,7 +26,7 @@ CALLED_IN: dict[str, tuple[str, ...]] = {
     "setToolTip": (PLAIN,),
     "setTextFormat": (PLAIN,),
     "setHtml": (DOCUMENTS,),
-    "setInformativeText": ("desktop/app.py",),
+    "setInformativeText": (PLAIN,),
 }
 # No part of the window uses these; whoever does adds a plain form of them first.
 NOWHERE = frozenset(
