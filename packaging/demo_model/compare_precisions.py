@@ -13,6 +13,7 @@ weights with such outliers, which answers nothing right in any precision.
 from __future__ import annotations
 
 import argparse
+import io
 import random
 import shutil
 import sys
@@ -41,9 +42,11 @@ from core.cache.state import RecurrentState
 from core.engine.decode import Decode
 from core.engine.loaded import LoadedModel, load
 from core.engine.run_memory import RunMemory
+from core.vision.decode import Decoder
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8", "int4")
 CHANNELS = 4
+DECODER = Decoder()
 # The matrices behind each norm of a block.
 READERS = {
     "input_layernorm": (
@@ -183,7 +186,10 @@ def embed_prompt(loaded: LoadedModel, sample: Sample) -> Tensor:
 def encode(loaded: LoadedModel, picture: Image.Image) -> Tensor:
     """What the tower makes of a picture."""
     assert loaded.processor is not None
-    processed = loaded.processor.process(picture)
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    with DECODER.open(file.getvalue(), "a drawn picture") as decoded:
+        processed = loaded.processor.process(decoded)
     return loaded.model.encode_image(
         processed.pixels, processed.patch_rows, processed.patch_columns, lambda: None
     )
