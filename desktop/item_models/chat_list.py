@@ -13,7 +13,7 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelInde
 from desktop.item_models.plain_text import shortened, tip
 from desktop.store.records import Chat
 
-Index = QModelIndex | QPersistentModelIndex
+AnyIndex = QModelIndex | QPersistentModelIndex
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 # More than the widest list shows.
 LONGEST_TITLE = 200
@@ -53,10 +53,10 @@ class ChatList(QAbstractListModel):
     def place_of(self, chat: int | None) -> int | None:
         return next((at for at, known in enumerate(self.chats) if known.id == chat), None)
 
-    def rowCount(self, parent: Index = _NOWHERE) -> int:
+    def rowCount(self, parent: AnyIndex = _NOWHERE) -> int:
         return 0 if parent.isValid() else len(self.chats)
 
-    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+    def data(self, index: AnyIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
             return None
         chat = self.chats[index.row()]
@@ -75,13 +75,13 @@ class ChatList(QAbstractListModel):
             case _:
                 return chat.id if role == CHAT_ROLE else None
 
-    def setData(self, index: Index, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
+    def setData(self, index: AnyIndex, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
         title = " ".join(str(value).split())
         if role != Qt.ItemDataRole.EditRole or not index.isValid() or not title:
             return False
         self.rename_asked.emit(self.chats[index.row()].id, title)
         return True
 
-    def flags(self, index: Index) -> Qt.ItemFlag:
+    def flags(self, index: AnyIndex) -> Qt.ItemFlag:
         editable = Qt.ItemFlag.ItemIsEditable if index.isValid() else Qt.ItemFlag.NoItemFlags
         return super().flags(index) | editable

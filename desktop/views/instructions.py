@@ -71,7 +71,9 @@ class Instructions(QFrame):
         self.changed.emit()
 
     def _enable(self) -> None:
-        other = self.text.toPlainText().strip() != self._chat.instructions
+        # A long text comes in steps; looking at all of it at each would take long.
+        is_whole = self.text.is_complete()
+        other = not is_whole or self.text.toPlainText().strip() != self._chat.instructions
         self._save.setEnabled(other)
         words = "Told to the model before everything else, from the next message on."
         if other and self._chat.transcript.rows:

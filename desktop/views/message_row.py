@@ -48,6 +48,10 @@ class MessageRow(QFrame):
     def unfold(self, unfolded: object) -> None:
         """Open what `unfolded` says of the same message."""
 
+    def shed(self) -> bool:
+        """Give up a few parts of a message that is not shown again; says whether any are left."""
+        return False
+
     def _copy(self) -> None:
         # Always what was written, never what Markdown made of it.
         QGuiApplication.clipboard().setText(self.row.text)

@@ -35,6 +35,10 @@ class Pace(QObject):
         if not self._timer:
             self._timer = self.startTimer(0)
 
+    def forget(self, step: Step) -> None:
+        """Take no more of these steps."""
+        self._steps.pop(step, None)
+
     def is_busy(self) -> bool:
         """Whether any steps are left to take."""
         return bool(self._steps)

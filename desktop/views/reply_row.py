@@ -12,6 +12,8 @@ from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.numbers_line import NumbersLine
 from desktop.views.widgets.reasoning_fold import ReasoningFold
 
+SHED_AT_ONCE = 16
+
 
 class ReplyRow(MessageRow):
     """One reply, growing or whole.
@@ -86,6 +88,9 @@ class ReplyRow(MessageRow):
                 self._body.show_pages(pages)
             case _:
                 pass
+
+    def shed(self) -> bool:
+        return self._body.shed(SHED_AT_ONCE) or self._reasoning.shed(SHED_AT_ONCE)
 
     def _build(self) -> None:
         layout = QVBoxLayout(self)

@@ -15,6 +15,8 @@ from desktop.views.plain import Label
 
 # Spin boxes would be lower than the fields beside them.
 CONTROL_HEIGHT = 30
+# A field of one line lays out all of it at every key.
+LONGEST_NUMBER = 40
 Control = QComboBox | QLineEdit | QSpinBox
 
 
@@ -99,6 +101,7 @@ class SettingEditor(QWidget):
 
     def _line(self) -> Control:
         line = QLineEdit()
+        line.setMaxLength(LONGEST_NUMBER)
         line.editingFinished.connect(lambda: self._put_text(line))
         return line
 

@@ -8,16 +8,32 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
     QHBoxLayout,
+    QLineEdit,
     QListView,
     QMenu,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
     QVBoxLayout,
+    QWidget,
 )
 
 from desktop import theme
 from desktop.controllers.chats import ChatsController
-from desktop.item_models.chat_list import CHAT_ROLE
+from desktop.item_models.chat_list import CHAT_ROLE, LONGEST_TITLE, AnyIndex
 from desktop.views.plain import Button, Label, action
 from desktop.views.widgets.icon_button import IconButton
+
+
+class TitleDelegate(QStyledItemDelegate):
+    """Edits a title in a field that takes no more than one can be."""
+
+    def createEditor(
+        self, parent: QWidget, option: QStyleOptionViewItem, index: AnyIndex
+    ) -> QWidget:
+        editor = super().createEditor(parent, option, index)
+        if isinstance(editor, QLineEdit):
+            editor.setMaxLength(LONGEST_TITLE)
+        return editor
 
 
 class SideBar(QFrame):
@@ -62,6 +78,7 @@ class SideBar(QFrame):
         view.setObjectName("chatList")
         view.setAccessibleName("Chats")
         view.setModel(self._chats.chat_list)
+        view.setItemDelegate(TitleDelegate(view))
         view.setEditTriggers(
             QAbstractItemView.EditTrigger.EditKeyPressed
             | QAbstractItemView.EditTrigger.DoubleClicked

@@ -67,6 +67,8 @@ class TranscriptView(QAbstractScrollArea):
         self._built: dict[int, RowWidget] = {}
         # What was unfolded in messages that have no widgets any more, by their ids.
         self._unfolded: dict[int, object] = {}
+        # Not shown any more, and taken apart when there is time.
+        self._leaving: list[RowWidget] = []
         self._arranging = False
         self.follows = True
         self.verticalScrollBar().valueChanged.connect(self._on_scroll)
@@ -145,7 +147,14 @@ class TranscriptView(QAbstractScrollArea):
         if unfolded is not None:
             self._unfolded[widget.row.id] = unfolded
         widget.hide()
-        widget.deleteLater()
+        self._leaving.append(widget)
+        pace().go_on(self._take_apart)
+
+    def _take_apart(self) -> bool:
+        """Give up some of what a message that is not shown any more consists of."""
+        if self._leaving and not self._leaving[0].shed():
+            self._leaving.pop(0).deleteLater()
+        return bool(self._leaving)
 
     def _make_reply(self, row: Row) -> ReplyRow:
         reply = ReplyRow(row)

@@ -74,6 +74,17 @@ def png(width: int = 48, height: int = 32, colour: str = "red") -> bytes:
     return bytes(array.data())
 
 
+def rendered(path: str, width: int, height: int) -> ImageRendered:
+    found = QImage(path)
+    if found.isNull():
+        raise EngineError(ImageUnreadableError("It is damaged.").info())
+    if found.width() > width or found.height() > height:
+        found = found.scaled(width, height, Qt.AspectRatioMode.KeepAspectRatio)
+    found = found.convertToFormat(QImage.Format.Format_RGBA8888)
+    pixels = bytes(found.constBits())
+    return ImageRendered(request=0, width=found.width(), height=found.height(), pixels=pixels)
+
+
 class Asked:
     """One request to answer, and the ways a test may answer it."""
 
@@ -116,14 +127,16 @@ class Asked:
         reasoning: str = "",
     ) -> None:
         words = self.text if text is None else text
-        ids = ReplyIds.pack(range(len(words)), TOKENIZER, starts_in_reasoning=False)
+        # No more than fit into the context, whatever a test has it say.
+        count = min(len(words), 4096)
+        ids = ReplyIds.pack(range(count), TOKENIZER, starts_in_reasoning=False)
         self.request.put(
             Finished(
                 request=self.request.id,
                 reason=reason,
                 reply=AssistantMessage(text=words, reasoning=reasoning, ids=ids),
                 prompt_ids=(),
-                reply_ids=tuple(range(len(words))),
+                reply_ids=tuple(range(count)),
                 stats=stats or RequestStats(prompt_tokens=10, evaluated_tokens=10),
             )
         )
@@ -278,14 +291,9 @@ class FakeEngine:
         await self.may_render.wait()
         if self.render_error is not None:
             raise EngineError(self.render_error.info())
-        found = QImage(image.path)
-        if found.isNull():
-            raise EngineError(ImageUnreadableError("It is damaged.").info())
-        if found.width() > width or found.height() > height:
-            found = found.scaled(width, height, Qt.AspectRatioMode.KeepAspectRatio)
-        found = found.convertToFormat(QImage.Format.Format_RGBA8888)
-        pixels = bytes(found.constBits())
-        return ImageRendered(request=0, width=found.width(), height=found.height(), pixels=pixels)
+        # Not in the window's thread, as little as the engine does it there.
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, rendered, image.path, width, height)
 
     async def forget(self, chat: str | None, cache_folder: str | None = None) -> None:
         deaths = self._deaths

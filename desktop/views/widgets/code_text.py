@@ -25,8 +25,8 @@ from desktop import theme
 from desktop.views.widgets.highlight import Span
 from desktop.views.widgets.long_text import LongText
 
-# A longer line, which never wraps, takes Qt long to lay out.
-LONGEST_LINE = 5_000
+# A line that is never wrapped is laid out and drawn whole when any of it is seen.
+LONGEST_LINE = 2_000
 # Of more lines than this only so much is seen at once.
 MOST_LINES_SEEN = 400
 FIELD_HEIGHT = 480
@@ -35,8 +35,10 @@ FIELD_HEIGHT = 480
 class CodeText(LongText):
     """Read-only code."""
 
+    longest_line = LONGEST_LINE
+
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, LONGEST_LINE)
+        super().__init__(parent)
         self._shown = ""
         self._is_field = False
         self.setReadOnly(True)

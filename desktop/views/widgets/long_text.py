@@ -17,12 +17,13 @@ from desktop.views.pacing import pace
 
 # Taken in at a step: some milliseconds, if each letter has a line of its own.
 STEP = 4_000
-LONGEST_LINE = 20_000
+LONGEST_LINE = 5_000
+# A line is broken after a space, if there is one so near.
 WORD = 100
 # More than the longest context holds (262,144 tokens).
 LONGEST_TEXT = 2_000_000
 # More lines than this take Qt longer to throw away than the window may be kept waiting.
-MOST_LINES = 100_000
+MOST_LINES = 50_000
 # Stands before the end of a line that is none. Three letters that are not seen, and that nobody
 # has written in this order.
 _BROKEN = "\u2063\u2064\u2063\n"
@@ -46,10 +47,10 @@ class LongText(QPlainTextEdit):
     """
 
     refused = Signal(str)
+    longest_line = LONGEST_LINE
 
-    def __init__(self, parent: QWidget | None = None, longest_line: int = LONGEST_LINE) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._longest_line = longest_line
         self._rests: list[_Rest] = []
 
     def take_text(self, text: str) -> None:
@@ -126,18 +127,17 @@ class LongText(QPlainTextEdit):
         waiting = [rest.text for rest in self._rests if rest.place == cursor]
         if waiting:
             return len(waiting[-1]) - waiting[-1].rfind("\n") - 1
-        return min(self._longest_line, cursor.positionInBlock())
+        return min(self.longest_line, cursor.positionInBlock())
 
     def _broken(self, text: str, column: int = 0) -> str:
         """The text with the ends put in that its endless lines are shown with."""
-        if column + len(text) <= self._longest_line:
+        if column + len(text) <= self.longest_line:
             return text
         lines = []
         for line in text.split("\n"):
             start = 0
-            while column + len(line) - start > self._longest_line:
-                end = start + self._longest_line - column
-                # After a space, if there is one near.
+            while column + len(line) - start > self.longest_line:
+                end = start + self.longest_line - column
                 end = line.rfind(" ", max(start, end - WORD), end) + 1 or end
                 lines.append(line[start:end] + _BROKEN)
                 start, column = end, 0

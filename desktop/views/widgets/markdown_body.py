@@ -8,6 +8,7 @@ markdown_source, drawing to BlockText and CodeBlock, and opening a link to whoev
 
 from __future__ import annotations
 
+import shiboken6
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -24,7 +25,7 @@ BLOCK_SPACING = 9
 READ_AT_ONCE = 2_000
 DRAWN_AT_ONCE = 4_000
 # What a block costs beside its letters, in letters: its widget, each of its lines and cells.
-BLOCK_COST = 400
+BLOCK_COST = 600
 LINE_COST = 30
 CELL_COST = 25
 CODE_LINE_COST = 4
@@ -100,6 +101,17 @@ class MarkdownBody(QWidget):
     def blocks(self) -> list[BlockText | CodeBlock]:
         """The widgets that show the blocks, in order."""
         return list(dict.fromkeys(self._widgets))
+
+    def shed(self, count: int) -> bool:
+        """Give up so many widgets of what is not shown again; says whether any are left."""
+        pace().forget(self._go_on)
+        pace().forget(self._refresh)
+        old = self._widgets[-count:]
+        del self._widgets[-count:], self._shown[-count:]
+        for widget in set(old).difference(self._widgets):
+            # At once: what is deleted later is deleted all at one time.
+            shiboken6.delete(widget)
+        return bool(self._widgets)
 
     def text(self) -> str:
         """Exactly the text that came in."""

@@ -32,7 +32,7 @@ GROWTH = 1 / 50
 # A listing comes in pieces of this size, so that no more than the last one is looked at again.
 LONGEST_CODE = 8_000
 # A table of more cells is a listing: Qt lays out a cell in the time of a hundred letters.
-MOST_CELLS = 200
+MOST_CELLS = 128
 TABLE = "table"
 # From this many blocks on, neighbours are put together: each block costs a widget.
 MOST_BLOCKS = 256

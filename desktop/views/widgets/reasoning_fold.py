@@ -58,6 +58,10 @@ class ReasoningFold(QWidget):
         """Exactly the reasoning that came in."""
         return "".join(self._pieces)
 
+    def shed(self, count: int) -> bool:
+        """Give up so many widgets of what is not shown again; says whether any are left."""
+        return self._body is not None and self._body.shed(count)
+
     def is_open(self) -> bool:
         """Whether the reasoning is shown."""
         return self._button.isChecked()

@@ -7,6 +7,8 @@ from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
 from desktop.item_models.budgets import exact_bytes, parse_size, stepped
 
+LONGEST_SIZE = 40
+
 
 class SizeBox(QAbstractSpinBox):
     """Shows a size and asks for another.
@@ -24,6 +26,7 @@ class SizeBox(QAbstractSpinBox):
         super().__init__(parent)
         self._size = 0
         # Qt ignores the style sheet's left padding in a spin box.
+        self.lineEdit().setMaxLength(LONGEST_SIZE)
         self.lineEdit().setTextMargins(7, 0, 0, 0)
         self.editingFinished.connect(self._on_edited)
 

@@ -19,8 +19,9 @@ TEXTS = {
 
 
 @pytest.fixture
-def field(qtbot: QtBot) -> LongText:
-    widget = LongText(longest_line=100)
+def field(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> LongText:
+    monkeypatch.setattr(LongText, "longest_line", 100)
+    widget = LongText()
     qtbot.addWidget(widget)
     widget.resize(300, 200)
     widget.show()

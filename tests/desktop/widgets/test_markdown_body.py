@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtGui import QColor, QTextCursor
+from PySide6.QtGui import QColor, QGuiApplication, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from desktop import theme
+from desktop.views.plain import Button
+from desktop.views.widgets import markdown_body
 from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.code_text import CodeText
@@ -66,6 +68,7 @@ def test_streaming_shows_the_same_as_a_complete_text(body: MarkdownBody, qtbot: 
     whole = MarkdownBody()
     qtbot.addWidget(whole)
     whole.set_text(samples.REPLY)
+    qtbot.waitUntil(whole.is_drawn)
     assert shown(body) == shown(whole)
     assert len(shown(body)) == 7
 
@@ -147,6 +150,98 @@ def test_hostile_words_neither_hang_nor_crash(body: MarkdownBody, qtbot: QtBot, 
     assert not body.grab().isNull()
     assert body.text() == HOSTILE[name]
     assert name in ("nothing shown", "returns") or any(shown(body))
+
+
+def test_a_long_text_is_drawn_step_by_step(body: MarkdownBody, qtbot: QtBot) -> None:
+    text = "".join(f"paragraph {number}\n\n" for number in range(100))
+    body.set_text(text)
+    assert not body.is_drawn()
+    assert 0 < body.num_renders < 20
+    assert body.text() == text
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == [f"paragraph {number}" for number in range(100)]
+
+
+def test_another_text_takes_the_place_of_one_that_is_being_drawn(
+    body: MarkdownBody, qtbot: QtBot
+) -> None:
+    body.set_text("".join(f"paragraph {number}\n\n" for number in range(100)))
+    body.set_text("other\n\nwords")
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == ["other", "words"]
+    body.set_text("many\n\n" * 100)
+    assert len(shown(body)) < 20
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == ["many"] * 100
+
+
+def more(body: MarkdownBody) -> Button:
+    button = body.findChild(Button, "showMore")
+    assert isinstance(button, Button)
+    return button
+
+
+@pytest.mark.parametrize("arrives", ["at once", "by and by"])
+def test_of_a_very_long_text_a_part_is_drawn_and_a_button_draws_the_next(
+    body: MarkdownBody, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, arrives: str
+) -> None:
+    monkeypatch.setattr(markdown_body, "PAGE", 10_000)
+    pieces = [f"paragraph {number}\n\n" for number in range(40)]
+    if arrives == "at once":
+        body.set_text("".join(pieces))
+    else:
+        for piece in pieces:
+            body.append(piece)
+        body.finish()
+    qtbot.waitUntil(body.is_drawn)
+    assert body.text() == "".join(pieces)
+    first = len(shown(body))
+    assert 10 < first < 20
+    assert not more(body).isHidden()
+    assert "characters are not shown" in more(body).text()
+    more(body).click()
+    qtbot.waitUntil(body.is_drawn)
+    assert first < len(shown(body)) < 40
+    more(body).click()
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == [piece.strip() for piece in pieces]
+    assert more(body).isHidden()
+    body.set_text("short")
+    assert shown(body) == ["short"]
+    assert body.pages() == 1
+
+
+@pytest.mark.parametrize("line", ["x\n", "x" * 99 + "\n", "x" * 50_000 + "\n"])
+def test_a_long_listing_is_one_listing_and_scrolls_in_a_field(
+    body: MarkdownBody, qtbot: QtBot, line: str
+) -> None:
+    code = line * (60_000 // len(line) + 2)
+    for size in (len(code), 3_000):
+        body.set_text("")
+        for start in range(0, len(code), size):
+            body.append(("```py\n" if not start else "") + code[start : start + size])
+        body.append("```\nafter")
+        body.finish()
+        qtbot.waitUntil(body.is_drawn)
+        assert shown(body) == [code.removesuffix("\n"), "after"]
+    listing = body.blocks()[0]
+    assert isinstance(listing, CodeBlock)
+    words = listing.findChild(CodeText)
+    assert words is not None
+    assert words.is_field() == (len(line) < 50_000)
+    qtbot.waitUntil(words.is_complete)
+    assert words.toPlainText() == code.removesuffix("\n")
+    listing.copy()
+    assert QGuiApplication.clipboard().text() == code.removesuffix("\n")
+    QGuiApplication.clipboard().clear()
+
+
+def test_a_large_table_is_a_listing(body: MarkdownBody, qtbot: QtBot) -> None:
+    table = "|a|b|\n|-|-|\n" + "|c|d|\n" * 100
+    body.set_text(f"before\n\n{table}\nafter")
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == ["before", table.removesuffix("\n"), "after"]
+    assert isinstance(body.blocks()[1], CodeBlock)
 
 
 def test_a_very_long_block_is_drawn_less_often_but_whole(body: MarkdownBody) -> None:

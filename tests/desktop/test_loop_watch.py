@@ -1,0 +1,66 @@
+"""The watch sees what blocks a loop, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from tests.desktop.conftest import Loop, until
+from tests.desktop.loop_watch import LoopWatch
+
+
+def work(seconds: float) -> None:
+    """Take so much processor time of this thread."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+async def test_work_in_small_steps_is_no_block(qloop: Loop) -> None:
+    with LoopWatch() as watch:
+        for _ in range(30):
+            work(0.01)
+            await asyncio.sleep(0)
+    assert 0.01 <= watch.longest < 0.1
+    assert watch.turns >= 30
+
+
+async def test_work_in_one_step_is_a_block(qloop: Loop) -> None:
+    with pytest.raises(AssertionError, match="during 'counting'"), LoopWatch() as watch:  # noqa: PT012
+        watch.doing = "counting"
+        work(0.15)
+        await asyncio.sleep(0.01)
+
+
+async def test_waiting_is_no_block(qloop: Loop) -> None:
+    with LoopWatch() as watch:
+        await asyncio.sleep(0.3)
+    assert watch.longest < 0.1
+
+
+async def test_a_thread_that_works_while_the_loop_waits_is_no_block(qloop: Loop) -> None:
+    with LoopWatch() as watch:
+        thread = threading.Thread(target=work, args=(0.3,))
+        thread.start()
+        await until(lambda: not thread.is_alive())
+    assert watch.longest_elsewhere < 0.1
+
+
+async def test_a_thread_that_is_waited_for_is_a_block(qloop: Loop) -> None:
+    with pytest.raises(AssertionError, match="other threads took"), LoopWatch():  # noqa: PT012
+        thread = threading.Thread(target=work, args=(0.15,))
+        thread.start()
+        thread.join()
+        await asyncio.sleep(0.01)
+
+
+async def test_a_call_that_takes_ever_so_long_is_a_block(
+    qloop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.desktop.loop_watch.LONGEST_WALL_S", 0.2)
+    with pytest.raises(AssertionError, match="went by"), LoopWatch():  # noqa: PT012
+        time.sleep(0.3)  # noqa: ASYNC251 - what must not be done is done
+        await asyncio.sleep(0.01)
