@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
@@ -22,8 +21,6 @@ from desktop.garbage import GarbageCollector
 from desktop.store.folders import Folders
 from tests.desktop.fake_engine import FakeEngine
 
-# `loop_watch` says why; Qt asks when the application is made.
-os.environ["QT_NO_GLIB"] = "1"
 T = TypeVar("T")
 # A bound on what would otherwise hang, not a measure of speed.
 PATIENCE_S = 240.0

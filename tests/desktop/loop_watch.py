@@ -6,17 +6,21 @@ between, and that is no fault of ours. Two things cost no processor time of this
 loop waiting all the same: another thread of ours that holds Python's lock, whose processor time is
 taken too, and a call that never returns, for which the wall's clock has a bound of its own.
 
-Qt has loops of several makes. This one tells when it waits and when it works; `conftest` has Qt use
-it, for in GLib's the two can't be told apart.
+Qt has loops of several makes. In GLib's, waiting and working can't be told apart, so that Qt is
+asked for its own.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import time
 from types import TracebackType
 
 from PySide6.QtCore import QAbstractEventDispatcher, QObject
+
+# Qt asks when the application is made, which is after all tests were imported.
+os.environ["QT_NO_GLIB"] = "1"
 
 LONGEST_S = 0.100
 # Nothing of ours waits so long for a disk or a device, however busy the machine is.

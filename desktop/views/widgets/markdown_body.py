@@ -8,13 +8,15 @@ markdown_source, drawing to BlockText and CodeBlock, and opening a link to whoev
 
 from __future__ import annotations
 
+import time
+
 import shiboken6
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.item_models.wording import format_count
-from desktop.views.pacing import pace
+from desktop.views.pacing import SLICE_S, pace
 from desktop.views.plain import Button
 from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
@@ -125,9 +127,12 @@ class MarkdownBody(QWidget):
 
     def _go_on(self) -> bool:
         """Read and draw a little more; says whether anything is left to do now."""
+        begun = time.thread_time()
         if not self._is_full() and self._next == len(self._stream.closed):
             self._read()
-        self._draw_closed()
+        # What took long to read is drawn at the next step.
+        if time.thread_time() - begun < SLICE_S:
+            self._draw_closed()
         unread = self._waiting or (self._finished and not self._all_read)
         left = self._next < len(self._stream.closed) or bool(unread)
         self._working = left and not self._is_full()

@@ -229,7 +229,7 @@ class BlockStream:
         if self._fence is not None:
             if self._continues and not self._tail:
                 return []
-            code = self._code(self._tail) if ended else self._open_code()
+            code = self._open_code(self._fence, ended)
             return [Block("code", code, self._fence.language, ended, self._continues)]
         if not self._tail.strip():
             return []
@@ -251,11 +251,13 @@ class BlockStream:
         pattern = rf"^ {{1,{self._fence.indent}}}"
         return listing[:first] + re.sub(pattern, "", listing[first:], flags=re.MULTILINE)
 
-    def _open_code(self) -> str:
-        # A last line of nothing but fence marks is most likely the beginning of the end.
+    def _open_code(self, fence: _Fence, ended: bool) -> str:
         last = self._tail.rfind("\n") + 1
         is_line = last > 0 or not self._continues
-        is_end = is_line and _FENCE_MARKS.fullmatch(self._tail, last)
+        # While more may come, a last line of nothing but fence marks is most likely the beginning
+        # of the end.
+        end = fence.closing if ended else _FENCE_MARKS
+        is_end = is_line and end.fullmatch(self._tail, last)
         return self._code(self._tail[:last] if is_end else self._tail)
 
 

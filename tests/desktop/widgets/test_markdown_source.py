@@ -137,6 +137,13 @@ def test_a_listing_is_open_until_its_fence_is_closed() -> None:
     assert (stream.closed, stream.open) == ([Block("code", "print(1)", "py")], [])
 
 
+@pytest.mark.parametrize(
+    ("last", "code"), [("````", "a"), ("  `````", "a"), ("```", "a\n```"), ("~~~~", "a\n~~~~")]
+)
+def test_a_last_line_without_an_end_may_close_a_listing(last: str, code: str) -> None:
+    assert split_blocks(f"````py\na\n{last}") == [Block("code", code, "py")]
+
+
 def test_a_longer_fence_holds_a_shorter_one() -> None:
     (block,) = split_blocks("````md\n```\ninner\n```\n````\n")
     assert block == Block("code", "```\ninner\n```", "md")
