@@ -92,3 +92,32 @@ def test_H1_the_window_makes_its_words_in_one_place() -> None:
         if bad := offences(path.read_text(encoding="utf-8"), name):
             found[name] = bad
     assert found == {}
+
+
+NETWORKS = (
+    *("PySide6.QtNetwork", "PySide6.QtWebEngine", "PySide6.QtWebSockets", "PySide6.QtDBus"),
+    *("socket", "ssl", "http", "urllib.request", "ftplib", "smtplib", "xmlrpc", "requests"),
+    *("httpx", "aiohttp", "huggingface_hub"),
+)
+
+
+def imported(source: str) -> set[str]:
+    """The modules that a file imports, by their whole names."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_H9_the_window_opens_addresses_in_one_place_and_knows_no_network() -> None:
+    opening = set()
+    for path in sorted((ROOT / "desktop").rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        reached = [name for name in imported(source) if name.startswith(NETWORKS)]
+        assert reached == [], path
+        if "openUrl" in source:
+            opening.add(path.relative_to(ROOT).as_posix())
+    assert opening == {"desktop/views/dialogs.py"}

@@ -45,12 +45,14 @@ class CodeBlock(QFrame):
         self._lay_out()
         theme.signals().changed.connect(self._text.rehighlight)
 
-    def set_code(self, code: str, language: str = "", closed: bool = True) -> None:
-        """Show `code`; it is coloured only once `closed`."""
+    def set_code(
+        self, code: str, language: str = "", closed: bool = True, grows: bool = False
+    ) -> None:
+        """Show `code`; it is coloured only once `closed`. The end of what `grows` is seen."""
         self._code, self._language, self._closed = code, language, closed
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")
-        self._text.set_code(code)
+        self._text.set_code(code, grows)
         self._text.setAccessibleName(f"Code, {language}" if language else "Code")
         self.update()
 

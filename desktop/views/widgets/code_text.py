@@ -41,6 +41,7 @@ class CodeText(LongText):
         super().__init__(parent)
         self._shown = ""
         self._is_field = False
+        self._follows = False
         self.setReadOnly(True)
         self.setUndoRedoEnabled(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -57,20 +58,21 @@ class CodeText(LongText):
         self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self._colours: _Colours | None = None
         self.horizontalScrollBar().rangeChanged.connect(self.fit)
-        self.verticalScrollBar().rangeChanged.connect(self._stay_put)
+        self.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.blockCountChanged.connect(self.fit)
 
-    def set_code(self, code: str) -> None:
-        """Show `code`; where it only grew, only the new part is laid out."""
+    def set_code(self, code: str, grows: bool = False) -> None:
+        """Show `code`; where it only grew, only the new part is laid out.
+
+        Of a long listing that still `grows` the end is seen, unless the reader has left it.
+        """
+        bar = self.verticalScrollBar()
+        self._follows = grows and bar.value() == bar.maximum()
         self._choose_height(code)
         if self._shown and code.startswith(self._shown):
-            bar = self.verticalScrollBar()
-            follows = bar.value() == bar.maximum()
             end = QTextCursor(self.document())
             end.movePosition(QTextCursor.MoveOperation.End)
             self.put(code[len(self._shown) :], end)
-            if follows and self._is_field:
-                bar.setValue(bar.maximum())
         elif code != self._shown:
             self.set_spans([])
             self.setPlainText(code)
@@ -113,10 +115,12 @@ class CodeText(LongText):
                 policy.ScrollBarAsNeeded if is_field else policy.ScrollBarAlwaysOff
             )
 
-    def _stay_put(self, _first: int, last: int) -> None:
+    def _on_range(self, _first: int, last: int) -> None:
         # Qt counts one line too few as visible, and a selection would scroll the first line away.
         if last and not self._is_field:
             self.verticalScrollBar().setRange(0, 0)
+        elif self._follows:
+            self.verticalScrollBar().setValue(last)
 
     def sizeHint(self) -> QSize:
         return QSize(400, self.height())

@@ -171,7 +171,8 @@ class MarkdownBody(QWidget):
         self.num_renders += 1
         self._shown[number : number + 1] = [block]
         if isinstance(widget, CodeBlock):
-            widget.set_code(self._listing(number), block.language, block.closed)
+            code = self._listing(number)
+            widget.set_code(code, block.language, block.closed, grows=not self._finished)
         elif block.kind == "plain":
             widget.show_plain(block.source)
         else:

@@ -122,6 +122,31 @@ def test_growing_code_is_added_to(block: CodeBlock) -> None:
     assert words(block).toPlainText() == "a\nb"
 
 
+def test_the_end_of_a_long_listing_is_seen_while_it_grows(block: CodeBlock, qtbot: QtBot) -> None:
+    block.show()
+    bar = words(block).verticalScrollBar()
+    line = "a line of code\n"
+    for count in (300, 500, 900):
+        block.set_code(line * count, closed=False, grows=True)
+        qtbot.waitUntil(words(block).is_complete)
+        assert bar.value() == bar.maximum()
+        assert (bar.maximum() > 0) == (count > 400) == words(block).is_field()
+    bar.setValue(100)
+    block.set_code(line * 1_000, closed=False, grows=True)
+    qtbot.waitUntil(words(block).is_complete)
+    assert bar.value() == 100
+
+
+def test_a_long_listing_that_is_whole_is_seen_from_its_beginning(
+    block: CodeBlock, qtbot: QtBot
+) -> None:
+    block.show()
+    for count in (300, 500, 900):
+        block.set_code("a line of code\n" * count)
+        qtbot.waitUntil(words(block).is_complete)
+        assert words(block).verticalScrollBar().value() == 0
+
+
 def test_the_height_holds_all_lines(block: CodeBlock) -> None:
     block.show()
     block.set_code("\n".join(["line"] * 40))

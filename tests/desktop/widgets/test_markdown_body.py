@@ -146,7 +146,7 @@ def test_the_wheel_scrolls_the_page(qtbot: QtBot, inner: type[BlockText | CodeTe
 def test_hostile_words_neither_hang_nor_crash(body: MarkdownBody, qtbot: QtBot, name: str) -> None:
     body.set_text(HOSTILE[name])
     body.show()
-    qtbot.wait(1)
+    qtbot.waitUntil(body.is_drawn, timeout=50_000)
     assert not body.grab().isNull()
     assert body.text() == HOSTILE[name]
     assert name in ("nothing shown", "returns") or any(shown(body))
