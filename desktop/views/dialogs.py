@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
@@ -62,3 +63,8 @@ async def open_link(parent: QWidget, address: str) -> None:
         return
     if await outcome(LinkDialog.asking(found, parent)) == QDialog.DialogCode.Accepted:
         QDesktopServices.openUrl(QUrl(found.opened, QUrl.ParsingMode.StrictMode))
+
+
+def open_folder(folder: Path) -> None:
+    """Show a folder in the system's own window for files."""
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

@@ -6,8 +6,7 @@ import enum
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from core.api.errors import WaymarkError
@@ -43,7 +42,7 @@ async def choose(error: WaymarkError, folder: Path | None, anew: bool) -> Choice
         await dialogs.outcome(box)
         clicked = box.clickedButton()
         if folder is not None and clicked is open_button:
-            open_folder(folder)
+            dialogs.open_folder(folder)
         elif anew_button is not None and clicked is anew_button:
             return Choice.ANEW
         else:
@@ -57,13 +56,8 @@ def tell(window: QWidget, notices: Sequence[str], folder: Path) -> QMessageBox:
     box.setObjectName("startNotice")
     box.setStandardButtons(QMessageBox.StandardButton.Close)
     opens = box.addButton("Open folder", QMessageBox.ButtonRole.ActionRole)
-    opens.clicked.connect(lambda: open_folder(folder))
+    opens.clicked.connect(lambda: dialogs.open_folder(folder))
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setWindowModality(Qt.WindowModality.NonModal)
     box.show()
     return box
-
-
-def open_folder(folder: Path) -> None:
-    """Show a folder in the system's own window for files."""
-    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

@@ -23,7 +23,6 @@ from desktop.app import EXIT_REFUSED, open_or_refuse
 from desktop.store.fields import DAMAGED
 from desktop.store.folders import Folders
 from desktop.store.schema import MIGRATIONS
-from desktop.views import start_dialogs
 from desktop.views.main_window import MainWindow
 from tests.desktop.conftest import PATIENCE_S, Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
@@ -137,7 +136,7 @@ async def test_the_folder_can_be_looked_at_before_one_decides(
 ) -> None:
     folders.database.mkdir()
     opened: list[Path] = []
-    monkeypatch.setattr(start_dialogs, "open_folder", opened.append)
+    monkeypatch.setattr("desktop.views.dialogs.open_folder", opened.append)
     task = asyncio.ensure_future(open_or_refuse(str(folders.data)))
     press(await dialog(), "Open folder")
     await until(lambda: opened == [folders.data] and refusal() is not None)
