@@ -120,7 +120,7 @@ def message_box(title: str, words: str, parent: QWidget | None = None) -> QMessa
     box.setIcon(QMessageBox.Icon.Warning)
     box.setWindowTitle("Waymark")
     box.setText(shortened(title, LONGEST_LINE))
-    box.setInformativeText(breakable(shortened(words, LONGEST_LABEL)))
+    box.setInformativeText(shortened(words, LONGEST_LABEL))
     return box
 
 
