@@ -4,7 +4,7 @@
 PYTHON ?=
 VENV ?= .venv
 TORCH ?= auto
-WORKERS ?= 0
+WORKERS ?= auto
 ARGS ?=
 
 ifeq ($(OS),Windows_NT)
@@ -33,7 +33,7 @@ export PYTHON TORCH
 help: ## show this list
 	@echo "Waymark. Usage: make TARGET"
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-12s %s\n", $$1, $$2 }'
-	@echo "Variables: ARGS='-k tree' (passed to pytest), WORKERS=0 (test processes; 0 runs all in one),"
+	@echo "Variables: ARGS='-k tree' (passed to pytest), WORKERS=auto (test processes; 0 runs all in one),"
 	@echo "           TORCH=auto|cpu|cuda (which torch to install), PYTHON=python3.12, VENV=.venv"
 
 run: $(STAMPS)/run $(STAMPS)/qt-run ## set up and open the window

@@ -18,8 +18,8 @@ IMPORTED_AS = {
 }
 # Published for some systems only; each place that imports it has a way without.
 OPTIONAL = {"triton"}
-# Pinned to the byte by another one that is declared.
-BROUGHT_ALONG = {"pydantic_core"}
+# Parts of another one that is declared, which pins them.
+BROUGHT_ALONG = {"pydantic_core", "shiboken6"}
 
 
 def imported() -> set[str]:
