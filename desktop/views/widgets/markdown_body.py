@@ -20,7 +20,8 @@ from desktop.views.pacing import SLICE_S, pace
 from desktop.views.plain import Button
 from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
-from desktop.views.widgets.markdown_source import Block, BlockStream
+from desktop.views.widgets.markdown_blocks import Block
+from desktop.views.widgets.markdown_source import BlockStream
 
 BLOCK_SPACING = 9
 # Read and drawn at a step: some milliseconds each.

@@ -20,7 +20,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from PySide6.QtGui import QFontDatabase
 
 from desktop.theme import Colours
-from desktop.views.widgets.markdown_source import MOST_CELLS, make_parser
+from desktop.views.widgets.markdown_blocks import MOST_CELLS, make_parser
 
 # A block of more than these is shown as the text it is. Each mark may be a word in other letters,
 # which costs the parser and Qt ten times as much as one in the same; looking for the other end of a

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, replace
-from itertools import accumulate
-from typing import Literal
+from dataclasses import replace
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import table
-from markdown_it.token import Token
+from desktop.views.widgets.markdown_blocks import TABLE, Block, Fence, Found, find_blocks
 
 # A paragraph or list that is longer, or has more lines, goes on in a second one. Each line may be
 # an item, which costs fifty times as much as a letter, or with so many marks before its words
@@ -31,9 +27,6 @@ LARGE_BLOCK = 8_000
 GROWTH = 1 / 50
 # A listing comes in pieces of this size, so that no more than the last one is looked at again.
 LONGEST_CODE = 8_000
-# A table of more cells is a listing: Qt lays out a cell in the time of a hundred letters.
-MOST_CELLS = 128
-TABLE = "table"
 # From this many blocks on, neighbours are put together: each block costs a widget.
 MOST_BLOCKS = 256
 LATE_BLOCK = 8_000
@@ -53,42 +46,6 @@ _EMPTY_LINE = re.compile(r"^[ \t]*\n", re.MULTILINE)
 _FENCE_MARKS = re.compile(r" {0,3}(?:`+|~+)")
 
 
-def make_parser() -> MarkdownIt:
-    """CommonMark without HTML and without link definitions, with tables and strikethrough."""
-    parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("reference")
-    # Tables come after fences here: a line that opens a listing must not become a table's head
-    # when the next line arrives.
-    parser.block.ruler.after("fence", "late_table", table, {"alt": ["paragraph", "reference"]})
-    return parser
-
-
-_PARSER = make_parser()
-_PARSER.core.ruler.enableOnly(["normalize", "block"])
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A top-level block: `source` is Markdown for prose, the bare text for code and plain.
-
-    Code that `continues` belongs to the same listing as the block before it, without a gap.
-    """
-
-    kind: Literal["prose", "code", "plain"]
-    source: str
-    language: str = ""
-    closed: bool = True
-    continues: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Fence:
-    """An opening line of a listing: how far it is indented and what closes it."""
-
-    indent: int
-    closing: re.Pattern[str]
-    language: str
-
-
 class BlockStream:
     """The blocks of a text that grows: `closed` never change, `open` may with the next word."""
 
@@ -97,7 +54,7 @@ class BlockStream:
         self.open: list[Block] = []
         self._tail = ""  # the source of the open blocks; of a listing without its opening line
         self._held = ""  # a carriage return whose line feed may still come
-        self._fence: _Fence | None = None  # the tail is a listing that has not ended
+        self._fence: Fence | None = None  # the tail is a listing that has not ended
         self._continues = False  # and a piece of it is closed already
         self._scanned = 0  # how much of that listing was searched for its end
 
@@ -167,7 +124,7 @@ class BlockStream:
         late = len(self.closed) >= MOST_BLOCKS
         if late and len(complete) < LATE_BLOCK and not self._is_full():
             return False
-        found = _find_blocks(complete)
+        found = find_blocks(complete)
         # A table that is too large is a listing up to the next empty line, whatever else is there.
         large = next((at for at, each in enumerate(found) if each.is_large_table), None)
         found = found if large is None else found[: large + 1]
@@ -184,10 +141,10 @@ class BlockStream:
             self.closed.append(Block("prose", complete[found[budget].start : last.start]))
         return self._begin_listing(last)
 
-    def _begin_listing(self, found: _Found) -> bool:
+    def _begin_listing(self, found: Found) -> bool:
         self._fence = found.fence
         if found.is_large_table:
-            self._fence = _Fence(0, _EMPTY_LINE, TABLE)
+            self._fence = Fence(0, _EMPTY_LINE, TABLE)
         elif self._fence is not None:
             self._tail = self._tail[self._tail.find("\n") + 1 :]
         self._continues, self._scanned = False, 0
@@ -235,7 +192,7 @@ class BlockStream:
             return []
         if len(self.closed) >= MOST_BLOCKS:
             return [Block("prose", self._tail)]
-        blocks = [each.block for each in _find_blocks(self._tail)]
+        blocks = [each.block for each in find_blocks(self._tail)]
         return [replace(block, closed=True) for block in blocks] if ended else blocks
 
     def _code(self, listing: str) -> str:
@@ -251,7 +208,7 @@ class BlockStream:
         pattern = rf"^ {{1,{self._fence.indent}}}"
         return listing[:first] + re.sub(pattern, "", listing[first:], flags=re.MULTILINE)
 
-    def _open_code(self, fence: _Fence, ended: bool) -> str:
+    def _open_code(self, fence: Fence, ended: bool) -> str:
         last = self._tail.rfind("\n") + 1
         is_line = last > 0 or not self._continues
         # While more may come, a last line of nothing but fence marks is most likely the beginning
@@ -269,37 +226,6 @@ def split_blocks(text: str) -> list[Block]:
     return stream.closed
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A block, where its source begins, and the fence that it leaves open."""
-
-    start: int
-    block: Block
-    fence: _Fence | None
-    is_large_table: bool
-
-
-def _find_blocks(text: str) -> list[_Found]:
-    lines = text.split("\n")
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    found = []
-    for token in _PARSER.parse(text):
-        # Closing tokens of containers carry no lines, so each block is met once.
-        if token.level == 0 and token.map:
-            source = "\n".join(lines[token.map[0] : token.map[1]])
-            fence = _opening(source, token)
-            is_large = token.type == "table_open" and _count_cells(source) > MOST_CELLS
-            block = Block("code", source, TABLE) if is_large else _block(source, token, fence)
-            found.append(_Found(starts[token.map[0]], block, fence, is_large))
-    return found
-
-
-def _count_cells(table: str) -> int:
-    lines = table.rstrip("\n").split("\n")
-    # The second line has a cell of dashes for each column.
-    return (lines[1].strip().strip("|").count("|") + 1) * (len(lines) - 1)
-
-
 def _after_most_lines(text: str) -> int | None:
     """Where a text has so many lines as a block may have; None if it has fewer."""
     end = weight = 0
@@ -309,27 +235,3 @@ def _after_most_lines(text: str) -> int | None:
         if weight >= MOST_LINES:
             return end
     return None
-
-
-def _block(source: str, token: Token, fence: _Fence | None) -> Block:
-    if token.type != "fence":
-        return Block("prose", source)
-    code = token.content.removesuffix("\n")
-    return Block("code", code, _language(token.info), closed=fence is None)
-
-
-def _opening(source: str, token: Token) -> _Fence | None:
-    """The fence that a block opens and does not close; None for any other block."""
-    if token.type != "fence":
-        return None
-    mark = re.escape(token.markup[0])
-    closing = re.compile(rf"^ {{0,3}}{mark}{{{len(token.markup)},}}[ \t]*(?:\n|\Z)", re.MULTILINE)
-    first_line = source.find("\n")
-    if first_line >= 0 and closing.search(source, first_line + 1):
-        return None
-    return _Fence(len(source) - len(source.lstrip(" ")), closing, _language(token.info))
-
-
-def _language(info: str) -> str:
-    """The first word after a fence's marks."""
-    return info.strip().split(maxsplit=1)[0][:40] if info.strip() else ""

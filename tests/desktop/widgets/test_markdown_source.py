@@ -7,14 +7,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from desktop.views.widgets import markdown_source
+from desktop.views.widgets import markdown_blocks, markdown_source
+from desktop.views.widgets.markdown_blocks import MOST_CELLS, Block
 from desktop.views.widgets.markdown_source import (
     LONGEST_BLOCK,
     LONGEST_CODE,
-    MOST_CELLS,
     MOST_LINES,
     MOST_STACKED,
-    Block,
     BlockStream,
     split_blocks,
 )
@@ -75,9 +74,9 @@ def streamed(pieces: Sequence[str]) -> list[Block]:
 def small_limits() -> Iterator[None]:
     """Blocks that are too long after a few words, for texts that a test can write."""
     with pytest.MonkeyPatch.context() as patch:
-        sizes = {"LONGEST_BLOCK": 40, "MOST_LINES": 5, "LONGEST_CODE": 15, "MOST_CELLS": 6}
-        for name, size in sizes.items():
+        for name, size in {"LONGEST_BLOCK": 40, "MOST_LINES": 5, "LONGEST_CODE": 15}.items():
             patch.setattr(markdown_source, name, size)
+        patch.setattr(markdown_blocks, "MOST_CELLS", 6)
         yield
 
 
@@ -177,14 +176,14 @@ def test_only_the_open_blocks_are_parsed_again(monkeypatch: pytest.MonkeyPatch) 
     stream = BlockStream()
     stream.append("".join(f"paragraph {number}\n\n" for number in range(100)))
     longest = 0
-    real = markdown_source._find_blocks
+    real = markdown_blocks.find_blocks
 
-    def watched(text: str) -> list[markdown_source._Found]:
+    def watched(text: str) -> list[markdown_blocks.Found]:
         nonlocal longest
         longest = max(longest, len(text))
         return real(text)
 
-    monkeypatch.setattr(markdown_source, "_find_blocks", watched)
+    monkeypatch.setattr(markdown_source, "find_blocks", watched)
     for word in ["last ", "words ", "come\n"]:
         stream.append(word)
     assert 0 < longest <= len("paragraph 99\n\nlast words come\n")
@@ -193,7 +192,7 @@ def test_only_the_open_blocks_are_parsed_again(monkeypatch: pytest.MonkeyPatch) 
 def test_an_open_listing_is_not_parsed_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = BlockStream()
     stream.append("```\nfirst\n")
-    monkeypatch.setattr(markdown_source, "_find_blocks", None)
+    monkeypatch.setattr(markdown_source, "find_blocks", None)
     for _ in range(50):
         stream.append("more\n")
     assert stream.open == [Block("code", "first" + "\nmore" * 50, closed=False)]

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import Qt, QTextDocument
+
+from desktop.item_models.plain_text import LONGEST_TIP, breakable, shortened, tip, visible
+
+TEXTS = [
+    "",
+    "words",
+    "two\nlines",
+    "<b>bold</b>",
+    "&lt;b&gt;",
+    "<style>@import '/a';</style>",
+    "a <!-- b",
+    "<?xml version='1.0'?>",
+    "1 < 2 and 3 > 2",
+    "'\"&<>",
+    "  <a href='b'>c",
+    "\x00\u202e<img src=x>",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_H1_a_tool_tip_is_shown_as_it_is_written(text: str) -> None:
+    shown = tip(text)
+    document = QTextDocument()
+    if Qt.mightBeRichText(shown):
+        document.setHtml(shown)
+    else:
+        document.setPlainText(shown)
+    assert document.toPlainText().split() == text.split()
+
+
+def test_a_tool_tip_fits_on_a_screen() -> None:
+    for text in ("word " * 1_000, "w" * 5_000):
+        lines = tip(text).split("\n")
+        assert max(map(len, lines)) <= 90
+        assert len("".join(lines)) <= LONGEST_TIP
+
+
+def test_a_text_is_shortened_with_a_sign() -> None:
+    assert shortened("12345", 5) == "12345"
+    assert shortened("123456", 5) == "1234\N{HORIZONTAL ELLIPSIS}"
+
+
+def test_a_long_word_can_be_broken_and_loses_nothing() -> None:
+    text = f"short {'x' * 100} words"
+    assert breakable(text).replace("\N{ZERO WIDTH SPACE}", "") == text
+    assert max(map(len, breakable(text).replace("\N{ZERO WIDTH SPACE}", " ").split())) <= 20
+    assert breakable("no word is long here") == "no word is long here"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("words \u0444 \N{ROCKET}", "words \u0444 \N{ROCKET}"),
+        ("\u202egpj.exe", "<U+202E>gpj.exe"),
+        ("a\u200bb\u2066\x00\n\t", "a<U+200B>b<U+2066><U+0000><U+000A><U+0009>"),
+        ("\u00a0\U000e0041\ud800", "<U+00A0><U+E0041><U+D800>"),
+    ],
+)
+def test_what_is_not_seen_is_named(text: str, shown: str) -> None:
+    assert visible(text) == shown
