@@ -20,8 +20,8 @@ from desktop.controllers.engine import EngineController
 from desktop.controllers.tasks import Tasks
 from desktop.item_models.draft import Draft, DraftPicture
 from desktop.item_models.engine_status import Phase
-from desktop.item_models.wording import format_bytes
 from desktop.store.records import Picture
+from desktop.words.numbers import format_bytes
 
 # A file larger than this is no picture anyone looks at, and reading it would hold up the rest.
 LARGEST_FILE_BYTES = 256 * 2**20

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from core.api.events import ModelInfo
-from desktop.item_models.wording import format_bytes, format_count
+from desktop.words.numbers import format_bytes, format_count
 
 MB = 1000**2
 GB = 1000**3

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.api.events import CacheBytes
-from desktop.item_models.wording import format_bytes
+from desktop.words.numbers import format_bytes
 
 ShareKind = Literal["slab", "memory", "checkpoint", "image", "moving", "disk"]
 PlaceKind = Literal["device", "host", "disk"]

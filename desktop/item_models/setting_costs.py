@@ -5,7 +5,7 @@ from __future__ import annotations
 from core.api.events import ModelInfo
 from core.api.params import CacheSettings
 from desktop.item_models.budgets import automatic, smallest, too_small
-from desktop.item_models.wording import count_of, format_bytes, format_count
+from desktop.words.numbers import count_of, format_bytes, format_count
 
 NO_MODEL = "What it costs is known once a model is loaded."
 NO_STATE = "This model has no recurrent state, so it needs no checkpoints."

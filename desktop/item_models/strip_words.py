@@ -10,7 +10,7 @@ from typing import Literal
 
 from core.api.events import ContextPart
 from desktop.item_models.context_view import Strip
-from desktop.item_models.wording import count_of, format_count
+from desktop.words.numbers import count_of, format_count
 
 LegendKind = Literal[
     "slab",

@@ -12,10 +12,10 @@ from desktop.controllers.settings import SettingsController
 from desktop.item_models.budgets import automatic, too_small
 from desktop.item_models.setting_costs import setting_cost
 from desktop.item_models.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
-from desktop.item_models.wording import format_bytes
 from desktop.views.plain import Label
 from desktop.views.setting_editor import CONTROL_HEIGHT, control_name
 from desktop.views.widgets.size_box import SizeBox
+from desktop.words.numbers import format_bytes
 
 Way = Literal["automatic", "size", "nothing"]
 # Offered when nothing is known of the model yet.

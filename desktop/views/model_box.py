@@ -11,9 +11,9 @@ from desktop import theme
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.engine_status import EngineStatus, Phase
 from desktop.item_models.plain_text import shortened
-from desktop.item_models.wording import describe_load, format_bytes, format_count
 from desktop.views.plain import Button, Label, set_tip
 from desktop.views.widgets.icon_button import IconButton
+from desktop.words.numbers import describe_load, format_bytes, format_count
 
 DEMO = "The demo model"
 LONGEST_NAME = 100

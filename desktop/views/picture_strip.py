@@ -13,11 +13,11 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWi
 
 from core.api.events import ImageDescribed
 from desktop.item_models.draft import DraftPicture
-from desktop.item_models.wording import picture_caption
 from desktop.store.records import Picture
 from desktop.views.pacing import pace
 from desktop.views.plain import set_tip
 from desktop.views.widgets.picture import PictureThumbnail
+from desktop.words.numbers import picture_caption
 
 MADE_AT_ONCE = 4
 

@@ -19,12 +19,12 @@ from desktop.item_models.setting_rows import (
     THINKING_ROW,
     SettingRow,
 )
-from desktop.item_models.wording import format_count
 from desktop.views.budget_editor import BudgetEditor
 from desktop.views.kept_weights import KeptWeights
 from desktop.views.model_box import ModelBox
 from desktop.views.plain import Label
 from desktop.views.setting_editor import SettingEditor
+from desktop.words.numbers import format_count
 
 
 class SettingsPanel(QScrollArea):

@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout
 from core.api.events import CacheBytes
 from desktop import theme
 from desktop.item_models.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
-from desktop.item_models.wording import format_bytes
 from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.fills import fill
 from desktop.views.widgets.legend_entry import LegendEntry
+from desktop.words.numbers import format_bytes
 
 BAR_HEIGHT = 10
 # What is held but thinner than this could not be seen.

@@ -1,6 +1,6 @@
 """The context in live numbers: what was reused, what was read, where it lives and what it takes.
 
-Knows which number stands where and explains each. Leaves wording to item_models.wording and drawing
+Knows which number stands where and explains each. Leaves wording to words.numbers and drawing
 to ContextStrip and ByteBars. Every value label keeps its objectName.
 """
 
@@ -10,13 +10,13 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
-from desktop.item_models import wording
 from desktop.item_models.context_view import ContextView, Strip
-from desktop.item_models.wording import format_count
 from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.byte_bars import ByteBars
 from desktop.views.widgets.context_strip import ContextStrip
 from desktop.views.widgets.value_grid import Row, ValueGrid
+from desktop.words import numbers
+from desktop.words.numbers import format_count
 
 _PROMPT_ROWS = (
     Row(
@@ -90,7 +90,7 @@ class ContextPanel(QWidget):
 
     def _show_stats(self, view: ContextView, stats: RequestStats) -> None:
         self._progress.hide()
-        self._hero.setText(f"{wording.reused_percent(stats)} % reused")
+        self._hero.setText(f"{numbers.reused_percent(stats)} % reused")
         self._summary.setText(
             f"{format_count(stats.reused_tokens)} of {format_count(stats.prompt_tokens)} prompt "
             "tokens did not have to be read."
@@ -123,23 +123,23 @@ class ContextPanel(QWidget):
 
     def _show_values(self, view: ContextView, stats: RequestStats) -> None:
         # As the strip above says it; where that knows nothing, as the request left it.
-        used = format_count(view.strip.num_tokens or wording.context_used(stats))
+        used = format_count(view.strip.num_tokens or numbers.context_used(stats))
         ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
         values = {
             "contextTokens": f"{used} of {format_count(stats.context_length)} tokens",
             "contextReused": format_count(stats.reused_tokens),
             "contextEvaluated": format_count(stats.evaluated_tokens),
-            "contextImagesReused": format_count(wording.images_reused(stats)),
+            "contextImagesReused": format_count(numbers.images_reused(stats)),
             "contextImagesEncoded": format_count(stats.images_encoded),
-            "contextFirstToken": "" if ttft is None else wording.format_seconds(ttft),
-            "contextSpeed": "" if speed is None else wording.format_speed(speed),
+            "contextFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
+            "contextSpeed": "" if speed is None else numbers.format_speed(speed),
             "contextCheckpoints": _checkpoints(view.strip, stats),
-            "contextRestoredFrom": wording.describe_restore(stats),
+            "contextRestoredFrom": numbers.describe_restore(stats),
         }
         for grid in self._grids:
             for name in grid.names():
                 grid.show_value(name, values[name])
-        self._show_words(self._miss, wording.describe_miss(stats.miss) if stats.miss else "")
+        self._show_words(self._miss, numbers.describe_miss(stats.miss) if stats.miss else "")
 
     def _label(self, name: str, style: str) -> Label:
         return Label(parent=self, name=name, style=style, wraps=True)

@@ -15,13 +15,13 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from desktop import theme
-from desktop.item_models.wording import format_count
 from desktop.views.pacing import SLICE_S, pace
 from desktop.views.plain import Button
 from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.markdown_blocks import Block
 from desktop.views.widgets.markdown_source import BlockStream
+from desktop.words.numbers import format_count
 
 BLOCK_SPACING = 9
 # Read and drawn at a step: some milliseconds each.

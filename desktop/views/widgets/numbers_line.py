@@ -1,6 +1,6 @@
 """One line of numbers under a reply, which opens to all of them.
 
-Leaves wording to item_models.wording. Every value label keeps its objectName.
+Leaves wording to words.numbers. Every value label keeps its objectName.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
-from desktop.item_models import wording
-from desktop.item_models.wording import format_count
 from desktop.views.plain import Label
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.value_grid import Row, ValueGrid
+from desktop.words import numbers
+from desktop.words.numbers import format_count
 
 _ROWS = (
     Row("numbersPromptTokens", "Prompt tokens", "Everything the reply was written after."),
@@ -29,7 +29,7 @@ _ROWS = (
 
 
 class NumbersLine(QWidget):
-    """Shows `wording.numbers_text`, and on request the complete set."""
+    """Shows `numbers.numbers_text`, and on request the complete set."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -46,7 +46,7 @@ class NumbersLine(QWidget):
     def show_stats(self, stats: RequestStats) -> None:
         """Show a reply's numbers."""
         self._stats = stats
-        self._text.setText(wording.numbers_text(stats))
+        self._text.setText(numbers.numbers_text(stats))
         if self._details is not None:
             self._show_details(self._details)
 
@@ -57,13 +57,13 @@ class NumbersLine(QWidget):
             "numbersPromptTokens": format_count(stats.prompt_tokens),
             "numbersReused": format_count(stats.reused_tokens),
             "numbersEvaluated": format_count(stats.evaluated_tokens),
-            "numbersImagesReused": format_count(wording.images_reused(stats)),
+            "numbersImagesReused": format_count(numbers.images_reused(stats)),
             "numbersImagesEncoded": format_count(stats.images_encoded),
-            "numbersRestoredFrom": wording.describe_restore(stats),
-            "numbersFirstToken": "" if ttft is None else wording.format_seconds(ttft),
-            "numbersSpeed": "" if speed is None else wording.format_speed(speed),
+            "numbersRestoredFrom": numbers.describe_restore(stats),
+            "numbersFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
+            "numbersSpeed": "" if speed is None else numbers.format_speed(speed),
             "numbersReplyTokens": format_count(stats.reply_tokens),
-            "numbersMiss": wording.describe_miss(stats.miss)
+            "numbersMiss": numbers.describe_miss(stats.miss)
             if stats.miss
             else "nothing was read again",
         }.items():

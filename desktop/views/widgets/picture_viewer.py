@@ -14,12 +14,12 @@ from PySide6.QtGui import QImage, QShowEvent
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from core.api.events import ImageRendered
-from desktop.item_models.wording import format_count
 from desktop.store.records import Picture
 from desktop.views.plain import Label
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture import read_thumbnail
 from desktop.views.widgets.picture_canvas import PictureCanvas
+from desktop.words.numbers import format_count
 
 # More would take the pipe from the engine's process longer than the window may be kept waiting.
 MOST_PIXELS = 6_000_000

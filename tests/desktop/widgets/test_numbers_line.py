@@ -6,8 +6,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLabel, QToolButton
 from pytestqt.qtbot import QtBot
 
-from desktop.item_models.wording import numbers_text
 from desktop.views.widgets.numbers_line import NumbersLine
+from desktop.words.numbers import numbers_text
 from tests.desktop.widgets import samples
 
 

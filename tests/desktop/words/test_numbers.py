@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 
 from core.api.events import ImageDescribed, LoadFacts, Miss, MissReason, Place, RequestStats
-from desktop.item_models import wording
+from desktop.words import numbers
 
 
 def image(
@@ -26,7 +26,7 @@ def image(
     ],
 )
 def test_a_picture_says_what_becomes_of_it(described: ImageDescribed, words: str) -> None:
-    assert wording.picture_caption(described) == words
+    assert numbers.picture_caption(described) == words
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_picture_says_what_becomes_of_it(described: ImageDescribed, words: str
     ],
 )
 def test_bytes_are_said_in_the_largest_unit(count: int, words: str) -> None:
-    assert wording.format_bytes(count) == words
+    assert numbers.format_bytes(count) == words
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_bytes_are_said_in_the_largest_unit(count: int, words: str) -> None:
     ],
 )
 def test_durations_are_short(seconds: float, words: str) -> None:
-    assert wording.format_seconds(seconds) == words
+    assert numbers.format_seconds(seconds) == words
 
 
 def test_a_reply_is_summed_up_in_one_line() -> None:
@@ -69,37 +69,37 @@ def test_a_reply_is_summed_up_in_one_line() -> None:
         ttft_s=0.41,
         decode_tokens_per_s=28.3,
     )
-    assert wording.numbers_text(stats) == (
+    assert numbers.numbers_text(stats) == (
         "1,204 of 1,260 tokens reused · 56 read · 1 image reused · first token 0.4 s · 28 tokens/s"
     )
 
 
 def test_the_line_leaves_out_what_is_not_known() -> None:
     stats = RequestStats(prompt_tokens=9, evaluated_tokens=9, images_in_prompt=2, images_encoded=2)
-    assert wording.numbers_text(stats) == "0 of 9 tokens reused · 9 read · 2 images encoded"
+    assert numbers.numbers_text(stats) == "0 of 9 tokens reused · 9 read · 2 images encoded"
 
 
 def test_a_hundred_percent_is_said_only_of_everything() -> None:
     almost = RequestStats(prompt_tokens=1000, reused_tokens=999, evaluated_tokens=1)
-    assert wording.reused_percent(almost) == 99
-    assert wording.reused_percent(RequestStats(prompt_tokens=3, reused_tokens=3)) == 100
-    assert wording.reused_percent(RequestStats()) == 0
+    assert numbers.reused_percent(almost) == 99
+    assert numbers.reused_percent(RequestStats(prompt_tokens=3, reused_tokens=3)) == 100
+    assert numbers.reused_percent(RequestStats()) == 0
 
 
 def test_messages_count_from_one_and_the_token_is_named() -> None:
-    words = wording.describe_miss(Miss(reason="evicted", token=11061, message=2))
+    words = numbers.describe_miss(Miss(reason="evicted", token=11061, message=2))
     assert words.startswith("Read again from message 3 on (token 11,061): ")
 
 
 def test_a_miss_before_the_first_message_is_placed_at_the_beginning() -> None:
-    words = wording.describe_miss(Miss(reason="diverged", token=0, message=None))
+    words = numbers.describe_miss(Miss(reason="diverged", token=0, message=None))
     assert words.startswith("Read again from the beginning on (token 0): ")
 
 
 def test_each_reason_has_a_sentence_of_its_own() -> None:
     reasons: tuple[MissReason, ...] = get_args(MissReason)
     sentences = {
-        wording.describe_miss(Miss(reason=reason, token=5, message=0)) for reason in reasons
+        numbers.describe_miss(Miss(reason=reason, token=5, message=0)) for reason in reasons
     }
     assert len(sentences) == len(reasons)
     assert all(sentence.endswith(".") for sentence in sentences)
@@ -107,8 +107,8 @@ def test_each_reason_has_a_sentence_of_its_own() -> None:
 
 def test_what_was_restored_is_placed() -> None:
     stats = RequestStats(restored_from="slab", restored_at=Place(token=1204, position=212))
-    assert wording.describe_restore(stats) == "the context in use, up to token 1,204"
-    assert wording.describe_restore(RequestStats()) == "nothing reused"
+    assert numbers.describe_restore(stats) == "the context in use, up to token 1,204"
+    assert numbers.describe_restore(RequestStats()) == "nothing reused"
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_what_was_restored_is_placed() -> None:
     ],
 )
 def test_a_load_says_how_long_it_took(load: LoadFacts, words: str) -> None:
-    assert wording.describe_load(load) == words
+    assert numbers.describe_load(load) == words
