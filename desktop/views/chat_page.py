@@ -1,11 +1,17 @@
-"""The middle of the window: header, conversation or empty page, composer. Takes drops."""
+"""The middle of the window: header, conversation or empty page, composer. Takes drops.
+
+Whoever has used the conversation writes on in the composer: it has the keyboard after everything
+that was asked of a message, whenever the control that had it goes away, and for letters that nobody
+else wants.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent
-from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
+from PySide6.QtWidgets import QApplication, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from desktop.controllers.window_parts import WindowParts
 from desktop.views.composer import Composer
@@ -17,6 +23,11 @@ from desktop.views.notice_bar import NoticeBar
 from desktop.views.transcript_view import WIDEST_PX, TranscriptView
 
 FIRST_QUESTION = "What is in the picture?"
+COMMAND_KEYS = (
+    Qt.KeyboardModifier.ControlModifier
+    | Qt.KeyboardModifier.AltModifier
+    | Qt.KeyboardModifier.MetaModifier
+)
 
 
 class ChatPage(QWidget):
@@ -66,6 +77,15 @@ class ChatPage(QWidget):
         self.transcript.choose_asked.connect(chat.choose)
         self.transcript.fork_asked.connect(self._fork)
         self.transcript.tell_all_asked.connect(self._parts.limit.tell_all)
+        for asked in (
+            self.transcript.edit_asked,
+            self.transcript.regenerate_asked,
+            self.transcript.go_on_asked,
+            self.transcript.choose_asked,
+            self.transcript.fork_asked,
+            self.transcript.tell_all_asked,
+        ):
+            asked.connect(self._write_on)
         self.header.instructions_toggled.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)
         self.empty.sample_asked.connect(self._try_sample)
@@ -74,6 +94,9 @@ class ChatPage(QWidget):
         """Ask before everything goes, saying what."""
         self.delete_all.say(delete_all_words(len(self._parts.chat_list.chats)), "danger")
         self.delete_all.setFocus()
+
+    def _write_on(self) -> None:
+        self.composer.setFocus()
 
     def _keep_all(self) -> None:
         self.delete_all.say("")
@@ -103,6 +126,21 @@ class ChatPage(QWidget):
     def _try_sample(self, path: Path) -> None:
         self.composer.add_files([path])
         self.composer.suggest(FIRST_QUESTION)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        # Qt asks this for Tab, and when the control that has the keyboard is hidden or disabled.
+        held = QApplication.focusWidget()
+        if held is None or (held.isVisible() and held.isEnabled()):
+            return super().focusNextPrevChild(forward)
+        self.composer.setFocus()
+        return True
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.text().isprintable() and event.text() and not event.modifiers() & COMMAND_KEYS:
+            self.composer.setFocus()
+            QApplication.sendEvent(self.composer.text, event)
+        else:
+            super().keyPressEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         data = event.mimeData()

@@ -134,6 +134,7 @@ class Composer(QFrame):
             self._chat.stop()
         else:
             self._ask_to_send()
+        self.text.setFocus()
 
     def _ask_to_send(self) -> None:
         self._draft.text = self.text.toPlainText()

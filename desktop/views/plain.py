@@ -63,7 +63,10 @@ class Label(QLabel):
 
 
 class Button(QPushButton):
-    """A button with words; `spoken` is what a screen reader says in their place."""
+    """A button with words; `spoken` is what a screen reader says in their place.
+
+    Tab reaches it, and a click leaves the keyboard where the user was typing.
+    """
 
     def __init__(
         self,
@@ -79,6 +82,7 @@ class Button(QPushButton):
         self.setObjectName(name)
         if style:
             self.setProperty("class", style)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setAccessibleName(spoken)
         set_tip(self, tip)
         self.set_words(words)
