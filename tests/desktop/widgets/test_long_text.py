@@ -6,7 +6,7 @@ from PySide6.QtGui import QGuiApplication, QTextCursor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from desktop.views.widgets.long_text import STEP, LongText
+from desktop.views.widgets.long_text import MOST_LINES, STEP, LongText
 
 TEXTS = {
     "short": "a\nb",
@@ -83,20 +83,141 @@ def test_a_line_that_grows_in_pieces_is_broken_too(field: LongText, qtbot: QtBot
     assert field.blockCount() == 30
 
 
-def test_what_is_typed_meanwhile_stays_where_it_was_typed(field: LongText, qtbot: QtBot) -> None:
-    field.setPlainText("before after")
+def place_cursor(field: LongText, position: int) -> None:
     cursor = field.textCursor()
-    cursor.setPosition(7)
+    cursor.setPosition(position)
     field.setTextCursor(cursor)
+
+
+def test_two_texts_that_come_in_at_once_stand_where_they_were_put(
+    field: LongText, qtbot: QtBot
+) -> None:
+    field.setPlainText("before after")
+    place_cursor(field, 7)
     field.put("x" * 3 * STEP)
     assert not field.is_complete()
     field.moveCursor(QTextCursor.MoveOperation.Start)
-    QTest.keyClicks(field, "typed ")
     field.put("y" * 2 * STEP)
-    whole = "typed " + "y" * 2 * STEP + "before " + "x" * 3 * STEP + "after"
+    whole = "y" * 2 * STEP + "before " + "x" * 3 * STEP + "after"
     assert field.toPlainText() == whole
     qtbot.waitUntil(field.is_complete)
     assert field.toPlainText() == whole
+
+
+@pytest.mark.parametrize("way", ["pasted", "set"])
+def test_what_is_typed_meanwhile_stands_behind_all_of_it(
+    field: LongText, qtbot: QtBot, way: str
+) -> None:
+    text = "word " * 3 * STEP
+    if way == "pasted":
+        field.take_text(text)
+    else:
+        field.setPlainText(text)
+        field.moveCursor(QTextCursor.MoveOperation.End)
+    assert not field.is_complete()
+    QTest.keyClicks(field, "QUESTION")
+    qtbot.waitUntil(field.is_complete)
+    assert field.toPlainText() == text + "QUESTION"
+
+
+def test_undoing_while_a_text_comes_in_undoes_all_of_it(field: LongText, qtbot: QtBot) -> None:
+    QTest.keyClicks(field, "typed")
+    field.take_text("x " * 3 * STEP)
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    qtbot.waitUntil(field.is_complete)
+    assert field.toPlainText() == "typed"
+
+
+def test_what_was_pasted_over_comes_back_at_once(field: LongText, qtbot: QtBot) -> None:
+    field.setPlainText("hello world")
+    field.selectAll()
+    field.take_text("X")
+    assert field.toPlainText() == "X"
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert field.toPlainText() == "hello world"
+
+
+def test_the_end_of_what_was_pasted_is_seen(field: LongText, qtbot: QtBot) -> None:
+    field.take_text("line\n" * 3 * STEP)
+    qtbot.waitUntil(field.is_complete)
+    assert field.viewport().rect().contains(field.cursorRect())
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\u2029"])
+@pytest.mark.parametrize("way", ["pasted", "set"])
+def test_every_end_of_a_line_is_one_wherever_a_step_ends(
+    field: LongText, qtbot: QtBot, end: str, way: str
+) -> None:
+    field.longest_line = 10 * STEP
+    text = "b" * (STEP - 1) + end + "c" * 10
+    (field.take_text if way == "pasted" else field.setPlainText)(text)
+    qtbot.waitUntil(field.is_complete)
+    assert field.toPlainText() == text.replace(end, "\n")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\u2029"])
+def test_too_many_lines_are_refused_however_they_end(field: LongText, end: str) -> None:
+    said: list[str] = []
+    field.refused.connect(said.append)
+    field.take_text(f"a{end}" * MOST_LINES)
+    assert len(said) == 1 and field.toPlainText() == ""
+
+
+BREAK = 100
+
+
+@pytest.mark.parametrize(
+    ("at", "key", "expected"),
+    [
+        (BREAK, Qt.Key.Key_Delete, "a" * 100 + "b" * 49),
+        (BREAK + 4, Qt.Key.Key_Delete, "a" * 100 + "b" * 49),
+        (BREAK, Qt.Key.Key_Backspace, "a" * 99 + "b" * 50),
+        (BREAK + 4, Qt.Key.Key_Backspace, "a" * 99 + "b" * 50),
+        (BREAK, Qt.Key.Key_X, "a" * 100 + "x" + "b" * 50),
+        (BREAK + 4, Qt.Key.Key_X, "a" * 100 + "x" + "b" * 50),
+        (BREAK, Qt.Key.Key_Return, "a" * 100 + "\n" + "b" * 50),
+        (BREAK + 4, Qt.Key.Key_Return, "a" * 100 + "\n" + "b" * 50),
+    ],
+)
+def test_a_break_is_one_place_for_whoever_writes(
+    field: LongText, at: int, key: Qt.Key, expected: str
+) -> None:
+    field.setPlainText("a" * 100 + "b" * 50)
+    place_cursor(field, at)
+    QTest.keyClick(field, key)
+    assert field.toPlainText() == expected
+    QTest.keyClick(field, Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier)
+    assert field.toPlainText() == "a" * 100 + "b" * 50
+
+
+@pytest.mark.parametrize("inside", [1, 2, 3])
+def test_the_cursor_never_stands_inside_a_break(field: LongText, inside: int) -> None:
+    field.setPlainText("a" * 100 + "b" * 50)
+    place_cursor(field, BREAK + inside)
+    QTest.keyClicks(field, "X")
+    assert field.toPlainText() == "a" * 100 + "X" + "b" * 50
+
+
+def test_it_is_walked_over_both_ways(field: LongText) -> None:
+    field.setPlainText("a" * 100 + "b" * 50)
+    place_cursor(field, BREAK)
+    QTest.keyClick(field, Qt.Key.Key_Right)
+    assert field.textCursor().position() == BREAK + 4
+    QTest.keyClick(field, Qt.Key.Key_Left)
+    assert field.textCursor().position() == BREAK
+
+
+def test_what_is_selected_up_to_a_break_is_copied_without_it(field: LongText) -> None:
+    field.setPlainText("a" * 100 + "b" * 50)
+    place_cursor(field, 0)
+    QTest.keyClick(field, Qt.Key.Key_End, Qt.KeyboardModifier.ShiftModifier)
+    field.moveCursor(QTextCursor.MoveOperation.EndOfBlock, QTextCursor.MoveMode.KeepAnchor)
+    field.copy()
+    assert QGuiApplication.clipboard().text() == "a" * 100
+    QGuiApplication.clipboard().clear()
+    field.cut()
+    assert field.toPlainText() == "b" * 50
+    QGuiApplication.clipboard().clear()
 
 
 def test_another_text_takes_the_place_of_one_that_is_coming_in(
