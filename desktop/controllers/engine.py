@@ -113,7 +113,9 @@ class EngineController(QObject):
 
     def restart(self) -> None:
         """Start the engine again, whatever it is doing, with the model that was wanted last."""
-        if self.client.state in ANSWERING:
+        if self.client.state in (EngineState.STARTING, EngineState.RESTARTING):
+            self.said.emit("The engine is being started already.")
+        elif self.client.state in ANSWERING:
             self._tasks.spawn(self.client.restart(), "Starting the engine again")
         elif self._wanted is not None:
             self.load(self._wanted)

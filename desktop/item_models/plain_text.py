@@ -18,6 +18,13 @@ TIP_COLUMNS = 90
 # Qt's labels break lines between words only, and are never narrower than their longest word.
 _LONG_WORD = re.compile(r"\S{40,}")
 _PIECE = 20
+# Unicode's default-ignorable code points, and the blank letters of Braille and Hangul: Python takes
+# them for printable, and nothing of them is seen.
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
 
 
 def shortened(text: str, most: int) -> str:
@@ -39,9 +46,19 @@ def breakable(text: str) -> str:
     return _LONG_WORD.sub(lambda word: "\N{ZERO WIDTH SPACE}".join(_pieces(word[0])), text)
 
 
+def unbroken(text: str) -> str:
+    """What `breakable` was given, of all it made or of a part."""
+    return text.replace("\N{ZERO WIDTH SPACE}", "")
+
+
+def is_seen(character: str) -> bool:
+    """Whether a reader would see a character, and it leaves the line as it is."""
+    return character.isprintable() and not _UNSEEN.match(character)
+
+
 def visible(text: str) -> str:
     """The text with every character that is not seen, or turns the line around, as <U+202E>."""
-    return "".join(each if each.isprintable() else f"<U+{ord(each):04X}>" for each in text)
+    return "".join(each if is_seen(each) else f"<U+{ord(each):04X}>" for each in text)
 
 
 def _folded(line: str) -> list[str]:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from PySide6.QtCore import QUrl
 
-from desktop.item_models.plain_text import visible
+from desktop.item_models.plain_text import is_seen, visible
 
 # No site needs more, and some systems hand a browser no more than this.
 LONGEST_ADDRESS = 8_000
@@ -60,7 +60,7 @@ def web_address(text: str) -> WebAddress:
     name, port = host
     letters = ".".join(map(_letters, name.split(".")))
     shown = name if port is None else f"{name}:{port}"
-    unseen = dict.fromkeys(visible(each) for each in unquote(opened) if not each.isprintable())
+    unseen = dict.fromkeys(visible(each) for each in unquote(opened) if not is_seen(each))
     return WebAddress(opened, shown, "" if letters == name else visible(letters), tuple(unseen))
 
 

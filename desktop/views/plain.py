@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QPoint, Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import (
+    QAction,
+    QContextMenuEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+)
 from PySide6.QtWidgets import (
     QDialog,
     QLabel,
+    QMenu,
     QMessageBox,
     QPushButton,
     QToolButton,
@@ -20,7 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from desktop.item_models.plain_text import breakable, shortened, tip
+from desktop.item_models.plain_text import breakable, shortened, tip, unbroken
 
 # A label lays out all of its words whenever its size is asked for.
 LONGEST_LABEL = 4_000
@@ -60,6 +67,26 @@ class Label(QLabel):
 
     def text(self) -> str:
         return self._words
+
+    def copy(self) -> None:
+        """Put what is selected on the clipboard, without the places at which lines may end."""
+        if self.hasSelectedText():
+            QGuiApplication.clipboard().setText(unbroken(self.selectedText()))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.matches(QKeySequence.StandardKey.Copy) and self.hasSelectedText():
+            self.copy()
+        else:
+            super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        if not self.textInteractionFlags() & Qt.TextInteractionFlag.TextSelectableByMouse:
+            super().contextMenuEvent(event)
+            return
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction(action("Copy", menu, self.copy))
+        menu.popup(event.globalPos())
 
 
 class Button(QPushButton):

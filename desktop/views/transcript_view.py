@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
 from desktop.item_models.messages import Row
 from desktop.item_models.transcript import Transcript
@@ -72,6 +72,7 @@ class TranscriptView(QAbstractScrollArea):
         self._arranging = False
         self.follows = True
         self.verticalScrollBar().valueChanged.connect(self._on_scroll)
+        self.go_on_asked.connect(self.scroll_to_end)
         transcript.chat_changed.connect(self._rebuild)
         transcript.rows_replaced.connect(self._replace_from)
         transcript.row_changed.connect(self._show_row)
@@ -93,8 +94,8 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange()
 
     def _rebuild(self) -> None:
-        self._unfolded.clear()
         self._replace_from(0)
+        self._unfolded.clear()
 
     def _replace_from(self, place: int) -> None:
         for gone in [each for each in self._built if each >= place]:
@@ -139,6 +140,10 @@ class TranscriptView(QAbstractScrollArea):
         widget.setParent(self.viewport())
         widget.resize(self._width(), self._places.height(place))
         self._built[place] = widget
+        # Screen readers read the children of a widget in their order.
+        later = [each for each in self._built if each > place]
+        if later:
+            widget.stackUnder(self._built[min(later)])
         widget.show()
 
     def _take_down(self, place: int) -> None:
@@ -186,8 +191,14 @@ class TranscriptView(QAbstractScrollArea):
         if self._arranging:
             return
         self._arranging = True
+        try:
+            self._lay_out(*(anchor or self._anchor()))
+        finally:
+            self._arranging = False
+        pace().go_on(self._build_near)
+
+    def _lay_out(self, looked_at: int, offset: int) -> None:
         bar = self.verticalScrollBar()
-        looked_at, offset = anchor or self._anchor()
         for place, widget in self._built.items():
             self._places.set_height(place, _height(widget, self._width()))
         height = self.viewport().height()
@@ -200,8 +211,6 @@ class TranscriptView(QAbstractScrollArea):
             bar.setValue(ENDS_PX + self._places.top(looked_at) + offset)
         for place, widget in self._built.items():
             self._put(place, widget)
-        self._arranging = False
-        pace().go_on(self._build_near)
 
     def _anchor(self) -> tuple[int, int]:
         """The first message that the reader sees, and how far it reaches above what is seen."""
@@ -244,12 +253,33 @@ class TranscriptView(QAbstractScrollArea):
         return super().viewportEvent(event)
 
     def focusNextPrevChild(self, next: bool) -> bool:
-        if not super().focusNextPrevChild(next):
-            return False
-        focused = self.focusWidget()
-        if focused is not None and self.viewport().isAncestorOf(focused):
-            self._show_whole(focused)
-        return True
+        # Messages get their widgets in the order they come near; Tab goes down the conversation.
+        stops = self._tab_stops()
+        held = QApplication.focusWidget()
+        at = stops.index(held) + (1 if next else -1) if held in stops else -1
+        if 0 <= at < len(stops):
+            reasons = Qt.FocusReason
+            stops[at].setFocus(reasons.TabFocusReason if next else reasons.BacktabFocusReason)
+            self._show_whole(stops[at])
+            return True
+        moved = super().focusNextPrevChild(next)
+        # From the last message on, or the first one back, it goes out of the conversation.
+        for _ in stops:
+            if held not in stops or QApplication.focusWidget() not in stops:
+                break
+            moved = super().focusNextPrevChild(next)
+        return moved
+
+    def _tab_stops(self) -> list[QWidget]:
+        """What can be reached with Tab in the messages, from the first to the last."""
+        return [
+            each
+            for row in self.row_widgets
+            for each in row.findChildren(QWidget)
+            if each.focusPolicy() & Qt.FocusPolicy.TabFocus
+            and each.isVisible()
+            and each.isEnabled()
+        ]
 
     def _show_whole(self, widget: QWidget) -> None:
         """Scroll as little as needed for a part of a message to be seen."""

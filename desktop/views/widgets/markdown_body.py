@@ -64,7 +64,13 @@ class MarkdownBody(QWidget):
         theme.signals().changed.connect(self._fade)
 
     def append(self, text: str) -> None:
-        """More text; only the last block is parsed and drawn again."""
+        """More text; only the last block is parsed and drawn again.
+
+        A text that was complete is read again from its beginning: what ends it may go on now.
+        """
+        if self._finished and self._pieces:
+            self._waiting, self._stream = self.text(), BlockStream()
+            self._next = self._spent = 0
         self._pieces.append(text)
         self._waiting += text
         self._finished = self._all_read = False

@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
+from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFontDatabase
 
 from desktop.theme import Colours
@@ -120,7 +121,8 @@ def is_web_address(address: str) -> bool:
         parts = urlsplit(address)
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
+    # What Qt can't read would be a link that does nothing, and says nothing of it.
+    return parts.scheme in ("http", "https") and bool(parts.netloc) and QUrl(address).isValid()
 
 
 def to_html(source: str) -> str | None:

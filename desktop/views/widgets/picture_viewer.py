@@ -93,6 +93,8 @@ class PictureViewer(QDialog):
     def show_error(self, words: str) -> None:
         """Say why there is no picture; one that is there already stays."""
         if not self._shown.isEmpty():
+            # With the next step of the zoom it is asked for again.
+            self._asked = self._shown
             return
         self._words.setText(words)
         self._stack.setCurrentWidget(self._words)

@@ -62,3 +62,16 @@ def test_a_long_word_can_be_broken_and_loses_nothing() -> None:
 )
 def test_what_is_not_seen_is_named(text: str, shown: str) -> None:
     assert visible(text) == shown
+
+
+@pytest.mark.parametrize(
+    "character",
+    ["\u3164", "\u115f", "\u2800", "\ufe0f", "\u034f", "\u200b", "\u202e", "\U000e0041"],
+)
+def test_what_python_takes_for_printable_and_is_not_seen_is_named(character: str) -> None:
+    assert visible(f"a{character}b") == f"a<U+{ord(character):04X}>b"
+
+
+def test_what_is_seen_stays() -> None:
+    text = "aé\u0430\u4e2d\N{GRINNING FACE} 1-_.%"
+    assert visible(text) == text

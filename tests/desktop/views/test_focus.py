@@ -156,7 +156,7 @@ async def test_letters_typed_while_a_text_is_selected_go_to_the_message_field(
 
 
 async def test_tab_still_reaches_every_control(open_app: OpenApp, engine: FakeEngine) -> None:
-    app = await answered(open_app, engine)
+    await answered(open_app, engine)
     reached: list[QWidget] = []
     for _ in range(120):
         press_key_on_focus(Qt.Key.Key_Tab)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton
+
 from desktop.app import App
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine
-from tests.desktop.views.hands import ended, press, send, settle
+from tests.desktop.views.hands import ended, find, press, send, settle
 
 
 async def stopped_reply(open_app: OpenApp, engine: FakeEngine) -> App:
@@ -36,7 +40,11 @@ async def test_continuing_stays_at_the_end_and_follows(
     app = await stopped_reply(open_app, engine)
     bar = app.window.page.transcript.verticalScrollBar()
     assert bar.value() == bar.maximum()
-    press(app, "continueReply")
+    app.window.activateWindow()
+    button = find(app, QAbstractButton, "continueReply")
+    button.setFocus(Qt.FocusReason.TabFocusReason)
+    await until(button.hasFocus)
+    QTest.keyClick(button, Qt.Key.Key_Space)
     seen = [bar.value()]
     bar.valueChanged.connect(seen.append)
     await until(lambda: len(engine.asked) == 2)
@@ -50,9 +58,7 @@ async def test_continuing_stays_at_the_end_and_follows(
     await ended(app)
 
 
-async def test_continuing_from_above_goes_to_the_end(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
+async def test_continuing_from_above_goes_to_the_end(open_app: OpenApp, engine: FakeEngine) -> None:
     app = await stopped_reply(open_app, engine)
     bar = app.window.page.transcript.verticalScrollBar()
     bar.setValue(bar.maximum() - 300)

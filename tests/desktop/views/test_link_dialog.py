@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 from PySide6.QtCore import Qt, QUrl
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtGui import QDesktopServices, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from desktop.app import App
@@ -132,3 +132,23 @@ def test_the_address_that_is_opened_is_the_one_that_is_shown() -> None:
     found = web_address(LOOKS_LIKE)
     url = QUrl(found.opened, QUrl.ParsingMode.StrictMode)
     assert bytes(url.toEncoded().data()).decode() == found.opened
+
+
+def test_a_host_is_copied_as_it_is(qtbot: QtBot) -> None:
+    host = "accounts-google-com-signin-v2-identifier-continue.evil.example"
+    dialog = LinkDialog.asking(web_address(f"https://{host}/"))
+    qtbot.addWidget(dialog)
+    dialog.show()
+    label = dialog.findChild(Label, "linkHost")
+    assert isinstance(label, Label)
+    label.setFocus()
+    label.setSelection(0, len(label.selectedText() or QLabel.text(label)))
+    QTest.keyClick(label, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == host
+    QGuiApplication.clipboard().clear()
+
+
+def test_a_blank_letter_in_a_host_is_named(qtbot: QtBot) -> None:
+    address = web_address("http://xn--google-ks5e.com/%E3%85%A4")
+    assert "<U+3164>" in address.letters
+    assert address.unseen == ("<U+3164>",)

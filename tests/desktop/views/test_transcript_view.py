@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
 from core.api.events import RequestStats
@@ -252,3 +253,30 @@ def test_messages_replaced_are_built_anew(make_view: MakeView, at_rest: Callable
     view._transcript.show(2, [])
     assert view.row_widgets == []
     assert view.verticalScrollBar().maximum() == 0
+
+
+def test_messages_are_in_their_order_for_tab_and_for_screen_readers(
+    make_view: MakeView, qtbot: QtBot
+) -> None:
+    view = make_view(200)
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    view.verticalScrollBar().setValue(view.verticalScrollBar().maximum() // 2)
+    view.activateWindow()
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    places = {id(widget): place for place, widget in enumerate(view.row_widgets)}
+    children = [places[id(each)] for each in view.viewport().children() if id(each) in places]
+    assert children == sorted(children)
+    reached: list[int] = []
+    stops = view.row_widgets[0].findChildren(QPushButton) + view.row_widgets[0].findChildren(
+        QToolButton
+    )
+    next(each for each in stops if each.isVisible() and each.isEnabled()).setFocus()
+    for _ in range(40):
+        view.focusNextPrevChild(True)
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        row = next((each for each in view.row_widgets if each.isAncestorOf(focused)), None)
+        if row is None:
+            break
+        reached.append(places.get(id(row), -1))
+    assert len(set(reached)) > 3 and reached == sorted(reached)

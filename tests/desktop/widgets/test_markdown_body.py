@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtGui import QColor, QGuiApplication, QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QScrollArea
+from PySide6.QtWidgets import QApplication, QPlainTextEdit, QScrollArea
 from pytestqt.qtbot import QtBot
 
 from desktop import theme
@@ -257,3 +257,35 @@ def test_hostile_words_in_small_pieces(body: MarkdownBody) -> None:
         body.append("> - [x](" * 20)
     body.finish()
     assert body.text() == "> - [x](" * 3_000
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"),
+    [
+        ("Text.\n\n```python\nprint(1)", "\nprint(2)\n```\nDone."),
+        ("A paragraph that stops in a wo", "rd and goes on.\n\nAnother."),
+        ("- one\n- tw", "o\n- three"),
+    ],
+)
+def test_a_text_that_goes_on_after_its_end_is_drawn_as_one(
+    body: MarkdownBody, qtbot: QtBot, first: str, rest: str
+) -> None:
+    body.append(first)
+    body.finish()
+    qtbot.waitUntil(body.is_drawn)
+    body.append(rest)
+    body.finish()
+    qtbot.waitUntil(body.is_drawn)
+    shown = [(type(block), block.toPlainText()) for block in body.findChildren(QPlainTextEdit)]
+    words = [
+        block.toPlainText() for block in body.findChildren(BlockText) if block.isVisibleTo(body)
+    ]
+    whole = MarkdownBody()
+    qtbot.addWidget(whole)
+    whole.set_text(first + rest)
+    qtbot.waitUntil(whole.is_drawn)
+    assert body.text() == first + rest
+    assert shown == [
+        (type(block), block.toPlainText()) for block in whole.findChildren(QPlainTextEdit)
+    ]
+    assert words == [block.toPlainText() for block in whole.findChildren(BlockText)]

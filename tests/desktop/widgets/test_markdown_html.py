@@ -57,6 +57,9 @@ def test_a_table_too_large_is_left_as_text() -> None:
         ("javascript:x", False),
         ("data:text/html,x", False),
         ("http://[broken", False),
+        ("http://a.com:99999/", False),
+        ("http://a..com/x", False),
+        ("http://a.com%2F.b.com", False),
         ("", False),
     ],
 )

@@ -220,3 +220,15 @@ def test_a_picture_without_a_thumbnail_opens_empty(qtbot: QtBot, png: bytes) -> 
     window, asked = viewer(qtbot, Picture("0" * 64, "name", (40, 30), thumbnail=png))
     assert asked == [(40, 30)]
     assert window.error() == ""
+
+
+def test_what_failed_is_asked_for_again_with_the_next_step(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture(), answers=False)
+    qtbot.waitUntil(lambda: len(asked) == 1)
+    window.show_pixels(rendered(*asked[0]))
+    window.canvas().show_one_to_one()
+    qtbot.waitUntil(lambda: len(asked) == 2)
+    window.show_error("It could not be read.")
+    window.canvas().fit()
+    window.canvas().show_one_to_one()
+    qtbot.waitUntil(lambda: len(asked) == 3)
