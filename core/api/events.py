@@ -236,12 +236,17 @@ class Prefilling(_Answer):
 
 
 class Generated(_Answer):
-    """More of the reply: new text by channel, and the new ids it came from."""
+    """More of the reply: new text by channel, and the new ids it came from.
+
+    `ttft_s` and `decode_tokens_per_s` are those of RequestStats as they stand now.
+    """
 
     type: Literal["generated"] = "generated"
     answer: str = ""
     reasoning: str = ""
     ids: tuple[int, ...] = ()
+    ttft_s: float | None = None
+    decode_tokens_per_s: float | None = None
 
 
 class Finished(_Answer):

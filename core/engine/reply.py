@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from core.api.events import Event, Generated
+from core.engine.report import Report
 
 FLUSH_S = 1 / 30
 
@@ -13,8 +14,9 @@ FLUSH_S = 1 / 30
 class ReplyStream:
     """Collects text and ids by channel and emits them in bursts. The first token goes at once."""
 
-    def __init__(self, request: int, emit: Callable[[Event], None]) -> None:
+    def __init__(self, request: int, report: Report, emit: Callable[[Event], None]) -> None:
         self._request = request
+        self._report = report
         self._emit = emit
         self._answer: list[str] = []
         self._reasoning: list[str] = []
@@ -32,9 +34,15 @@ class ReplyStream:
         """Emit what was collected, if anything."""
         answer, reasoning = "".join(self._answer), "".join(self._reasoning)
         if answer or reasoning or self._ids:
-            ids = tuple(self._ids)
             self._emit(
-                Generated(request=self._request, answer=answer, reasoning=reasoning, ids=ids)
+                Generated(
+                    request=self._request,
+                    answer=answer,
+                    reasoning=reasoning,
+                    ids=tuple(self._ids),
+                    ttft_s=self._report.ttft_s,
+                    decode_tokens_per_s=self._report.decode_tokens_per_s,
+                )
             )
         self._answer, self._reasoning, self._ids = [], [], []
         self._flushed = time.monotonic()

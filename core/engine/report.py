@@ -65,9 +65,9 @@ class Report:
             checkpoints=held_checkpoints(self.cache, restored.keys),
             checkpoints_held=self.cache.num_states(),
             miss=self.miss,
-            ttft_s=self._first_token_at and self._first_token_at - self.started,
+            ttft_s=self.ttft_s,
             prefill_s=self.prefill_s,
-            decode_tokens_per_s=self._decode_speed(),
+            decode_tokens_per_s=self.decode_tokens_per_s,
             bytes=cache_bytes(self.cache),
             parts=self._parts(),
             disk_trouble=self.cache.disk.trouble,
@@ -76,7 +76,13 @@ class Report:
             seed=self.seed,
         )
 
-    def _decode_speed(self) -> float | None:
+    @property
+    def ttft_s(self) -> float | None:
+        """Seconds from the request's start to its first token."""
+        return self._first_token_at and self._first_token_at - self.started
+
+    @property
+    def decode_tokens_per_s(self) -> float | None:
         """Tokens after the first over the time since the first."""
         steps = self.reply_tokens - 1
         if self._first_token_at is None or steps < 1:

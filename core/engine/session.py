@@ -180,7 +180,7 @@ class Session:
             self._loaded.threads,
             self._loaded.steps.beside() if self._command.side else self._loaded.steps,
         )
-        stream = ReplyStream(self._command.request, self._emit)
+        stream = ReplyStream(self._command.request, self._report, self._emit)
         room = self._context.context_length - self._prompt.num_tokens
         try:
             while len(self._reply_ids) < room:

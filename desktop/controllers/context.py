@@ -6,7 +6,7 @@ said of another path before is not claimed any more.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.events import CacheBytes, Prepared, RequestStats
 from desktop.controllers.ahead import AheadController
@@ -17,6 +17,8 @@ from desktop.item_models.context_view import ContextView, Strip, prepared_strip
 from desktop.item_models.engine_status import EngineStatus
 from desktop.item_models.messages import LiveReply
 from desktop.store.records import Reply
+
+SHOWN_EVERY_MS = 250
 
 
 class ContextController(QObject):
@@ -42,6 +44,12 @@ class ContextController(QObject):
         # The message that ended the path the engine worked on last (None: a new chat's draft), and
         # what it said of it.
         self._last: tuple[int | None, RequestStats | Prepared] | None = None
+        # A reply grows thirty times a second; nobody reads numbers that fast.
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(SHOWN_EVERY_MS)
+        self._later.timeout.connect(self.changed)
+        replies.streamed.connect(self._on_streamed)
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
         ahead.prepared.connect(self._on_prepared)
@@ -68,9 +76,16 @@ class ContextController(QObject):
             return prepared_strip(said, stats, model.context_length if model else 0)
         return Strip.of_request(stats, known=said is not None) if stats else Strip()
 
+    def _on_streamed(self, message: int) -> None:
+        running = self._chat.running
+        if running is not None and running.message == message and not self._later.isActive():
+            self._later.start()
+
     def _on_progress(self, live: LiveReply) -> None:
         if live.stats is not None and live.done is not None:
             self._note(live.message, live.stats)
+        else:
+            self.changed.emit()
 
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
         if reply.stats is not None and reply.error is None:

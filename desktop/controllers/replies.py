@@ -91,10 +91,7 @@ class Replies(QObject):
         self.progressed.emit(live)
 
     def received(self, live: LiveReply, event: Generated) -> None:
-        live.text += event.answer
-        live.reasoning += event.reasoning
-        live.ids += event.ids
-        live.saved = False
+        live.take(event)
         self._unshown.add(live.message)
         if not self._timer.isActive():
             self._timer.start()

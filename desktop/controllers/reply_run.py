@@ -22,6 +22,7 @@ from desktop.store import messages
 from desktop.store.database import Database
 from desktop.store.records import Reply, ReplyState
 from desktop.store.settings import AppSettings
+from desktop.words.conversation import queued_words, reading_words
 
 SAVE_EVERY_S = 1.0
 # A step of a large model may take seconds; one that takes longer is waited for by nobody.
@@ -165,12 +166,12 @@ class ReplyRun:
     def _on_event(self, event: Answer) -> None:
         match event:
             case Queued():
-                self._say(f"Waiting: {_replies(event.ahead)} first")
+                self._say(queued_words(event.ahead))
             case Prefilling():
                 self._begun = True
                 self._live.stats, self._live.done = event.stats, event.done
                 self._live.opening = event.begun or self._live.opening
-                self._say(f"Reading: {event.done:,} of {event.stats.prompt_tokens:,} tokens")
+                self._say(reading_words(event))
             case Generated():
                 self._begun = True
                 self._listener.received(self._live, event)
@@ -222,7 +223,3 @@ def has_pictures(conversation: Conversation) -> bool:
 def has_model(status: EngineStatus) -> bool:
     """Whether a request would find a model."""
     return status.phase is Phase.READY and status.model is not None
-
-
-def _replies(count: int) -> str:
-    return "another reply" if count == 1 else f"{count} other replies"

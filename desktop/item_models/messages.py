@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
-from core.api.events import FinishReason, RequestStats
+from core.api.events import ContextPart, FinishReason, Generated, RequestStats
 from desktop.store.records import Message, Reply, ReplyState
 
 ENDINGS: dict[FinishReason, str] = {
@@ -60,6 +60,15 @@ class LiveReply:
             opening=message.reply.ids,
         )
 
+    def take(self, event: Generated) -> None:
+        """More of it has arrived: its words, its ids, and how fast they come."""
+        self.text += event.answer
+        self.reasoning += event.reasoning
+        self.ids += event.ids
+        self.saved = False
+        if self.stats is not None:
+            self.stats = with_reply(self.stats, len(self.ids), event)
+
     def so_far(self, state: ReplyState, error: ErrorInfo | None = None) -> Reply:
         """What can be stored of it now."""
         return Reply(
@@ -69,6 +78,22 @@ class LiveReply:
             stats=self.stats,
             error=error,
         )
+
+
+def with_reply(stats: RequestStats, count: int, event: Generated) -> RequestStats:
+    """The numbers of a request as `count` tokens of its reply are written."""
+    end = stats.prompt_tokens
+    parts = tuple(part for part in stats.parts if part.end <= end)
+    if parts and count:
+        parts += (ContextPart(start=end, end=end + count, kind="text", source="reply"),)
+    return stats.model_copy(
+        update={
+            "reply_tokens": count,
+            "parts": parts,
+            "ttft_s": event.ttft_s,
+            "decode_tokens_per_s": event.decode_tokens_per_s,
+        }
+    )
 
 
 @dataclass(frozen=True, slots=True)

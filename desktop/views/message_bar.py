@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from desktop import theme
 from desktop.item_models.messages import Row
 from desktop.views.plain import Button, Label
+from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.icon_button import IconButton
 
 
@@ -35,8 +36,9 @@ class MessageBar(QWidget):
         self._place = Label(name="alternativePlace", style="muted small")
         self._after = self._button("chevron_right", f"Show the {what} after this one", "turnOn")
         self._after.clicked.connect(lambda: self.turn_asked.emit(1))
-        copy = self._button("copy", f"Copy the {what}", "copyMessage")
-        copy.clicked.connect(self.copy_asked)
+        self._copy = CopyButton(f"Copy the {what}")
+        self._copy.setObjectName("copyMessage")
+        self._copy.clicked.connect(self.copy_asked)
         self._again = (
             self._button("regenerate", "Write another reply", "regenerate")
             if is_reply
@@ -62,11 +64,13 @@ class MessageBar(QWidget):
         layout.setSpacing(2)
         if not is_reply:
             layout.addStretch(1)
-        for widget in (self._before, self._place, self._after, copy, self._again, fork):
+        for widget in (self._before, self._place, self._after, self._copy, self._again, fork):
             layout.addWidget(widget)
         layout.addWidget(self._go_on)
-        if is_reply:
-            layout.addStretch(1)
+
+    def say_copied(self) -> None:
+        """Show for a moment that the message was copied."""
+        self._copy.say_copied()
 
     def show_row(self, row: Row) -> None:
         """Which alternative this is, and whether there are others."""

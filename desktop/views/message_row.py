@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QFrame
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtGui import QEnterEvent, QGuiApplication
+from PySide6.QtWidgets import QApplication, QFrame, QGraphicsOpacityEffect, QWidget
 
 from desktop.item_models.messages import Row
 from desktop.views.message_bar import MessageBar
@@ -35,11 +35,41 @@ class MessageRow(QFrame):
         self.bar.copy_asked.connect(self._copy)
         self.bar.turn_asked.connect(self._turn)
         self.bar.fork_asked.connect(lambda: self.fork_asked.emit(self.row.id))
+        self._hidden: QGraphicsOpacityEffect | None = None
 
     def is_busy(self) -> bool:
         """Whether the user is at work in it, so that it must stay as it is."""
         focused = QApplication.focusWidget()
         return focused is not None and self.isAncestorOf(focused)
+
+    def notice(self) -> None:
+        """Show its buttons while the reader is here: with the pointer, with the keyboard."""
+        focused = QApplication.focusWidget()
+        has_focus = focused is not None and self.isAncestorOf(focused)
+        if self._hidden is not None:
+            self._hidden.setEnabled(not (self.shows_always() or self.underMouse() or has_focus))
+
+    def shows_always(self) -> bool:
+        """Whether its buttons are seen wherever the reader is."""
+        return False
+
+    def hides(self, buttons: QWidget) -> None:
+        """Have these seen only while the reader is here; they keep their room, and Tab finds them.
+
+        What appears under the pointer must not move what the pointer is on.
+        """
+        self._hidden = QGraphicsOpacityEffect(buttons)
+        self._hidden.setOpacity(0.0)
+        buttons.setGraphicsEffect(self._hidden)
+        self.notice()
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        super().enterEvent(event)
+        self.notice()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self.notice()
 
     def unfolded(self) -> object:
         """What was opened in it by hand; None if nothing was."""
@@ -55,6 +85,7 @@ class MessageRow(QFrame):
     def _copy(self) -> None:
         # Always what was written, never what Markdown made of it.
         QGuiApplication.clipboard().setText(self.row.text)
+        self.bar.say_copied()
 
     def _turn(self, step: int) -> None:
         sibling = self.row.sibling(step)

@@ -35,7 +35,7 @@ class ReplyRow(MessageRow):
         self._body.link_activated.connect(self.link_asked)
         self._status = self._label("replyStatus", "muted small")
         self._ending = self._label("replyEnding", "warning small")
-        self._numbers = NumbersLine()
+        self._numbers = NumbersLine(self.bar)
         self.bar.regenerate_asked.connect(lambda: self.regenerate_asked.emit(self.row.id))
         self.bar.go_on_asked.connect(lambda: self.go_on_asked.emit(self.row.id))
         self._answer_shown = ""
@@ -54,12 +54,10 @@ class ReplyRow(MessageRow):
         self._say(self._status, row.live.status if row.live else "")
         reply = row.message.reply
         self._say(self._ending, "" if running or reply is None else ending_words(reply))
-        stats = None if running or reply is None else reply.stats
-        self._numbers.setVisible(stats is not None)
-        if stats is not None:
-            self._numbers.show_stats(stats)
+        self._show_numbers()
         self.bar.show_row(row)
         self.bar.setVisible(not running)
+        self.notice()
 
     def grow(self) -> None:
         """Show what has arrived since the last look; only the end of a text is new."""
@@ -75,6 +73,19 @@ class ReplyRow(MessageRow):
         self._answer_shown, self._reasoning_shown = answer, reasoning
         self._reasoning.setVisible(bool(reasoning.strip()))
         self._body.setVisible(bool(answer))
+        self._show_numbers()
+
+    def shows_always(self) -> bool:
+        return self.row.last
+
+    def _show_numbers(self) -> None:
+        """Those of the reply; while it is written, from its first token on."""
+        live, reply = self.row.live, self.row.message.reply
+        if live is None:
+            self._numbers.show_stats(reply.stats if reply else None)
+        else:
+            written = live.stats is not None and live.stats.ttft_s is not None
+            self._numbers.show_stats(live.stats if written else None)
 
     def unfolded(self) -> object:
         now = (self._reasoning.is_open(), self._numbers.is_open(), self._body.pages())
@@ -94,18 +105,11 @@ class ReplyRow(MessageRow):
 
     def _build(self) -> None:
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 4, 0, 8)
-        layout.setSpacing(6)
-        widgets = (
-            self._reasoning,
-            self._body,
-            self._status,
-            self._ending,
-            self._numbers,
-            self.bar,
-        )
-        for widget in widgets:
+        layout.setContentsMargins(0, 4, 0, 4)
+        layout.setSpacing(4)
+        for widget in (self._reasoning, self._body, self._status, self._ending, self._numbers):
             layout.addWidget(widget)
+        self.hides(self._numbers.line)
 
     def _label(self, name: str, style: str) -> Label:
         return Label(name=name, style=style, wraps=True, selectable=True)

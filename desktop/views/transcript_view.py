@@ -73,6 +73,9 @@ class TranscriptView(QAbstractScrollArea):
         self.follows = True
         self.verticalScrollBar().valueChanged.connect(self._on_scroll)
         self.go_on_asked.connect(self.scroll_to_end)
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.connect(self._on_focus)
         transcript.chat_changed.connect(self._rebuild)
         transcript.rows_replaced.connect(self._replace_from)
         transcript.row_changed.connect(self._show_row)
@@ -178,6 +181,11 @@ class TranscriptView(QAbstractScrollArea):
     def _show_row(self, place: int) -> None:
         if place in self._built:
             self._built[place].show_row(self._transcript.rows[place])
+
+    def _on_focus(self, before: QWidget | None, now: QWidget | None) -> None:
+        for row in self.row_widgets:
+            if any(each is not None and row.isAncestorOf(each) for each in (before, now)):
+                row.notice()
 
     def _grow(self, place: int) -> None:
         widget = self._built.get(place)

@@ -52,6 +52,7 @@ class UserRow(MessageRow):
         layout.addWidget(self._line)
         layout.addWidget(self._bubble, 0, Qt.AlignmentFlag.AlignRight)
         layout.addWidget(self.bar)
+        self.hides(self.bar)
         self.show_row(row)
 
     def show_row(self, row: Row) -> None:

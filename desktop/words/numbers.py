@@ -74,9 +74,17 @@ def count_of(count: int, noun: str) -> str:
     return f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
 
 
-def images_reused(stats: RequestStats) -> int:
-    """How many images of the prompt did not go through the vision tower again."""
-    return stats.images_in_prompt - stats.images_encoded
+def images_reused(stats: RequestStats, done: int | None = None) -> int:
+    """How many images of the prompt did not go through the vision tower again.
+
+    With `done` tokens read so far, what comes of the images after them is not known yet.
+    """
+    coming = sum(
+        part.kind == "image" and part.source == "evaluated" and part.end > done
+        for part in stats.parts
+        if done is not None
+    )
+    return max(0, stats.images_in_prompt - stats.images_encoded - coming)
 
 
 def context_used(stats: RequestStats) -> int:

@@ -110,13 +110,27 @@ class Asked:
         self.request.put(Prefilling(request=self.request.id, done=done, stats=stats, begun=begun))
         self._begun = True
 
-    def say(self, answer: str = "", reasoning: str = "", ids: tuple[int, ...] = ()) -> None:
+    def say(
+        self,
+        answer: str = "",
+        reasoning: str = "",
+        ids: tuple[int, ...] = (),
+        ttft_s: float | None = None,
+        speed: float | None = None,
+    ) -> None:
         # As the engine does, which tells of its prefill before any word.
         if not self._begun:
             self.prefill(0, RequestStats())
         self.text += answer
         self.request.put(
-            Generated(request=self.request.id, answer=answer, reasoning=reasoning, ids=ids)
+            Generated(
+                request=self.request.id,
+                answer=answer,
+                reasoning=reasoning,
+                ids=ids,
+                ttft_s=ttft_s,
+                decode_tokens_per_s=speed,
+            )
         )
 
     def finish(

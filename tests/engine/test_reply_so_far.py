@@ -39,3 +39,15 @@ def test_T3_a_reply_that_was_broken_off_keeps_its_ids(
     assert so_far(more) == more.reply.ids
     assert more.reply.ids is not None
     assert more.reply.ids.unpack() == [*answer.reply.ids.unpack(), *more.ids]
+
+
+def test_how_fast_it_comes_is_said_with_every_burst(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    answer = Machine(loaded_of("hybrid")).ask([user("Hello")])
+    bursts = [event for event in answer.events if isinstance(event, Generated)]
+    stats = answer.finished.stats
+    assert len(bursts) > 1
+    assert {burst.ttft_s for burst in bursts} == {stats.ttft_s}
+    assert bursts[0].decode_tokens_per_s is None
+    assert all((burst.decode_tokens_per_s or 0) > 0 for burst in bursts[1:])

@@ -7,7 +7,6 @@ theme.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
@@ -15,11 +14,10 @@ from desktop import theme
 from desktop.views.pacing import pace
 from desktop.views.plain import Label
 from desktop.views.widgets.code_text import CodeText
+from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.highlight import Highlighting
-from desktop.views.widgets.icon_button import IconButton
+from desktop.words.conversation import COPY_CODE
 
-# How long the Copy button says that it has copied.
-COPIED_MS = 1_500
 # How long words are looked up for their colours before others have their turn.
 COLOUR_FOR_S = 0.004
 
@@ -36,12 +34,10 @@ class CodeBlock(QFrame):
         self._colours: Highlighting | None = None
         self._coloured = False
         self._label = Label(parent=self, name="codeLanguage")
-        self._copy_button = IconButton("copy", "Copy the code", self)
+        self._copy_button = CopyButton(COPY_CODE, self)
         self._copy_button.setObjectName("codeCopy")
         self._copy_button.clicked.connect(self.copy)
         self._text = CodeText(self)
-        self._copied = QTimer(self, singleShot=True, interval=COPIED_MS)
-        self._copied.timeout.connect(self._offer_copy)
         self._lay_out()
         theme.signals().changed.connect(self._text.rehighlight)
 
@@ -71,9 +67,7 @@ class CodeBlock(QFrame):
     def copy(self) -> None:
         """Put the code on the clipboard."""
         QGuiApplication.clipboard().setText(self._code)
-        self._copy_button.set_icon("check")
-        self._copy_button.set_words("Copied")
-        self._copied.start()
+        self._copy_button.say_copied()
 
     def _colour(self) -> bool:
         """Look up which words have which colour, for a moment; says whether any are left."""
@@ -86,10 +80,6 @@ class CodeBlock(QFrame):
         self._coloured = True
         self._text.set_spans(self._colours.spans)
         return False
-
-    def _offer_copy(self) -> None:
-        self._copy_button.set_icon("copy")
-        self._copy_button.set_words("Copy the code")
 
     def _lay_out(self) -> None:
         header = QHBoxLayout()

@@ -129,7 +129,7 @@ class ContextPanel(QWidget):
             "contextTokens": f"{used} of {format_count(stats.context_length)} tokens",
             "contextReused": format_count(stats.reused_tokens),
             "contextEvaluated": format_count(stats.evaluated_tokens),
-            "contextImagesReused": format_count(numbers.images_reused(stats)),
+            "contextImagesReused": format_count(numbers.images_reused(stats, view.done)),
             "contextImagesEncoded": format_count(stats.images_encoded),
             "contextFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
             "contextSpeed": "" if speed is None else numbers.format_speed(speed),

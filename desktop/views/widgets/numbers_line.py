@@ -1,4 +1,4 @@
-"""One line of numbers under a reply, which opens to all of them.
+"""One line of numbers under a reply, beside its buttons, which opens to all of them.
 
 Leaves wording to words.numbers. Every value label keeps its objectName.
 """
@@ -31,23 +31,35 @@ _ROWS = (
 class NumbersLine(QWidget):
     """Shows `numbers.numbers_text`, and on request the complete set."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, buttons: QWidget | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        # Buttons and numbers, which may stay unseen while the reader is elsewhere.
+        self.line = QWidget(self)
         self._text = Label(parent=self, name="numbersText", wraps=True, selectable=True)
+        self._text.setProperty("class", "muted small")
         self._toggle = IconButton("chevron_right", "Show all numbers of this reply", self)
         self._toggle.setObjectName("numbersToggle")
         self._toggle.setCheckable(True)
         self._toggle.toggled.connect(self._on_toggled)
         self._stats = RequestStats()
+        self._known = False
         # Twenty labels for each reply of a long chat would be felt; they are made when asked for.
         self._details: ValueGrid | None = None
-        self._lay_out()
+        self._lay_out(buttons)
+        self.show_stats(None)
 
-    def show_stats(self, stats: RequestStats) -> None:
-        """Show a reply's numbers."""
-        self._stats = stats
-        self._text.setText(numbers.numbers_text(stats))
+    def show_stats(self, stats: RequestStats | None) -> None:
+        """Show a reply's numbers, if there are any yet."""
+        self._known = stats is not None
+        self._stats = stats or RequestStats()
+        words = numbers.numbers_text(self._stats) if self._known else ""
+        # A label that is told the same again lays out its whole row again.
+        if words != self._text.text():
+            self._text.setText(words)
+        self._text.setVisible(self._known)
+        self._toggle.setVisible(self._known)
         if self._details is not None:
+            self._details.setVisible(self._known and self.is_open())
             self._show_details(self._details)
 
     def _show_details(self, details: ValueGrid) -> None:
@@ -84,7 +96,7 @@ class NumbersLine(QWidget):
     def _on_toggled(self, is_open: bool) -> None:
         if self._details is None:
             self._details = self._make_details()
-        self._details.setVisible(is_open)
+        self._details.setVisible(is_open and self._known)
         self._toggle.set_icon("chevron_down" if is_open else "chevron_right")
         self._toggle.set_words(f"{'Hide' if is_open else 'Show'} all numbers of this reply")
 
@@ -97,13 +109,15 @@ class NumbersLine(QWidget):
         self._show_details(details)
         return details
 
-    def _lay_out(self) -> None:
-        line = QHBoxLayout()
+    def _lay_out(self, buttons: QWidget | None) -> None:
+        line = QHBoxLayout(self.line)
         line.setContentsMargins(0, 0, 0, 0)
         line.setSpacing(4)
+        if buttons is not None:
+            line.addWidget(buttons)
         line.addWidget(self._toggle)
         line.addWidget(self._text, 1)
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(6)
-        self._column.addLayout(line)
+        self._column.addWidget(self.line)

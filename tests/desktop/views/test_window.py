@@ -14,10 +14,11 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
     QLineEdit,
+    QProgressBar,
     QPushButton,
 )
 
-from core.api.events import HeldCheckpoint, RequestStats
+from core.api.events import ContextPart, HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
 from desktop.item_models.engine_status import Phase
@@ -171,6 +172,54 @@ async def test_the_numbers_stand_under_the_reply_and_in_the_panel(
     assert words(app, "contextImagesEncoded") == "0"
     app.window.side_bar.open_asked.emit(None)
     await until(lambda: words(app, "contextReused") != "1,204")
+
+
+async def test_the_numbers_are_live_while_a_reply_is_written(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    parts = (ContextPart(start=0, end=1260, kind="text", source="evaluated"),)
+    begun = {"ttft_s": None, "decode_tokens_per_s": None, "reply_tokens": 0, "parts": parts}
+    asked.prefill(1260, STATS.model_copy(update=begun))
+    await until(lambda: "1,260" in words(app, "contextSummary"))
+    asked.say("One ", ids=(1, 2, 3), ttft_s=0.4, speed=12.0)
+    await until(lambda: words(app, "contextFirstToken") == "0.4 s")
+    assert words(app, "contextSpeed") == "12 tokens/s"
+    assert words(app, "contextTokens").startswith("1,263 of")
+    assert "Reading" not in words(app, "contextHero")
+    assert not find(app, QProgressBar, "contextProgress").isVisible()
+    assert "12 tokens/s" in words(app, "numbersText")
+    asked.say("two", ids=(4, 5), ttft_s=0.4, speed=30.0)
+    await until(lambda: words(app, "contextSpeed") == "30 tokens/s")
+    assert words(app, "contextTokens").startswith("1,265 of")
+    await until(lambda: "30 tokens/s" in words(app, "numbersText"))
+    asked.finish(stats=STATS)
+    await ended(app)
+
+
+async def test_what_comes_of_an_image_is_not_said_before_it_is_known(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    parts = (
+        ContextPart(start=0, end=100, kind="image", source="reused"),
+        ContextPart(start=100, end=200, kind="text", source="evaluated"),
+        ContextPart(start=200, end=400, kind="image", source="evaluated"),
+    )
+    stats = RequestStats(
+        prompt_tokens=400, images_in_prompt=2, parts=parts, reused_tokens=100, context_length=4096
+    )
+    asked.prefill(200, stats)
+    await until(lambda: words(app, "contextImagesReused") == "1")
+    assert words(app, "contextImagesEncoded") == "0"
+    assert words(app, "replyStatus") == "Reading an image: 200 of 400 tokens"
+    asked.prefill(400, stats.model_copy(update={"images_encoded": 1}))
+    await until(lambda: words(app, "contextImagesEncoded") == "1")
+    assert words(app, "contextImagesReused") == "1"
+    asked.finish(stats=STATS)
+    await ended(app)
 
 
 async def test_it_follows_the_end_only_while_the_reader_is_there(

@@ -1,0 +1,122 @@
+"""A message's buttons and numbers: one row, seen where the reader is, in little room."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from PySide6.QtCore import QEvent, QPointF, Qt
+from PySide6.QtGui import QEnterEvent, QPixmap
+from PySide6.QtWidgets import QApplication, QWidget
+
+from desktop.app import App
+from desktop.views.message_row import MessageRow
+from desktop.views.widgets.copy_button import CopyButton
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.views.hands import ended, send, settle
+from tests.desktop.views.test_window import STATS
+
+
+async def talk(open_app: OpenApp, engine: FakeEngine, count: int = 2) -> App:
+    app = await open_app()
+    for number in range(count):
+        (await send(app, engine, f"Question {number}")).finish(f"Answer {number}", stats=STATS)
+        await ended(app)
+    await settle()
+    return app
+
+
+def drawn(button: QWidget) -> bool:
+    """Whether a button is seen: what it is drawn on differs from its surroundings."""
+    row: QWidget | None = button
+    while not isinstance(row, MessageRow):
+        assert row is not None
+        row = row.parentWidget()
+    picture: QPixmap = row.grab()
+    image = picture.toImage()
+    corner = button.mapTo(row, button.rect().topLeft())
+    ratio = picture.devicePixelRatio()
+    colours = {
+        image.pixelColor(int((corner.x() + x) * ratio), int((corner.y() + y) * ratio)).name()
+        for x in range(button.width())
+        for y in range(button.height())
+    }
+    return len(colours) > 1
+
+
+def copy_of(row: MessageRow) -> CopyButton:
+    button = row.findChild(CopyButton, "copyMessage")
+    assert isinstance(button, CopyButton)
+    return button
+
+
+def point_at(row: MessageRow) -> None:
+    at = QPointF(5, 5)
+    QApplication.sendEvent(row, QEnterEvent(at, at, at))
+
+
+async def test_an_exchange_of_a_line_each_is_not_high(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await talk(open_app, engine)
+    rows = app.window.page.transcript.row_widgets
+    assert len(rows) == 4
+    height = rows[2].y() - rows[0].y()
+    assert height < 150, f"an exchange takes {height} pixels"
+
+
+async def test_buttons_are_seen_for_the_last_reply_and_where_the_pointer_is(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await talk(open_app, engine)
+    rows = app.window.page.transcript.row_widgets
+    assert [drawn(copy_of(row)) for row in rows] == [False, False, False, True]
+    heights = [row.height() for row in rows]
+    for row in rows[:3]:
+        row.setAttribute(Qt.WidgetAttribute.WA_UnderMouse)
+        point_at(row)
+        assert drawn(copy_of(row))
+        row.setAttribute(Qt.WidgetAttribute.WA_UnderMouse, False)
+        QApplication.sendEvent(row, QEvent(QEvent.Type.Leave))
+        assert not drawn(copy_of(row))
+    assert [row.height() for row in rows] == heights
+
+
+async def test_a_button_that_is_not_seen_is_reached_by_tab_and_seen_then(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await talk(open_app, engine)
+    app.window.activateWindow()
+    button = copy_of(app.window.page.transcript.row_widgets[0])
+    assert button.focusPolicy() & Qt.FocusPolicy.TabFocus and button.isVisible()
+    button.setFocus(Qt.FocusReason.TabFocusReason)
+    await until(button.hasFocus)
+    assert drawn(button)
+    app.window.page.composer.setFocus()
+    await until(lambda: not button.hasFocus())
+    assert not drawn(button)
+
+
+async def test_numbers_and_buttons_stand_on_one_row(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await talk(open_app, engine, 1)
+    row = app.window.page.transcript.row_widgets[-1]
+    button = copy_of(row)
+    numbers = row.findChild(QWidget, "numbersText")
+    assert isinstance(numbers, QWidget)
+    middles = [each.mapTo(row, each.rect().center()).y() for each in (button, numbers)]
+    assert abs(middles[0] - middles[1]) < 6
+
+
+def says(button: CopyButton, words: str) -> bool:
+    return button.accessibleName() == words
+
+
+async def test_copying_is_confirmed_with_a_tick(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await talk(open_app, engine, 1)
+    for row in app.window.page.transcript.row_widgets:
+        button = copy_of(row)
+        before = (button.accessibleName(), button.icon().cacheKey())
+        button.click()
+        assert button.accessibleName() == "Copied"
+        assert button.icon().cacheKey() != before[1]
+        await until(partial(says, button, before[0]))
