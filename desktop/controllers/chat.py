@@ -10,11 +10,12 @@ from pathlib import Path
 
 from PySide6.QtCore import Signal
 
-from core.api.errors import NoVisionError, WaymarkError
+from core.api.errors import WaymarkError
 from core.client.blobs import BlobStore
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.conversation import conversation_of
 from desktop.controllers.drafts import Drafts
+from desktop.controllers.message_queue import MessageQueue
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.controllers.settings import SettingsController
@@ -27,6 +28,7 @@ from desktop.store import chats, messages, turns
 from desktop.store.database import Database
 from desktop.store.records import Message, Picture
 from desktop.store.turns import Turn
+from desktop.words.conversation import LOOKING, no_vision_words, not_sent_words
 
 
 class ChatController(ShownChat):
@@ -56,6 +58,8 @@ class ChatController(ShownChat):
         self._blobs = blobs
         # The draft on its way into the store; Enter can be pressed twice before it is there.
         self._sending: Draft | None = None
+        self.queue = MessageQueue(drafts, pictures, replies, tasks, self._send_queued)
+        self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:
         """The pictures of messages not sent yet."""
@@ -63,14 +67,18 @@ class ChatController(ShownChat):
         return self._drafts.digests() | {each.digest for each in sending}
 
     def send(self) -> None:
-        """Send the draft of the shown chat."""
-        if self.draft.empty or self._sending is not None:
+        """Send the draft of the shown chat; while a reply is on its way it waits for its end."""
+        if self.draft.empty or self._sending is self.draft:
             return
-        if self.running is not None:
-            self.refused.emit("A reply is on its way. Stop it first, or wait for its end.")
+        if self.running is not None or self._sending is not None:
+            self.queue.add(self._wanted)
             return
         self._sending = self.draft
         self._tasks.spawn(self._send(self._wanted, self.draft), "Sending")
+
+    def take_back(self, message: Draft) -> None:
+        """Put a queued message of the shown chat back into the composer."""
+        self.queue.take_back(self._wanted, message)
 
     def stop(self) -> None:
         if self.running is not None:
@@ -123,26 +131,42 @@ class ChatController(ShownChat):
     # How it is done.
 
     async def _send(self, chat: int | None, draft: Draft) -> None:
+        sent = False
         try:
             if not draft.complete:
-                self.refused.emit("It is sent as soon as the picture has been looked at.")
+                self.refused.emit(LOOKING)
             # What was refused stands beside the composer; the user decides again.
             if await self._pictures.settled(draft) and self._sendable(draft):
-                await self._store_and_begin(chat, draft)
+                self._put_draft(chat, Draft())
+                sent = await self._store_and_begin(chat, draft)
+                if not sent:
+                    self._drafts.of(chat).queued.insert(0, draft)
+        finally:
+            self._sending = None
+            if not sent:
+                self.queue.take_all_back(chat)
+
+    async def _send_queued(self, chat: int, draft: Draft) -> bool:
+        """Send a message that has waited; says whether it is on its way."""
+        shown = chat == self._wanted
+        if not await self._pictures.settled(draft) or (shown and not self._sendable(draft)):
+            return False
+        self._sending = draft
+        try:
+            return await self._store_and_begin(chat, draft)
         finally:
             self._sending = None
 
-    async def _store_and_begin(self, chat: int | None, draft: Draft) -> None:
+    async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
+        """Store a message and ask for its reply; says whether it is in the store."""
         text, shown = draft.text.strip(), draft.ready_pictures()
-        self._put_draft(chat, Draft())
         try:
             turn = await self._database.run(
                 turns.append_turn, chat, text, shown, draft.key, draft.system
             )
         except WaymarkError as error:
-            self._put_draft(chat, draft)
-            self.refused.emit(f"{error.title}: {error.message} The message was not sent.")
-            return
+            self.refused.emit(not_sent_words(error))
+            return False
         if chat is None and self._wanted is None:
             self._wanted = turn.chat
             # What was typed meanwhile goes along.
@@ -151,6 +175,7 @@ class ChatController(ShownChat):
         await self._begin(turn)
         self._sending = None
         await self._chats.refresh()
+        return True
 
     def _sendable(self, draft: Draft) -> bool:
         model = self._settings.engine.model
@@ -158,9 +183,7 @@ class ChatController(ShownChat):
         pictures = draft.pictures or any(row.message.pictures for row in rows)
         if model is None or model.vision or not pictures:
             return True
-        title = NoVisionError.title
-        where = "Remove the picture" if draft.pictures else "Start a new chat"
-        self.refused.emit(f"{title}: {model.name}. {where}, or load a model that can.")
+        self.refused.emit(no_vision_words(model.name, bool(draft.pictures)))
         return False
 
     async def _regenerate(self, chat: int, parent: int) -> None:

@@ -56,7 +56,7 @@ class Drafts:
 
     def digests(self) -> set[str]:
         """The pictures of all drafts."""
-        return {each.digest for draft in self._drafts.values() for each in draft.ready_pictures()}
+        return {each.digest for draft in self._drafts.values() for each in draft.all_pictures()}
 
     def save(self, draft: Draft) -> None:
         """Store a draft as it is, in the background; one that was sent is none any more."""
@@ -71,7 +71,8 @@ class Drafts:
 
     async def _save(self, chat: int | None) -> None:
         draft = self._drafts.get(chat, Draft())
-        now = (draft.text, draft.system, draft.ready_pictures())
+        # At the next start what was queued stands in the composer.
+        now = (draft.all_text(), draft.system, draft.all_pictures())
         if self._stored.get(chat, NOTHING) == now:
             return
         text, system, pictures = now

@@ -24,7 +24,7 @@ class DraftPicture:
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """Text and pictures, in order.
+    """Text and pictures, in order, and the messages `queued` before them.
 
     Where no chat is yet, `key` and `system` are those the new one will have.
     """
@@ -33,6 +33,7 @@ class Draft:
     pictures: list[DraftPicture] = field(default_factory=list)
     key: str = field(default_factory=new_key)
     system: str = ""
+    queued: list[Draft] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
@@ -45,3 +46,11 @@ class Draft:
 
     def ready_pictures(self) -> tuple[Picture, ...]:
         return tuple(each.picture for each in self.pictures if each.picture is not None)
+
+    def all_text(self) -> str:
+        """The text with that of the queued messages before it."""
+        return "\n\n".join(each.text for each in (*self.queued, self) if each.text.strip())
+
+    def all_pictures(self) -> tuple[Picture, ...]:
+        """The pictures with those of the queued messages before them."""
+        return tuple(picture for each in (*self.queued, self) for picture in each.ready_pictures())

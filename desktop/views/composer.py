@@ -18,7 +18,19 @@ from desktop.views.composer_text import ComposerText
 from desktop.views.given_data import sort_data
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.plain import Button, Label, set_tip
+from desktop.views.queued_messages import QueuedMessages
 from desktop.views.widgets.icon_button import IconButton
+from desktop.words.conversation import (
+    ADD_PICTURES,
+    QUEUE,
+    QUEUE_TIP,
+    SEND,
+    SEND_SPOKEN,
+    SEND_TIP,
+    STOP,
+    STOP_SPOKEN,
+    STOP_TIP,
+)
 
 # Writing to the disk at every key would be felt; losing more than a second of typing too.
 KEPT_AFTER_MS = 1_000
@@ -46,9 +58,11 @@ class Composer(QFrame):
         self.strip.setObjectName("composerPictures")
         self.notice = Label(name="composerNotice", style="warning small", wraps=True)
         self.notice.hide()
-        self._add = IconButton("picture", "Add pictures")
+        self._add = IconButton("picture", ADD_PICTURES)
         self._add.setObjectName("addPictures")
+        self._queue = Button(QUEUE, name="queueButton", spoken=QUEUE_TIP, tip=QUEUE_TIP)
         self._send = Button(name="sendButton")
+        self._waiting = QueuedMessages()
         self._kept = QTimer(self)
         self._kept.setSingleShot(True)
         self._kept.setInterval(KEPT_AFTER_MS)
@@ -103,10 +117,12 @@ class Composer(QFrame):
         row.setSpacing(6)
         row.addWidget(self._add, 0, Qt.AlignmentFlag.AlignBottom)
         row.addWidget(self.text, 1)
+        row.addWidget(self._queue, 0, Qt.AlignmentFlag.AlignBottom)
         row.addWidget(self._send, 0, Qt.AlignmentFlag.AlignBottom)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 8, 8, 8)
         layout.setSpacing(6)
+        layout.addWidget(self._waiting)
         layout.addWidget(self.strip)
         layout.addLayout(row)
         layout.addWidget(self.notice)
@@ -114,6 +130,11 @@ class Composer(QFrame):
 
     def _connect(self) -> None:
         self._send.clicked.connect(self._act)
+        self._queue.clicked.connect(self._ask_to_send)
+        self._waiting.take_back_asked.connect(self._chat.take_back)
+        self._chat.queue.changed.connect(self._show_queue)
+        self._chat.queue.typed_wanted.connect(self._read_typed)
+        self._chat.queue.given_back.connect(self._on_given_back)
         self._add.clicked.connect(self.choose_pictures_asked)
         self.text.send_asked.connect(self._ask_to_send)
         self.text.textChanged.connect(self._enable)
@@ -137,9 +158,19 @@ class Composer(QFrame):
         self.text.setFocus()
 
     def _ask_to_send(self) -> None:
-        self._draft.text = self.text.toPlainText()
+        self._read_typed()
         self.say("")
         self._chat.send()
+
+    def _read_typed(self) -> None:
+        self._draft.text = self.text.toPlainText()
+
+    def _on_given_back(self, draft: Draft) -> None:
+        if draft is self._draft:
+            self._show_draft()
+
+    def _show_queue(self) -> None:
+        self._waiting.show_messages(self._draft.queued)
 
     def _take_draft(self) -> None:
         """Show the draft of the chat on screen, keeping what was typed into the last one."""
@@ -152,9 +183,13 @@ class Composer(QFrame):
             self._chat.keep_draft(self._draft)
         self._draft = draft
         self.say("")
-        self.text.setPlainText(draft.text)
+        self._show_draft()
+
+    def _show_draft(self) -> None:
+        self.text.setPlainText(self._draft.text)
         self.text.moveCursor(self.text.textCursor().MoveOperation.End)
-        self._on_pictures(draft)
+        self._on_pictures(self._draft)
+        self._show_queue()
 
     def _on_pictures(self, draft: Draft) -> None:
         if draft is self._draft:
@@ -163,9 +198,9 @@ class Composer(QFrame):
 
     def _draw(self) -> None:
         stops = self._chat.running is not None
-        self._send.set_words("Stop" if stops else "Send")
-        self._send.setAccessibleName("Stop the reply" if stops else "Send the message")
-        set_tip(self._send, "Stop the reply (Esc)" if stops else "Send (Enter)")
+        self._send.set_words(STOP if stops else SEND)
+        self._send.setAccessibleName(STOP_SPOKEN if stops else SEND_SPOKEN)
+        set_tip(self._send, STOP_TIP if stops else SEND_TIP)
         self._send.setProperty("class", "" if stops else "primary")
         colour = "text" if stops else "on_accent"
         self._send.setIcon(theme.icon("stop" if stops else "send", colour))
@@ -175,3 +210,4 @@ class Composer(QFrame):
     def _enable(self) -> None:
         empty = self.text.document().isEmpty() and not self._draft.pictures
         self._send.setEnabled(self._chat.running is not None or not empty)
+        self._queue.setVisible(self._chat.running is not None and not empty)

@@ -13,9 +13,11 @@ from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 from desktop.item_models.messages import Row
 from desktop.item_models.transcript import Transcript
 from desktop.views.pacing import pace
+from desktop.views.plain import Button
 from desktop.views.reply_row import ReplyRow
 from desktop.views.row_places import RowPlaces
 from desktop.views.user_row import UserRow
+from desktop.words.conversation import JUMP
 
 # A message costs milliseconds to build: so many are built at once, the others one at a step.
 BUILT_AT_ONCE = 4
@@ -71,6 +73,9 @@ class TranscriptView(QAbstractScrollArea):
         self._leaving: list[RowWidget] = []
         self._arranging = False
         self.follows = True
+        self._jump = Button(JUMP, self, name="jumpToNewest", spoken=JUMP)
+        self._jump.clicked.connect(self.scroll_to_end)
+        self._jump.hide()
         self.verticalScrollBar().valueChanged.connect(self._on_scroll)
         self.go_on_asked.connect(self.scroll_to_end)
         application = QApplication.instance()
@@ -219,6 +224,17 @@ class TranscriptView(QAbstractScrollArea):
             bar.setValue(ENDS_PX + self._places.top(looked_at) + offset)
         for place, widget in self._built.items():
             self._put(place, widget)
+        self._offer_jump()
+
+    def _offer_jump(self) -> None:
+        """The way back to the end, over it, while the reader is further up."""
+        self._jump.setVisible(not self.follows)
+        size, room = self._jump.sizeHint(), self.viewport().geometry()
+        left = room.center().x() - size.width() // 2
+        self._jump.setGeometry(
+            left, room.bottom() - size.height() - ENDS_PX, size.width(), size.height()
+        )
+        self._jump.raise_()
 
     def _anchor(self) -> tuple[int, int]:
         """The first message that the reader sees, and how far it reaches above what is seen."""
@@ -244,6 +260,7 @@ class TranscriptView(QAbstractScrollArea):
     def _on_scroll(self, value: int) -> None:
         if not self._arranging:
             self.follows = value >= self.verticalScrollBar().maximum() - END_PX
+            self._offer_jump()
             pace().go_on(self._build_near)
 
     def scrollContentsBy(self, dx: int, dy: int) -> None:

@@ -67,3 +67,18 @@ async def test_continuing_from_above_goes_to_the_end(open_app: OpenApp, engine: 
     await until(lambda: len(engine.asked) == 2)
     await says(app, engine.asked[-1], "more\n\n" * 20)
     assert bar.value() == bar.maximum()
+
+
+async def test_a_button_leads_back_to_the_end_while_the_reader_is_further_up(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await stopped_reply(open_app, engine)
+    bar = app.window.page.transcript.verticalScrollBar()
+    button = find(app, QAbstractButton, "jumpToNewest")
+    assert not button.isVisible()
+    bar.setValue(bar.maximum() - 300)
+    assert button.isVisible()
+    assert app.window.page.transcript.rect().contains(button.geometry())
+    press(app, "jumpToNewest")
+    await settle()
+    assert bar.value() == bar.maximum() and not button.isVisible()

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Qt
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -27,7 +27,18 @@ from desktop.views.widgets import markdown_body
 from desktop.views.widgets.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.views.hands import drop, ended, files, find, press, send, settle, thumbnails
+from tests.desktop.views.hands import (
+    drop,
+    ended,
+    files,
+    find,
+    press,
+    press_key,
+    send,
+    settle,
+    thumbnails,
+    type_in,
+)
 
 UI_PAGE = Path(__file__).parents[3] / "docs" / "ui.md"
 CONTROLS = (
@@ -75,6 +86,11 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     thumbnails(app)[0].opened.emit()
     viewer = find(app, PictureViewer, "")
     await until(lambda: not viewer.pixels().isEmpty())
+    await send(app, engine, "The last")
+    type_in(app, "One that waits")
+    press_key(app, Qt.Key.Key_Return)
+    drop(app, files([folder / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
     await settle()
 
 
