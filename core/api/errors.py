@@ -12,13 +12,17 @@ from pydantic import BaseModel, ConfigDict
 
 
 class ErrorInfo(BaseModel):
-    """An error as it crosses the pipe: the class's name, and the two texts a dialog shows."""
+    """An error as it crosses the pipe: the class's name, and the two texts a dialog shows.
+
+    `tokens` is how long a prompt is that was refused for its length.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     title: str
     message: str
+    tokens: int | None = None
 
 
 class WaymarkError(Exception):
@@ -122,6 +126,13 @@ class NoVisionError(WaymarkError):
 
 class PromptTooLongError(WaymarkError):
     title = "The conversation is longer than the context"
+
+    def __init__(self, message: str, tokens: int | None = None) -> None:
+        super().__init__(message)
+        self.tokens = tokens
+
+    def info(self) -> ErrorInfo:
+        return super().info().model_copy(update={"tokens": self.tokens})
 
 
 class BudgetTooSmallError(WaymarkError):

@@ -34,6 +34,10 @@ class Remembered:
     def past(self, key: bytes) -> Past:
         return self._runs.get(key, Past())
 
+    def knows(self, owner: str) -> bool:
+        """Whether a chat has read anything here."""
+        return any(owner in past.owners for past in self._shared)
+
     def note(self, key: bytes, owner: str | None = None, had_checkpoint: bool = False) -> None:
         """A run was read or restored, perhaps by `owner`, and is the newest of all."""
         past = self.past(key)

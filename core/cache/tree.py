@@ -83,6 +83,10 @@ class PrefixTree:
                 return node
         return None
 
+    def knows(self, owner: str) -> bool:
+        """Whether a chat has read anything here."""
+        return self._remembered.knows(owner)
+
     def was_read(self, key: bytes) -> bool:
         """Whether a run with this key was ever prefilled here, held or not."""
         return key in self._remembered

@@ -90,7 +90,8 @@ class Session:
             raise PromptTooLongError(
                 f"The conversation is {length:,} tokens long and the context holds {limit:,}. "
                 "Nothing was cut off: shorten the conversation or load the model with a longer "
-                "context."
+                "context.",
+                length,
             )
 
     def _prepare_sampling(self) -> None:
@@ -120,7 +121,7 @@ class Session:
             restored=restored,
             cache=cache,
             pictures=self._pictures,
-            miss=None if command.side else explain(prompt, restored, messages, cache),
+            miss=None if command.side else explain(prompt, restored, messages, cache, command.chat),
             context_length=self._context.context_length,
             message_starts=tuple(start.value for start in starts),
             seed=self._seed,

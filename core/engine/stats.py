@@ -74,9 +74,9 @@ class MessageMap:
 
 
 def explain(
-    prompt: Prompt, restored: Restored, messages: MessageMap, cache: ContextCache
+    prompt: Prompt, restored: Restored, messages: MessageMap, cache: ContextCache, chat: str = ""
 ) -> Miss | None:
-    """Why tokens are about to be read again; None when every evaluated token is new.
+    """Why tokens are about to be read again for a chat; None when every evaluated token is new.
 
     Call it before the prefill, which makes all of them known.
     """
@@ -90,7 +90,7 @@ def explain(
         start = restored.cut.token
         return Miss(reason="faster_to_read", token=start.value, message=messages.at(start))
     if not again:
-        return _first_reading(restored, messages)
+        return _first_reading(restored, messages, cache.tree.knows(chat))
     reason: MissReason = "diverged"
     token = prompt.runs[again[0]].start.token
     if cache.recurrent and cache.count == 0:
@@ -106,16 +106,19 @@ def explain(
     return Miss(reason=reason, token=token.value, message=messages.at(token))
 
 
-def _first_reading(restored: Restored, messages: MessageMap) -> Miss | None:
+def _first_reading(restored: Restored, messages: MessageMap, known: bool) -> Miss | None:
     """No run is read again, but replies that only decode has seen are read for the first time.
 
     Only the last can be waiting for that. Several were written before this engine knew the chat,
-    whatever beginning it shares with others.
+    whatever beginning it shares with others; or the chat is `known` and begins otherwise now, for
+    its oldest turns are left out or its instructions are others.
     """
     start = restored.cut.token
     replies = messages.replies_after(start)
     if not replies:
         return None
+    if restored.num_runs == 0 and known:
+        return Miss(reason="diverged", token=start.value, message=messages.at(start))
     if restored.num_runs == 0 or len(replies) > 1:
         return Miss(reason="cold", token=start.value, message=messages.at(start))
     reply = replies[0]

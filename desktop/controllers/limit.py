@@ -29,14 +29,18 @@ from desktop.item_models.context_fill import (
     estimate,
     fill_of,
     fill_words,
+    longer_context,
     plan,
 )
+from desktop.item_models.setting_rows import MODEL_ROWS
 from desktop.store import chats, messages, summaries
 from desktop.store.database import Database
 from desktop.store.forks import Fork
 from desktop.store.records import ChatPath, Message, ReplyState
+from desktop.words.limit import NO_MODEL, NO_SUMMARY, NO_WORDS, SUMMARISING
 
 SUMMARY_TOKENS = 300
+CONTEXT_ROW = next(row for row in MODEL_ROWS if row.key == "model.context_length")
 ASK = (
     "Summarise our conversation so far, so that it can be continued from the summary alone. Name "
     "what was asked, what was found and decided, what the pictures show as far as it matters, and "
@@ -96,9 +100,9 @@ class LimitController(QObject):
     def words(self) -> str:
         """What there is to say; '' when there is nothing."""
         if self.summarising:
-            return "Writing a summary of this chat\N{HORIZONTAL ELLIPSIS}"
-        fill = self.fill
-        words = fill_words(fill) if fill else ""
+            return SUMMARISING
+        fill, model = self.fill, self._engine.model
+        words = fill_words(fill, model) if fill and model else ""
         return f"{self.trouble} {words}".strip() if words else ""
 
     def compacted(self, chat: int, chat_path: ChatPath) -> ChatPath | None:
@@ -110,6 +114,26 @@ class LimitController(QObject):
         if fill.share < PREPARE and not fill.refused:
             return None
         return self._planned(chat, chat_path, fill)
+
+    @property
+    def longer(self) -> tuple[int, int] | None:
+        """A longer context that would hold the chat, in tokens and in bytes of keys and values."""
+        fill, model = self.fill, self._engine.model
+        tokens = longer_context(fill, model) if fill and model and fill.full else None
+        return (tokens, tokens * model.kv_bytes_per_token) if tokens and model else None
+
+    def load_longer(self) -> None:
+        """Load the model with a context that holds the shown chat, and go on where it stood."""
+        longer, rows = self.longer, self._chat.transcript.rows
+        if longer is None or not rows:
+            return
+        words = self._settings.set_value(CONTEXT_ROW, longer[0])
+        if words:
+            self.trouble = words
+            self.changed.emit()
+            return
+        self._settings.load()
+        self._go_on(rows[-1].message)
 
     def drop(self) -> None:
         """Leave out the oldest turns of the shown chat."""
@@ -147,8 +171,10 @@ class LimitController(QObject):
         await self._leave_out(chat, shorter.left_out)
         # What was refused is what the user waits for: an answer, or the rest of one.
         if fill.refused and self._chat.transcript.chat == chat:
-            last = chat_path.path[-1]
-            (self._chat.go_on if last.text else self._chat.regenerate)(last.id)
+            self._go_on(chat_path.path[-1])
+
+    def _go_on(self, last: Message) -> None:
+        (self._chat.go_on if last.text else self._chat.regenerate)(last.id)
 
     async def _leave_out(self, chat: int, message: int | None) -> None:
         await self._database.run(chats.leave_out, chat, message)
@@ -165,7 +191,7 @@ class LimitController(QObject):
         try:
             new = await self._begin_from_summary(chat)
         except WaymarkError as error:
-            self.trouble = f"There is no summary: {error.message}"
+            self.trouble = f"{NO_SUMMARY}: {error.message}"
             new = None
         finally:
             self._summary = self._summarised = None
@@ -180,7 +206,7 @@ class LimitController(QObject):
         chat_path = await self._database.run(messages.read_chat, chat)
         model = self._engine.model
         if model is None:
-            raise NoModelError("Load a model first.")
+            raise NoModelError(NO_MODEL)
         if chat_path is None:
             return None
         answered, question = split_unanswered(chat_path)
@@ -205,7 +231,7 @@ class LimitController(QObject):
         if finished.reason == "cancelled":
             return None
         if not finished.reply.text.strip():
-            raise NoSummaryError("The model wrote nothing.")
+            raise NoSummaryError(NO_WORDS)
         return finished.reply.text.strip()
 
     def _asking(self, chat_path: ChatPath, model: ModelInfo) -> Conversation:
@@ -229,7 +255,7 @@ class LimitController(QObject):
 class NoSummaryError(WaymarkError):
     """The model was asked and gave no words."""
 
-    title = "There is no summary"
+    title = NO_SUMMARY
 
 
 def split_unanswered(chat_path: ChatPath) -> tuple[ChatPath, Message | None]:

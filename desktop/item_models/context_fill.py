@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from core.api.errors import PromptTooLongError
-from core.api.events import RequestStats
+from core.api.events import ModelInfo, RequestStats
 from desktop.store.records import ChatPath, Message
+from desktop.words.limit import alone_words, full_words, near_words, refused_words
 
 # From here on the chat says so; a little earlier, what would be left is read in idle time.
 NEAR = 0.75
@@ -24,6 +25,8 @@ AIM = 3 / 8
 # For messages that no request has counted yet.
 BYTES_PER_TOKEN = 3
 GLUE_TOKENS = 8
+# A longer context is offered with room for a reply of this length.
+REPLY_TOKENS = 1_024
 PICTURE_TOKENS = 256
 
 
@@ -59,9 +62,14 @@ class ContextFill:
         return self.refused or self.share >= NEAR
 
     @property
+    def alone(self) -> bool:
+        """Whether the last turn finds no room by itself, whatever is left out before it."""
+        return self.refused and self.left_from(self.turns[-1] if self.turns else 0) >= self.limit
+
+    @property
     def can_drop(self) -> bool:
-        """Whether there is an older turn than the last."""
-        return len(self.turns) > 1
+        """Whether there is an older turn than the last, and leaving it out would help."""
+        return len(self.turns) > 1 and not self.alone
 
     def left_from(self, place: int) -> int:
         """The tokens left when the messages before `place` are not told."""
@@ -80,14 +88,29 @@ def fill_of(chat_path: ChatPath, limit: int) -> ContextFill:
     counted, system = _counted(chat_path)
     told = chat_path.told
     last = told[-1].reply if told else None
+    error = last.error if last else None
+    refused = error is not None and error.name == PromptTooLongError.__name__
+    costs = [counted.get(message.id) or _estimate(message) for message in told]
+    if refused and error and error.tokens and len(costs) > 1 and not told[-1].text:
+        # What was refused was counted whole; the last message is what was not known of it.
+        costs[-2:] = max(1, error.tokens - system - sum(costs[:-2])), 0
     return ContextFill(
         limit=limit,
         system=system,
-        costs=tuple(counted.get(message.id) or _estimate(message) for message in told),
+        costs=tuple(costs),
         turns=tuple(place for place, message in enumerate(told) if not message.is_reply),
-        refused=bool(last and last.error and last.error.name == PromptTooLongError.__name__),
+        refused=refused,
         cut_off=bool(last and last.finish_reason == "context"),
     )
+
+
+def longer_context(fill: ContextFill, model: ModelInfo) -> int | None:
+    """A context, in tokens, with room for all of the chat and a reply; None if the model has none.
+
+    It is a multiple of the grid, as a context that is loaded is.
+    """
+    wanted = -(-(fill.tokens + REPLY_TOKENS) // model.grid) * model.grid
+    return wanted if fill.limit < wanted <= model.model_context_length else None
 
 
 def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | None:
@@ -100,24 +123,17 @@ def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | No
     return None if place is None else told[place - 1].id
 
 
-def fill_words(fill: ContextFill) -> str:
+def fill_words(fill: ContextFill, model: ModelInfo) -> str:
     """What the chat says of it; '' while there is room enough."""
-    numbers = f"{fill.tokens:,} of {fill.limit:,} tokens"
-    if fill.refused and not fill.can_drop:
-        return (
-            f"The last message alone is longer than the context of {fill.limit:,} tokens. Nothing "
-            "was cut off: shorten it, or load the model with a longer context."
-        )
+    if fill.alone:
+        fits = longer_context(fill, model) is not None
+        alone = fill.left_from(fill.turns[-1]) - fill.system
+        return alone_words(alone, fill.limit, None if fits else model.model_context_length)
+    if fill.refused:
+        return refused_words(fill.limit)
     if fill.full:
-        lack = f"There is no room for the last message in the context of {fill.limit:,} tokens"
-        return (
-            f"{lack if fill.refused else f'The context is full ({numbers})'}. Nothing was cut off. "
-            "To go on, begin a new chat from a summary, or have the oldest turns left out: they "
-            "stay here for you to read."
-        )
-    if fill.near:
-        return f"This chat fills {round(100 * fill.share)} % of the context ({numbers})."
-    return ""
+        return full_words(fill.tokens, fill.limit)
+    return near_words(fill.tokens, fill.limit) if fill.near else ""
 
 
 def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:

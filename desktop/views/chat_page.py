@@ -86,6 +86,7 @@ class ChatPage(QWidget):
             self.transcript.tell_all_asked,
         ):
             asked.connect(self._write_on)
+        self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions_toggled.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)
         self.empty.sample_asked.connect(self._try_sample)

@@ -97,6 +97,18 @@ class TranscriptView(QAbstractScrollArea):
         """The place of the oldest message that has a widget."""
         return min(self._built, default=0)
 
+    def edit_last(self) -> None:
+        """Open the last message of the user for editing."""
+        rows = self._transcript.rows
+        place = next(
+            (at for at in reversed(range(len(rows))) if not rows[at].message.is_reply), None
+        )
+        if place is not None:
+            self.scroll_to_end()
+            if place not in self._built:
+                self._build(place)
+            self._built[place].bar.edit_asked.emit()
+
     def scroll_to_end(self) -> None:
         self.follows = True
         self._arrange()

@@ -20,6 +20,10 @@ _REASONS: dict[MissReason, str] = {
     "restore_failed": "what was kept could not be restored, so it was read to be safe.",
     "faster_to_read": "reading it was quicker here than restoring it would have been.",
 }
+_OTHER_BEGINNING = (
+    "the conversation begins otherwise now: its oldest turns are left out, or its instructions or "
+    "first message are others."
+)
 _TIERS: dict[Tier, str] = {"slab": "the context in use", "memory": "memory", "disk": "disk"}
 
 
@@ -113,6 +117,8 @@ def describe_miss(miss: Miss) -> str:
     """Why something was read again, and from where on; messages count from one."""
     where = "the beginning" if miss.message is None else f"message {miss.message + 1}"
     place = f"Read again from {where} on (token {format_count(miss.token)})"
+    if miss.reason == "diverged" and miss.token == 0:
+        return f"{place}: {_OTHER_BEGINNING}"
     return f"{place}: {_REASONS[miss.reason]}"
 
 

@@ -107,3 +107,17 @@ def test_W2_encoded_pictures_are_calls_of_the_tower(machine: Machine, picture: D
     assert machine.model.num_encoded == 2
     again = machine.same_as_cold(chat)
     assert again.stats.images_encoded == machine.model.num_encoded == 0
+
+
+def test_a_chat_that_begins_otherwise_says_so(machine: Machine) -> None:
+    chat: list[Message] = []
+    for number in range(3):
+        chat.append(user(f"{number} {words(30)}"))
+        chat.append(machine.ask(chat, chat="a").reply)
+    left = [*chat[2:], user("And?")]
+    answer = machine.ask(left, chat="a")
+    miss = answer.stats.miss
+    assert answer.reused == 0 and miss is not None
+    assert (miss.reason, miss.token) == ("diverged", 0)
+    # Of a chat that nothing was read of, the same is the first reading.
+    assert machine.ask([user("x"), *left], chat="b").stats.miss.reason == "cold"

@@ -284,3 +284,23 @@ async def test_instructions_act_on_the_next_request(
     assert second.conversation.messages[0] == SystemMessage(text="Be long.")
     parts.chat.open(None)
     assert parts.chat.instructions == ""
+
+
+async def test_a_message_longer_than_the_context_is_answered_with_a_longer_one(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts, engine)
+    asked = await ask(parts, engine, "a book")
+    asked.fail(PromptTooLongError("3,000 of 1,000.", 3_000).info())
+    await ended(parts)
+    assert parts.limit.fill is not None and parts.limit.fill.alone
+    assert parts.limit.longer == (4_096, 4_096 * 1_024)
+    engine.model_to_load = model_info(context_length=4_096)
+    parts.limit.load_longer()
+    await until(lambda: len(engine.loads) == 2)
+    assert engine.loads[-1].context_length == 4_096
+    await until(lambda: len(engine.asked) == 2)
+    assert spoken(engine.asked[-1].conversation) == ["a book"]
+    engine.asked[-1].finish("Read.")
+    await ended(parts)
+    assert parts.limit.words() == ""

@@ -8,8 +8,15 @@ import pytest
 
 from core.api.errors import PromptTooLongError
 from core.api.events import FinishReason, RequestStats
-from desktop.item_models.context_fill import ContextFill, fill_of, fill_words, plan
+from desktop.item_models.context_fill import (
+    ContextFill,
+    fill_of,
+    fill_words,
+    longer_context,
+    plan,
+)
 from desktop.store.records import ChatPath, Message, Picture, Reply, ReplyState
+from tests.desktop.fake_engine import model_info
 
 LIMIT = 1000
 
@@ -18,13 +25,17 @@ def message(number: int, text: str = "", reply: Reply | None = None) -> Message:
     return Message(number, 1, number - 1 or None, text, 0.0, reply=reply)
 
 
-def reply(
-    prompt: int, words: int, *starts: int, finish: FinishReason = "stop", error: str = ""
-) -> Reply:
+def reply(prompt: int, words: int, *starts: int, finish: FinishReason = "stop") -> Reply:
     stats = RequestStats(prompt_tokens=prompt, reply_tokens=words, message_starts=starts)
-    known = PromptTooLongError("no").info().model_copy(update={"name": error}) if error else None
-    given = None if error else stats
-    return Reply(ReplyState.COMPLETE, finish_reason=finish, stats=given, error=known)
+    return Reply(ReplyState.COMPLETE, finish_reason=finish, stats=stats)
+
+
+def refused(tokens: int | None) -> Reply:
+    """A reply that the engine did not give to a prompt of so many tokens."""
+    return Reply(ReplyState.FAILED, error=PromptTooLongError("no", tokens).info())
+
+
+MODEL = model_info(context_length=LIMIT, model_context_length=8192, grid=512)
 
 
 def chat(*replies: Reply) -> ChatPath:
@@ -32,7 +43,8 @@ def chat(*replies: Reply) -> ChatPath:
     path: list[Message] = []
     for answer in replies:
         path.append(message(len(path) + 1, "user"))
-        path.append(message(len(path) + 1, "reply", answer))
+        text = "" if answer.error else "reply"
+        path.append(message(len(path) + 1, text, answer))
     return ChatPath(tuple(path), "key")
 
 
@@ -76,11 +88,12 @@ def test_a_shorter_request_is_counted_from_its_own_first_message() -> None:
 @pytest.mark.parametrize(("tokens", "begins"), [(740, ""), (750, "This chat fills 75 %")])
 def test_from_three_quarters_on_it_says_so(tokens: int, begins: str) -> None:
     fill = fill_of(chat(reply(tokens - 10, 10, 0)), LIMIT)
-    assert fill_words(fill).startswith(begins) and bool(fill_words(fill)) == bool(begins)
+    words = fill_words(fill, MODEL)
+    assert words.startswith(begins) and bool(words) == bool(begins)
 
 
 def test_the_words_hold_the_numbers() -> None:
-    words = fill_words(ContextFill(8192, 0, (6000, 400), (0,)))
+    words = fill_words(ContextFill(8192, 0, (6000, 400), (0,)), MODEL)
     assert words == "This chat fills 78 % of the context (6,400 of 8,192 tokens)."
 
 
@@ -88,17 +101,35 @@ def test_the_words_hold_the_numbers() -> None:
     ("last", "words"),
     [
         (reply(800, 200, 0, 500, 600, finish="context"), "is full (1,000 of 1,000 tokens)"),
-        (reply(0, 0, error="PromptTooLongError"), "no room for the last message"),
+        (refused(1_100), "no room for the last message"),
     ],
 )
 def test_at_the_end_it_says_so_more_strongly(last: Reply, words: str) -> None:
     fill = fill_of(chat(reply(500, 300, 0), last), LIMIT)
-    assert fill.full and words in fill_words(fill)
+    assert fill.full and words in fill_words(fill, MODEL)
 
 
 def test_a_single_message_that_is_too_long_is_said_to_be() -> None:
-    fill = fill_of(chat(reply(0, 0, error="PromptTooLongError")), LIMIT)
-    assert "last message alone" in fill_words(fill) and not fill.can_drop
+    fill = fill_of(chat(refused(5_000)), LIMIT)
+    assert fill.alone and not fill.can_drop
+    assert "last message alone takes 5,000 tokens" in fill_words(fill, MODEL)
+
+
+def test_of_a_message_that_is_too_long_by_itself_no_leaving_out_is_offered() -> None:
+    fill = fill_of(chat(*TWO, refused(600 + 1_200)), LIMIT)
+    assert fill.costs == (100, 200, 130, 150, 1_200, 0)
+    assert fill.alone and not fill.can_drop
+    assert "last message alone takes 1,200 tokens" in fill_words(fill, MODEL)
+    fits = fill_of(chat(*TWO, refused(600 + 450)), LIMIT)
+    assert not fits.alone and fits.can_drop
+
+
+def test_a_longer_context_holds_the_chat_and_a_reply() -> None:
+    fill = fill_of(chat(refused(5_000)), LIMIT)
+    assert longer_context(fill, MODEL) == 6_144
+    none = fill_of(chat(refused(8_000)), LIMIT)
+    assert longer_context(none, MODEL) is None
+    assert "longest context is 8,192 tokens" in fill_words(none, MODEL)
 
 
 def test_the_cut_leaves_at_most_what_is_asked_and_always_the_last_turn() -> None:

@@ -6,14 +6,16 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QEnterEvent, QPixmap
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
+from core.api.errors import PromptTooLongError
 from desktop.app import App
+from desktop.views.composer_text import ComposerText
 from desktop.views.message_row import MessageRow
 from desktop.views.widgets.copy_button import CopyButton
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.views.hands import ended, send, settle
+from tests.desktop.fake_engine import FakeEngine, model_info
+from tests.desktop.views.hands import ended, find, press, send, settle
 from tests.desktop.views.test_window import STATS
 
 
@@ -120,3 +122,21 @@ async def test_copying_is_confirmed_with_a_tick(open_app: OpenApp, engine: FakeE
         assert button.accessibleName() == "Copied"
         assert button.icon().cacheKey() != before[1]
         await until(partial(says, button, before[0]))
+
+
+async def test_for_a_message_longer_than_the_context_only_what_helps_is_offered(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    engine.model_to_load = model_info(context_length=1_000)
+    app = await talk(open_app, engine, 1)
+    asked = await send(app, engine, "a book")
+    asked.fail(PromptTooLongError("3,000 of 1,000.", 3_000).info())
+    await ended(app)
+    names = ("limitEdit", "limitLonger", "limitDrop", "limitSummary", "limitCancel")
+    seen = {name for name in names if find(app, QAbstractButton, name).isVisible()}
+    assert seen == {"limitEdit", "limitLonger"}
+    assert "4,096 tokens (4.2 MB)" in find(app, QAbstractButton, "limitLonger").text()
+    press(app, "limitEdit")
+    await settle()
+    field = find(app, ComposerText, "editText")
+    assert field.isVisible() and field.toPlainText() == "a book"

@@ -1,0 +1,68 @@
+"""What is said as the context fills up, and the ways on."""
+
+from __future__ import annotations
+
+from desktop.words.numbers import format_bytes, format_count
+
+NAME = "The context fills up"
+CANCEL = "Cancel"
+LEAVE_OUT = "Leave out oldest turns"
+LEAVE_OUT_TIP = "The model reads them no longer; they stay in this chat"
+SUMMARY = "New chat from a summary"
+SUMMARY_TIP = "This chat stays as it is"
+EDIT = "Edit the message"
+EDIT_TIP = "Send it again in fewer words"
+SUMMARISING = "Writing a summary of this chat\N{HORIZONTAL ELLIPSIS}"
+NO_MODEL = "Load a model first."
+NO_WORDS = "The model wrote nothing."
+NO_SUMMARY = "There is no summary"
+
+
+def longer_words(tokens: int, num_bytes: int) -> str:
+    """The button that loads the model with a longer context."""
+    return f"Load with {format_count(tokens)} tokens ({format_bytes(num_bytes)})"
+
+
+def longer_tip(num_bytes: int) -> str:
+    """What a longer context takes."""
+    return f"Its keys and values take {format_bytes(num_bytes)} of memory"
+
+
+def alone_words(tokens: int, limit: int, longest: int | None) -> str:
+    """A message that fits by no leaving out; `longest` is the model's longest context if that is
+    too short as well."""
+    words = (
+        f"The last message alone takes {format_count(tokens)} tokens, and the context holds "
+        f"{format_count(limit)}. Nothing was cut off: edit it"
+    )
+    if longest is not None:
+        return f"{words}. This model's longest context is {format_count(longest)} tokens."
+    return f"{words}, or load the model with a longer context."
+
+
+def refused_words(limit: int) -> str:
+    """The last message found no room."""
+    return (
+        f"There is no room for the last message in the context of {format_count(limit)} tokens. "
+        f"{_WAYS_ON}"
+    )
+
+
+def full_words(tokens: int, limit: int) -> str:
+    """The last reply ended with the context."""
+    return f"The context is full ({_of(tokens, limit)}). {_WAYS_ON}"
+
+
+def near_words(tokens: int, limit: int) -> str:
+    """The context will be full before long."""
+    return f"This chat fills {round(100 * tokens / limit)} % of the context ({_of(tokens, limit)})."
+
+
+_WAYS_ON = (
+    "Nothing was cut off. To go on, begin a new chat from a summary, or leave out the oldest "
+    "turns: they stay here for you to read."
+)
+
+
+def _of(tokens: int, limit: int) -> str:
+    return f"{format_count(tokens)} of {format_count(limit)} tokens"
