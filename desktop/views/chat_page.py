@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication, QHBoxLayout, QStackedWidget, QVBoxLa
 from desktop.controllers.window_parts import WindowParts
 from desktop.views.composer import Composer
 from desktop.views.empty_page import EmptyPage
+from desktop.views.find_bar import FindBar
 from desktop.views.header_bar import HeaderBar
 from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
@@ -47,6 +48,7 @@ class ChatPage(QWidget):
         self.delete_all = NoticeBar("deleteAll", "Delete all data")
         self.delete_all.add_button("deleteAllNo", "Keep everything", self._keep_all)
         self.delete_all.add_button("deleteAllYes", "Delete everything", self._delete_all, "danger")
+        self.find_bar = FindBar(parts.transcript, self.transcript)
         self._pages = QStackedWidget()
         self._pages.addWidget(self.empty)
         self._pages.addWidget(self.transcript)
@@ -57,7 +59,7 @@ class ChatPage(QWidget):
     def _build(self) -> None:
         bottom = in_column(self.delete_all, self.limit, self.composer)
         bottom.setContentsMargins(24, 4, 24, 16)
-        top = in_column(self.instructions)
+        top = in_column(self.instructions, self.find_bar)
         top.setContentsMargins(24, 0, 24, 0)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -86,6 +88,7 @@ class ChatPage(QWidget):
             self.transcript.tell_all_asked,
         ):
             asked.connect(self._write_on)
+        self.find_bar.closed.connect(self._write_on)
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions_toggled.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)

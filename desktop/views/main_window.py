@@ -116,6 +116,7 @@ class MainWindow(QMainWindow):
             Command("&View", "actionSide", "Right side", "Ctrl+J", self._toggle_side),
             Command("&View", "actionContext", "Context", "Ctrl+1", lambda: self._turn_to(0)),
             Command("&View", "actionSettings", "Settings", "Ctrl+2", lambda: self._turn_to(1)),
+            Command("&View", "actionFind", "Find in this chat", "Ctrl+F", page.find_bar.begin),
             Command("&View", "actionWrite", "Write a message", "Ctrl+L", page.composer.setFocus),
         )
 

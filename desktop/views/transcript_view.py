@@ -7,8 +7,15 @@ others are known by their height: what it was when they were last laid out, or a
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
+from PySide6.QtGui import QResizeEvent, QTextCursor
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QApplication,
+    QFrame,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
 
 from desktop.item_models.messages import Row
 from desktop.item_models.transcript import Transcript
@@ -34,6 +41,7 @@ LETTER_PX = 0.22
 LONGEST_GUESS_PX = 20_000
 
 RowWidget = UserRow | ReplyRow
+TextField = QTextEdit | QPlainTextEdit
 
 
 class TranscriptView(QAbstractScrollArea):
@@ -96,6 +104,40 @@ class TranscriptView(QAbstractScrollArea):
     def first_built(self) -> int:
         """The place of the oldest message that has a widget."""
         return min(self._built, default=0)
+
+    @property
+    def first_seen(self) -> int:
+        """The place of the first message that is seen."""
+        return self._seen(0).start
+
+    def show_message(self, place: int) -> None:
+        """Bring a message into view, from its beginning."""
+        if place not in self._built:
+            self._build(place)
+        self.follows = False
+        self._arrange((place, 0))
+
+    def show_part(self, field: TextField, cursor: QTextCursor) -> None:
+        """Bring a place in the text of a message into view."""
+        if field.verticalScrollBar().maximum() > 0:
+            start = QTextCursor(cursor)
+            start.clearSelection()
+            field.setTextCursor(start)
+            field.ensureCursorVisible()
+        rect = field.cursorRect(cursor)
+        self._bring(field.viewport().mapTo(self.viewport(), rect.topLeft()).y(), rect.height())
+
+    def fields_of(self, place: int) -> list[TextField]:
+        """What shows the words of a message, from above to below."""
+        row = self._built.get(place)
+        if row is None:
+            return []
+        found: list[TextField] = [
+            *row.findChildren(QTextEdit),
+            *row.findChildren(QPlainTextEdit),
+        ]
+        seen = [each for each in found if each.isVisibleTo(row)]
+        return sorted(seen, key=lambda each: each.mapTo(row, QPoint(0, 0)).y())
 
     def edit_last(self) -> None:
         """Open the last message of the user for editing."""
@@ -320,8 +362,10 @@ class TranscriptView(QAbstractScrollArea):
 
     def _show_whole(self, widget: QWidget) -> None:
         """Scroll as little as needed for a part of a message to be seen."""
-        top = widget.mapTo(self.viewport(), QPoint(0, 0)).y()
-        below = top + widget.height() - self.viewport().height()
+        self._bring(widget.mapTo(self.viewport(), QPoint(0, 0)).y(), widget.height())
+
+    def _bring(self, top: int, height: int) -> None:
+        below = top + height - self.viewport().height()
         bar = self.verticalScrollBar()
         if top < 0:
             bar.setValue(bar.value() + top)

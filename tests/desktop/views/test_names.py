@@ -86,6 +86,7 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     thumbnails(app)[0].opened.emit()
     viewer = find(app, PictureViewer, "")
     await until(lambda: not viewer.pixels().isEmpty())
+    app.window.page.find_bar.begin()
     await send(app, engine, "The last")
     type_in(app, "One that waits")
     press_key(app, Qt.Key.Key_Return)
