@@ -22,7 +22,14 @@ from desktop.store import messages
 from desktop.store.database import Database
 from desktop.store.records import Reply, ReplyState
 from desktop.store.settings import AppSettings
-from desktop.words.conversation import queued_words, reading_words
+from desktop.words.conversation import (
+    NOT_STOPPED,
+    STOPPING,
+    WAITING,
+    queued_words,
+    reading_words,
+    unseen_pictures_words,
+)
 
 SAVE_EVERY_S = 1.0
 # A step of a large model may take seconds; one that takes longer is waited for by nobody.
@@ -87,13 +94,13 @@ class ReplyRun:
         """End it where it is; an engine that does not answer is not waited for."""
         self._stopped.set()
         if self._request is not None:
-            self._say("Stopping")
+            self._say(STOPPING)
             self._request.cancel()
             asyncio.get_running_loop().call_later(STOP_PATIENCE_S, self._give_up)
 
     def _give_up(self) -> None:
         if self._request is not None and self._end is None:
-            late = RequestCancelled("The engine did not stop in time.").info()
+            late = RequestCancelled(NOT_STOPPED).info()
             self._request.put(Failed(request=self._request.id, error=late))
 
     async def store_at_closing(self) -> None:
@@ -144,14 +151,12 @@ class ReplyRun:
         model = self._engine.model
         if model is None or model.vision or not has_pictures(self._conversation):
             return None
-        return NoVisionError(
-            f"There are pictures in this chat, and {model.name} can't look at them."
-        ).info()
+        return NoVisionError(unseen_pictures_words(model.name)).info()
 
     async def _ask(self) -> Finished | ErrorInfo:
         model, settings = self._engine.model, self._settings
         thinking = settings.thinking if model and model.thinking_switch else None
-        self._say("Waiting for the engine")
+        self._say(WAITING)
         self._request = self._engine.client.generate(
             self._conversation, settings.sampling, thinking, settings.cache, chat=self._key
         )
@@ -177,7 +182,7 @@ class ReplyRun:
                 self._listener.received(self._live, event)
                 if self._live.done is not None or self._live.status:
                     self._live.done = None
-                    self._say("Stopping" if self._stopped.is_set() else "")
+                    self._say(STOPPING if self._stopped.is_set() else "")
             case _:
                 pass
 

@@ -9,15 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
-from core.api.events import ContextPart, FinishReason, Generated, RequestStats
+from core.api.events import ContextPart, Generated, RequestStats
 from desktop.store.records import Message, Reply, ReplyState
-
-ENDINGS: dict[FinishReason, str] = {
-    "length": "The reply reached the longest length set and was cut off.",
-    "context": "The context is full: the reply was cut off here.",
-    "cancelled": "Stopped.",
-}
-LEFT_RUNNING = "Stopped: Waymark was closed before the reply was complete."
+from desktop.words.conversation import ENDINGS, LEFT_RUNNING
 
 
 def ending_words(reply: Reply) -> str:

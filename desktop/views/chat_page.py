@@ -22,8 +22,8 @@ from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
 from desktop.views.notice_bar import NoticeBar
 from desktop.views.transcript_view import WIDEST_PX, TranscriptView
+from desktop.words.conversation import FIRST_QUESTION
 
-FIRST_QUESTION = "What is in the picture?"
 COMMAND_KEYS = (
     Qt.KeyboardModifier.ControlModifier
     | Qt.KeyboardModifier.AltModifier

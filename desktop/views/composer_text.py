@@ -7,6 +7,7 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy
 
 from desktop.views.widgets.long_text import LongText
+from desktop.words.conversation import ASK, MESSAGE
 
 MOST_LINES_SEEN = 8
 
@@ -28,8 +29,8 @@ class ComposerText(LongText):
         super().__init__()
         self._can_be_left = can_be_left
         self.setObjectName("composerText")
-        self.setAccessibleName("Message")
-        self.setPlaceholderText("Ask, or drop a picture")
+        self.setAccessibleName(MESSAGE)
+        self.setPlaceholderText(ASK)
         self.setTabChangesFocus(True)
         # What is dropped belongs to the whole column, which takes it in one way.
         self.setAcceptDrops(False)

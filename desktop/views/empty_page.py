@@ -10,13 +10,10 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.views.plain import Label, ToolButton
+from desktop.words.conversation import EMPTY_TITLE, EMPTY_WORDS, TRY_SAMPLE, sample_words
 
 SAMPLE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
 SAMPLES_SHOWN = 3
-WORDS = (
-    "Ask a question below, or drop a picture and ask about it.\n"
-    "Everything stays on this computer, and nothing is read twice: see Context on the right."
-)
 
 
 class EmptyPage(QWidget):
@@ -33,8 +30,8 @@ class EmptyPage(QWidget):
         self.setObjectName("emptyPage")
         self._mark = Label()
         self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        title = self._label("What would you like to look at?", "emptyTitle", "title")
-        words = self._label(WORDS, "emptyWords", "muted")
+        title = self._label(EMPTY_TITLE, "emptyTitle", "title")
+        words = self._label(EMPTY_WORDS, "emptyWords", "muted")
         layout = QVBoxLayout(self)
         layout.setSpacing(14)
         layout.addStretch(2)
@@ -57,8 +54,8 @@ class EmptyPage(QWidget):
     def _make_sample(self, path: Path, number: int) -> ToolButton:
         button = ToolButton()
         button.setObjectName(f"sample{number}")
-        button.set_words("Try this one")
-        button.setAccessibleName(f"Try sample picture {number}")
+        button.set_words(TRY_SAMPLE)
+        button.setAccessibleName(sample_words(number))
         # These files come with the app; all others are decoded in the engine's process.
         button.setIcon(QIcon(str(path)))
         button.setIconSize(QSize(112, 112))

@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from desktop.views.plain import Button, Label
+from desktop.words.conversation import LEFT_OUT, READ_ALL, UNDO
 
 
 class LeftOutLine(QWidget):
@@ -21,12 +22,11 @@ class LeftOutLine(QWidget):
         super().__init__()
         self.setObjectName("leftOutLine")
         words = Label(
-            "Messages above are no longer read by the model",
+            LEFT_OUT,
             name="leftOutWords",
             style="muted small",
         )
-        what = "Have the model read all messages again"
-        undo = Button("Undo", name="leftOutUndo", style="flat", spoken=what, tip=what)
+        undo = Button(UNDO, name="leftOutUndo", style="flat", spoken=READ_ALL, tip=READ_ALL)
         undo.clicked.connect(self.undo_asked)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 10, 0, 10)

@@ -10,6 +10,17 @@ from desktop.item_models.messages import Row
 from desktop.views.plain import Button, Label
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.icon_button import IconButton
+from desktop.words.conversation import (
+    ANOTHER,
+    CONTINUE,
+    CONTINUE_TIP,
+    EDIT,
+    FORK,
+    after_words,
+    before_words,
+    copy_words,
+    place_words,
+)
 
 
 class MessageBar(QWidget):
@@ -31,29 +42,29 @@ class MessageBar(QWidget):
     def __init__(self, is_reply: bool) -> None:
         super().__init__()
         what = "reply" if is_reply else "message"
-        self._before = self._button("chevron_left", f"Show the {what} before this one", "turnBack")
+        self._before = self._button("chevron_left", before_words(what), "turnBack")
         self._before.clicked.connect(lambda: self.turn_asked.emit(-1))
         self._place = Label(name="alternativePlace", style="muted small")
-        self._after = self._button("chevron_right", f"Show the {what} after this one", "turnOn")
+        self._after = self._button("chevron_right", after_words(what), "turnOn")
         self._after.clicked.connect(lambda: self.turn_asked.emit(1))
-        self._copy = CopyButton(f"Copy the {what}")
+        self._copy = CopyButton(copy_words(what))
         self._copy.setObjectName("copyMessage")
         self._copy.clicked.connect(self.copy_asked)
         self._again = (
-            self._button("regenerate", "Write another reply", "regenerate")
+            self._button("regenerate", ANOTHER, "regenerate")
             if is_reply
-            else self._button("edit", "Edit the message and send it again", "editMessage")
+            else self._button("edit", EDIT, "editMessage")
         )
         self._again.clicked.connect(self.regenerate_asked if is_reply else self.edit_asked)
-        fork = self._button("fork", "Fork into a new chat", "forkChat")
+        fork = self._button("fork", FORK, "forkChat")
         fork.clicked.connect(self.fork_asked)
         # In words: what to do about a reply that is not whole should be seen at once.
         self._go_on = Button(
-            "Continue",
+            CONTINUE,
             name="continueReply",
             style="flat",
-            spoken="Have the reply written on",
-            tip="Have the reply written on from where it ends",
+            spoken=CONTINUE_TIP,
+            tip=CONTINUE_TIP,
         )
         self._go_on.clicked.connect(self.go_on_asked)
         self._go_on.hide()
@@ -77,7 +88,7 @@ class MessageBar(QWidget):
         count = len(row.message.siblings)
         for widget in (self._before, self._place, self._after):
             widget.setVisible(count > 1)
-        self._place.setText(f"{row.place + 1} of {count}")
+        self._place.setText(place_words(row.place, count))
         self._before.setEnabled(row.sibling(-1) is not None)
         self._after.setEnabled(row.sibling(1) is not None)
         self._go_on.setVisible(row.can_go_on)

@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QGraphicsOpacityEffect, QWid
 
 from desktop.item_models.messages import Row
 from desktop.views.message_bar import MessageBar
+from desktop.words.conversation import REPLY, YOUR_MESSAGE
 
 
 class MessageRow(QFrame):
@@ -27,7 +28,7 @@ class MessageRow(QFrame):
         super().__init__()
         is_reply = role == "assistant"
         self.setObjectName("replyRow" if is_reply else "userRow")
-        self.setAccessibleName("Reply" if is_reply else "Your message")
+        self.setAccessibleName(REPLY if is_reply else YOUR_MESSAGE)
         self.setProperty("class", "messageRow")
         self.setProperty("role", role)
         self.row = row

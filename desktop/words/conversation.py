@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from core.api.errors import NoVisionError, WaymarkError
-from core.api.events import Prefilling
+from core.api.events import FinishReason, Prefilling
 from desktop.words.numbers import count_of, format_count
 
 LONGEST_QUEUED = 200
 
+# The page before the first message.
+EMPTY_TITLE = "What would you like to look at?"
+EMPTY_WORDS = (
+    "Ask a question below, or drop a picture and ask about it.\n"
+    "Everything stays on this computer. Context on the right shows what was reused and what was "
+    "read again, and why."
+)
+TRY_SAMPLE = "Try this one"
+FIRST_QUESTION = "What is in the picture?"
+
 # The composer.
+MESSAGE = "Message"
 ASK = "Ask, or drop a picture"
 ADD_PICTURES = "Add pictures"
 SEND, SEND_TIP, SEND_SPOKEN = "Send", "Send (Enter)", "Send the message"
@@ -20,9 +31,73 @@ LOOKING = "It is sent as soon as the picture has been looked at."
 
 JUMP = "Jump to the newest"
 
-# The buttons of a message.
+# A message and its buttons.
+REPLY, YOUR_MESSAGE = "Reply", "Your message"
+EDIT = "Edit the message and send it again"
+ANOTHER = "Write another reply"
+FORK = "Fork into a new chat"
+CONTINUE = "Continue"
+CONTINUE_TIP = "Have the reply continued from where it ends"
+SHOW_MORE = "Show more of this message"
+THINKING = "Thinking\N{HORIZONTAL ELLIPSIS}"
+THOUGHT = "Thought"
+LEFT_OUT = "The model no longer reads the messages above"
+READ_ALL = "Have the model read all messages again"
+UNDO = "Undo"
 COPIED = "Copied"
 COPY_CODE = "Copy the code"
+
+
+# What a reply waits for, and why it ended.
+STOPPING = "Stopping"
+WAITING = "Waiting for the engine"
+NOT_STOPPED = "The engine did not stop in time."
+LEFT_RUNNING = "Stopped: Waymark was closed before the reply was complete."
+ENDINGS: dict[FinishReason, str] = {
+    "length": "The reply reached the longest length set and was cut off.",
+    "context": "The context is full: the reply was cut off here.",
+    "cancelled": "Stopped.",
+}
+
+
+def sample_words(number: int) -> str:
+    """A sample picture for a screen reader."""
+    return f"Try sample picture {number}"
+
+
+def before_words(what: str) -> str:
+    """The button to the version before; `what` is 'reply' or 'message'."""
+    return f"Show the {what} before this one"
+
+
+def after_words(what: str) -> str:
+    """The button to the version after."""
+    return f"Show the {what} after this one"
+
+
+def copy_words(what: str) -> str:
+    """The button that copies a message."""
+    return f"Copy the {what}"
+
+
+def place_words(place: int, count: int) -> str:
+    """Which version is shown."""
+    return f"{place + 1} of {count}"
+
+
+def more_words(characters: int) -> str:
+    """The button below a message of which only a part is drawn."""
+    return f"Show more: {format_count(characters)} characters are not shown"
+
+
+def code_words(language: str) -> str:
+    """A listing for a screen reader."""
+    return f"Code, {language}" if language else "Code"
+
+
+def unseen_pictures_words(model: str) -> str:
+    """Why a chat with pictures gets no reply of a model that can't see them."""
+    return f"There are pictures in this chat, and {model} can't look at them."
 
 
 def no_vision_words(model: str, in_draft: bool) -> str:

@@ -16,7 +16,7 @@ from desktop.views.plain import Label
 from desktop.views.widgets.code_text import CodeText
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.highlight import Highlighting
-from desktop.words.conversation import COPY_CODE
+from desktop.words.conversation import COPY_CODE, code_words
 
 # How long words are looked up for their colours before others have their turn.
 COLOUR_FOR_S = 0.004
@@ -49,7 +49,7 @@ class CodeBlock(QFrame):
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")
         self._text.set_code(code, grows)
-        self._text.setAccessibleName(f"Code, {language}" if language else "Code")
+        self._text.setAccessibleName(code_words(language))
         self.update()
 
     def code(self) -> str:

@@ -21,7 +21,7 @@ from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.markdown_blocks import Block
 from desktop.views.widgets.markdown_source import BlockStream
-from desktop.words.numbers import format_count
+from desktop.words.conversation import SHOW_MORE, more_words
 
 BLOCK_SPACING = 9
 # Read and drawn at a step: some milliseconds each.
@@ -234,13 +234,13 @@ class MarkdownBody(QWidget):
     def _offer_more(self, offered: bool) -> None:
         """The button for what is not drawn, or none."""
         if self._more is None and offered:
-            self._more = Button(parent=self, name="showMore", spoken="Show more of this message")
+            self._more = Button(parent=self, name="showMore", spoken=SHOW_MORE)
             self._more.clicked.connect(lambda: self.show_pages(self._pages + 1))
             self._layout.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeft)
         if self._more is not None:
             blocks = self._stream.closed[self._next :] + self._stream.open
             left = len(self._waiting) + sum(len(block.source) for block in blocks)
-            self._more.set_words(f"Show more: {format_count(left)} characters are not shown")
+            self._more.set_words(more_words(left))
             self._more.setVisible(offered)
 
     def _fade(self) -> None:

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from desktop import theme
 from desktop.views.plain import Button, set_tip
 from desktop.views.widgets.markdown_body import MarkdownBody
+from desktop.words.conversation import THINKING, THOUGHT
 
 
 class ReasoningFold(QWidget):
@@ -86,7 +87,7 @@ class ReasoningFold(QWidget):
         return body
 
     def _label(self) -> None:
-        self._button.set_words("Thinking\N{HORIZONTAL ELLIPSIS}" if self._running else "Thought")
+        self._button.set_words(THINKING if self._running else THOUGHT)
         arrow = "chevron_down" if self.is_open() else "chevron_right"
         self._button.setIcon(theme.icon(arrow, "muted"))
         action = "Hide" if self.is_open() else "Show"

@@ -14,10 +14,11 @@ from desktop.controllers import reply_run
 from desktop.controllers.window_parts import WindowParts
 from desktop.item_models.draft import DraftPicture
 from desktop.item_models.engine_status import Phase
-from desktop.item_models.messages import LEFT_RUNNING, ending_words
+from desktop.item_models.messages import ending_words
 from desktop.store import messages
 from desktop.store.folders import Folders
 from desktop.store.records import Message, Picture, Reply, ReplyState
+from desktop.words.conversation import LEFT_RUNNING
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png
 

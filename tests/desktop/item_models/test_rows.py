@@ -11,9 +11,10 @@ from core.api.errors import EngineDiedError
 from core.api.events import RequestStats
 from desktop.item_models.chat_list import CHAT_ROLE, ChatList
 from desktop.item_models.engine_status import EngineStatus, Phase
-from desktop.item_models.messages import LEFT_RUNNING, LiveReply, Row, ending_words
+from desktop.item_models.messages import LiveReply, Row, ending_words
 from desktop.item_models.transcript import Transcript
 from desktop.store.records import Chat, Message, Reply, ReplyState
+from desktop.words.conversation import LEFT_RUNNING
 from tests.desktop.conftest import Loop
 from tests.desktop.fake_engine import model_info
 
