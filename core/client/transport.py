@@ -35,8 +35,7 @@ def default_command() -> list[str]:
 
 # A thread that waits for the others' part of a product spins first. With libgomp's own 300,000
 # rounds a step on all threads takes five times as long when another program wants one of two cores,
-# with these three times; when none does, they cost 7 %. Steps go over to fewer threads then, but
-# prompts must not, and so the number is not raised again.
+# with these three times; when none does, they cost 7 %.
 _SPINNING = {"GOMP_SPINCOUNT": "20000"}
 _SPINNING_CHOSEN = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 # Left to itself the C library hands an activation's pages back as soon as it is freed, and the next

@@ -12,7 +12,6 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.recorded import StepRecorder
 from core.engine.run_memory import StepMemory
-from core.engine.step_threads import StepThreads
 from core.models.model import Model
 from kernels.recording import NotRecordableError
 
@@ -30,26 +29,19 @@ class Decode:
         state: RecurrentState,
         start: Cut,
         check: Callable[[], None],
-        threads: StepThreads,
         recorder: StepRecorder,
     ) -> None:
         """`state` stays as it is."""
         self._model, self._slab, self._state = model, slab, state
         self._next = start
         self._check = check
-        self._threads = threads
         self._recorder = recorder
         self._memory: StepMemory | None = None
         self._recorded = recorder.step(model, slab)
         self._reply = self._recorded.begin(state) if self._recorded is not None else 0
-        threads.restart()
 
     def step(self, token_id: int) -> Tensor:
         """Feed one id; returns the float32 logits [vocab] for the next."""
-        with self._threads.step(self._next.token.value + 1, self._check):
-            return self._compute(token_id)
-
-    def _compute(self, token_id: int) -> Tensor:
         device = self._model.device
         embedding = self._model.embed(torch.tensor([token_id], device=device))
         position = self._next.position.value

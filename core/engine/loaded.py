@@ -33,7 +33,6 @@ from core.engine.kept_weights import kept_bytes, open_keeping, weights_budget
 from core.engine.precision import Precision, choose_precision
 from core.engine.recorded import StepRecorder
 from core.engine.sampler import Drawing
-from core.engine.step_threads import StepThreads, open_step_threads
 from core.models.model import Model
 from core.models.registry import load_model, try_kernels
 from core.text.chat_text import ChatText
@@ -64,7 +63,6 @@ class LoadedModel:
     catalog: ImageCatalog
     processor: PictureProcessor | None
     cache: ContextCache
-    threads: StepThreads
     steps: StepRecorder
     drawing: Drawing
     weight_bytes: int
@@ -119,9 +117,6 @@ def load(
         catalog=ImageCatalog(processor),
         processor=processor,
         cache=cache,
-        threads=open_step_threads(
-            settings, model, kernels, context, (loaded.config, precision.name)
-        ),
         steps=StepRecorder(kernels.record),
         drawing=choose_drawing(kernels.draw, model.vocab_size, device, recall),
         weight_bytes=needed,

@@ -178,7 +178,6 @@ class Session:
             prefill.state,
             self._prompt.end,
             self._flag.check,
-            self._loaded.threads,
             self._loaded.steps.beside() if self._command.side else self._loaded.steps,
         )
         stream = ReplyStream(self._command.request, self._report, self._emit)

@@ -12,8 +12,8 @@ LONGEST_QUEUED = 200
 EMPTY_TITLE = "What would you like to look at?"
 EMPTY_WORDS = (
     "Ask a question below, or drop a picture and ask about it.\n"
-    "Everything stays on this computer. Context on the right shows what was reused and what was "
-    "read again, and why."
+    "Everything stays on this computer.\n"
+    "Context, on the right, shows what was reused, and why anything was read again."
 )
 TRY_SAMPLE = "Try this one"
 FIRST_QUESTION = "What is in the picture?"

@@ -19,7 +19,6 @@ from core.engine.decode import Decode
 from core.engine.draw_choice import choose_drawing
 from core.engine.loaded import LoadedModel, load, resolve_device
 from core.engine.precision import choose_precision
-from core.engine.step_threads import fixed_threads
 from core.models.decoder import Decoder
 from core.models.registry import try_kernels
 from core.weights.folder import ModelFolder
@@ -136,7 +135,6 @@ class Waymark:
             place.state,
             place.cut,
             go_on,
-            fixed_threads(),
             opened.loaded.steps,
         )
         ids = [place.first]

@@ -14,7 +14,6 @@ from core.cache.state import RecurrentState
 from core.engine.decode import Decode
 from core.engine.loaded import LoadedModel
 from core.engine.recorded import StepRecorder
-from core.engine.step_threads import fixed_threads
 
 LIMIT = GROWTH + 40
 
@@ -45,7 +44,7 @@ class Place:
 
     def decode(self, recorder: StepRecorder, check: Callable[[], None] = go_on) -> Decode:
         parts = (self.model, self.slab, self.state, self.start)
-        return Decode(*parts, check, fixed_threads(), recorder)
+        return Decode(*parts, check, recorder)
 
     @torch.inference_mode()
     def logits(self, recorder: StepRecorder, count: int) -> list[Tensor]:
