@@ -83,6 +83,8 @@ class BlockText(QTextBrowser):
         if self.document().textWidth() != self.viewport().width():
             self.document().setTextWidth(self.viewport().width())
         self.setFixedHeight(max(1, math.ceil(self.document().size().height())))
+        # While it is being resized itself, a scroll area leaves what it shows as high as it was.
+        self.viewport().resize(self.viewport().width(), self.height())
 
     def _fit_later(self) -> bool:
         self.fit()

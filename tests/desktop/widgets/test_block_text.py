@@ -10,7 +10,7 @@ import pytest
 from PySide6.QtCore import QPoint, QSize, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QTextDocument
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QTextBrowser
+from PySide6.QtWidgets import QTextBrowser, QWidget
 from pytestqt.qtbot import QtBot
 
 from desktop.views.widgets.block_text import BlockText
@@ -174,3 +174,17 @@ def test_a_short_text_asks_for_no_more_than_its_width(block: BlockText) -> None:
     short = block.sizeHint().width()
     block.show_markdown("a longer line of words")
     assert 10 < short < block.sizeHint().width() < 300
+
+
+def test_what_is_seen_grows_with_the_block(qtbot: QtBot) -> None:
+    # Inside its own resizing a scroll area doesn't lay out again, and the last line was cut off.
+    around = QWidget()
+    qtbot.addWidget(around)
+    around.resize(800, 600)
+    block = BlockText(around)
+    block.show_plain("star them illicit which it illicit you the see picture Which of you and")
+    around.show()
+    block.resize(600, block.height())
+    block.resize(200, block.height())
+    assert block.height() > 2 * block.fontMetrics().lineSpacing()
+    assert block.viewport().size() == block.size()
