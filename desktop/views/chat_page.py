@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
-from PySide6.QtWidgets import QApplication, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
 
 from desktop.controllers.window_parts import WindowParts
 from desktop.views.composer import Composer
@@ -21,7 +21,8 @@ from desktop.views.header_bar import HeaderBar
 from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
 from desktop.views.notice_bar import NoticeBar
-from desktop.views.transcript_view import WIDEST_PX, TranscriptView
+from desktop.views.text_column import in_column
+from desktop.views.transcript_view import TranscriptView
 from desktop.words.conversation import FIRST_QUESTION
 
 COMMAND_KEYS = (
@@ -57,10 +58,8 @@ class ChatPage(QWidget):
         self._turn()
 
     def _build(self) -> None:
-        bottom = in_column(self.delete_all, self.limit, self.composer)
-        bottom.setContentsMargins(24, 4, 24, 16)
+        bottom = in_column(self.delete_all, self.limit, self.composer, top=4, bottom=16)
         top = in_column(self.instructions, self.find_bar)
-        top.setContentsMargins(24, 0, 24, 0)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
@@ -159,22 +158,6 @@ class ChatPage(QWidget):
         self.composer.set_active(False)
         self.composer.take_data(event.mimeData())
         event.acceptProposedAction()
-
-
-def in_column(*widgets: QWidget) -> QHBoxLayout:
-    """Widgets one below the other, as wide as the conversation."""
-    column = QWidget()
-    column.setMaximumWidth(WIDEST_PX)
-    inside = QVBoxLayout(column)
-    inside.setContentsMargins(0, 0, 0, 0)
-    inside.setSpacing(8)
-    for widget in widgets:
-        inside.addWidget(widget)
-    row = QHBoxLayout()
-    row.addStretch(1)
-    row.addWidget(column, 100)
-    row.addStretch(1)
-    return row
 
 
 def delete_all_words(count: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from desktop.views.plain import Button, Label
@@ -21,10 +21,11 @@ class LeftOutLine(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setObjectName("leftOutLine")
-        words = Label(
+        words = _Words(
             LEFT_OUT,
             name="leftOutWords",
             style="muted small",
+            wraps=True,
         )
         undo = Button(UNDO, name="leftOutUndo", style="flat", spoken=READ_ALL, tip=READ_ALL)
         undo.clicked.connect(self.undo_asked)
@@ -35,6 +36,14 @@ class LeftOutLine(QWidget):
         layout.addWidget(words)
         layout.addWidget(undo)
         layout.addWidget(_line(), 1)
+
+
+class _Words(Label):
+    """On one line where there is room for it, on several otherwise."""
+
+    def sizeHint(self) -> QSize:
+        width = self.fontMetrics().horizontalAdvance(self.text()) + 2
+        return QSize(width, self.heightForWidth(width))
 
 
 def _line() -> QFrame:

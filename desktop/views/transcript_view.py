@@ -23,6 +23,7 @@ from desktop.views.pacing import pace
 from desktop.views.plain import Button
 from desktop.views.reply_row import ReplyRow
 from desktop.views.row_places import RowPlaces
+from desktop.views.text_column import column_width
 from desktop.views.user_row import UserRow
 from desktop.words.conversation import JUMP
 
@@ -30,8 +31,6 @@ from desktop.words.conversation import JUMP
 BUILT_AT_ONCE = 4
 # Nearer than this to the end counts as being there.
 END_PX = 24
-WIDEST_PX = 860
-SIDE_PX = 24
 ENDS_PX = 16
 GAP_PX = 4
 STEP_PX = 20
@@ -299,12 +298,13 @@ class TranscriptView(QAbstractScrollArea):
         return place, self.verticalScrollBar().value() - ENDS_PX - self._places.top(place)
 
     def _put(self, place: int, widget: RowWidget) -> None:
-        left = (self.viewport().width() - self._width()) // 2
+        # Of the whole view: the scroll bar comes and goes beside the text, which stays.
+        left = (self.width() - self._width()) // 2
         top = ENDS_PX + self._places.top(place) - self.verticalScrollBar().value()
         widget.setGeometry(left, top, self._width(), self._places.height(place))
 
     def _width(self) -> int:
-        return max(1, min(WIDEST_PX, self.viewport().width() - 2 * SIDE_PX))
+        return column_width(self.width())
 
     def _seen(self, margin: int) -> range:
         """The messages that are seen, or would be if the window were so much higher."""

@@ -83,8 +83,7 @@ class UserRow(MessageRow):
 
     def _fit(self) -> None:
         """As wide as the longest line asks for, and no wider than the row."""
-        longest = max(self.row.text[:4000].split("\n"), key=len, default="")
-        words = self.fontMetrics().horizontalAdvance(longest) + 34
+        words = self._text.wished_width() + 28
         pictures = sum(each.sizeHint().width() + 8 for each in self._strip.thumbnails()) + 34
         room = max(120, self.width() - 60)
         wanted = max(words if self.row.text else 0, pictures if self.row.message.pictures else 0)

@@ -226,7 +226,7 @@ def test_another_width_lays_out_what_is_there(
     first = seen(view)[0]
     view.resize(480, 600)
     at_rest()
-    assert {widget.width() for widget in view.row_widgets} == {view.viewport().width() - 2 * 24}
+    assert {widget.width() for widget in view.row_widgets} == {view.width() - 2 * 24}
     assert gaps(view) == {4}
     assert first in seen(view)
     for widget in view.row_widgets:
