@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import QSettings, QSize, Qt, Signal
-from PySide6.QtGui import QCloseEvent
-from PySide6.QtWidgets import QMainWindow, QSplitter
+from PySide6.QtCore import QByteArray, QSettings, QSize, Signal
+from PySide6.QtGui import QCloseEvent, QGuiApplication
+from PySide6.QtWidgets import QMainWindow
 
 from core.api.errors import ErrorInfo, WaymarkError
 from core.api.events import ImageRendered
@@ -20,15 +20,16 @@ from desktop.controllers.window_parts import WindowParts
 from desktop.views import dialogs
 from desktop.views.actions import Command, add_menus
 from desktop.views.chat_page import ChatPage
+from desktop.views.placing import fitted, fitted_size
 from desktop.views.settings_panel import SettingsPanel
 from desktop.views.side_bar import SideBar
 from desktop.views.side_panel import SidePanel
+from desktop.views.sides import Sides
 from desktop.views.toast import Toast
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.picture_viewer import PictureViewer
 
 FIRST_SIZE = QSize(1280, 820)
-FIRST_WIDTHS = (220, 730, 330)
 
 
 class MainWindow(QMainWindow):
@@ -53,7 +54,8 @@ class MainWindow(QMainWindow):
         self.settings = SettingsPanel(parts.settings)
         self.side_panel = SidePanel(self.context, self.settings)
         self.toast = Toast(self.page, self.page.composer)
-        self._splitter = self._make_splitter()
+        self._sides = Sides(self.side_bar, self.page, self.side_panel)
+        self.setCentralWidget(self._sides)
         self.actions_by_name = add_menus(self, self._commands())
         self._connect()
         self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
@@ -69,34 +71,19 @@ class MainWindow(QMainWindow):
     def save_geometry(self) -> None:
         """Remember size, place and what is hidden."""
         self._geometry.setValue("window", self.saveGeometry())
-        self._geometry.setValue("splitter", self._splitter.saveState())
-        self._geometry.setValue("chats", not self.side_bar.isHidden())
-        self._geometry.setValue("side", not self.side_panel.isHidden())
+        self._sides.save(self._geometry)
         self._geometry.sync()
 
     def _restore_geometry(self) -> None:
-        self.resize(FIRST_SIZE)
-        self._splitter.setSizes(FIRST_WIDTHS)
-        window, splitter = self._geometry.value("window"), self._geometry.value("splitter")
-        if window is not None:
-            self.restoreGeometry(window)
-        if splitter is not None:
-            self._splitter.restoreState(splitter)
-        self.side_bar.setVisible(bool(self._geometry.value("chats", True, type=bool)))
-        self.side_panel.setVisible(bool(self._geometry.value("side", True, type=bool)))
-
-    def _make_splitter(self) -> QSplitter:
-        splitter = QSplitter(Qt.Orientation.Horizontal)
-        splitter.setObjectName("splitter")
-        for place, widget in enumerate((self.side_bar, self.page, self.side_panel)):
-            splitter.addWidget(widget)
-            splitter.setStretchFactor(place, 1 if widget is self.page else 0)
-            splitter.setCollapsible(place, False)
-        self.side_bar.setMinimumWidth(160)
-        self.page.setMinimumWidth(370)
-        self.side_panel.setMinimumWidth(312)
-        self.setCentralWidget(splitter)
-        return splitter
+        screens = [each.availableGeometry() for each in QGuiApplication.screens()]
+        self.resize(fitted_size(FIRST_SIZE, self.screen().availableGeometry()))
+        window = self._geometry.value("window")
+        if isinstance(window, QByteArray) and self.restoreGeometry(window):
+            place = self.geometry()
+            # It may have been left on a screen that is gone, or is smaller now.
+            if not self.windowState() and fitted(place, screens) != place:
+                self.setGeometry(fitted(place, screens))
+        self._sides.restore(self._geometry)
 
     def _commands(self) -> tuple[Command, ...]:
         chat, page = self._parts.chat, self.page
@@ -112,8 +99,8 @@ class MainWindow(QMainWindow):
             Command(
                 "&Engine", "actionRestart", "Restart the engine", "", self._parts.engine.restart
             ),
-            Command("&View", "actionChats", "Chats", "Ctrl+B", self._toggle_chats),
-            Command("&View", "actionSide", "Right side", "Ctrl+J", self._toggle_side),
+            Command("&View", "actionChats", "Chats", "Ctrl+B", self._sides.toggle_left),
+            Command("&View", "actionSide", "Right side", "Ctrl+J", self._sides.toggle_right),
             Command("&View", "actionContext", "Context", "Ctrl+1", lambda: self._turn_to(0)),
             Command("&View", "actionSettings", "Settings", "Ctrl+2", lambda: self._turn_to(1)),
             Command("&View", "actionFind", "Find in this chat", "Ctrl+F", page.find_bar.begin),
@@ -130,8 +117,8 @@ class MainWindow(QMainWindow):
         parts.deletion.everything_gone.connect(lambda: self.toast.say("All data is deleted."))
         self.side_bar.open_asked.connect(self._open)
         self.settings.model_box.browse_asked.connect(self._choose_model)
-        page.header.chats_toggled.connect(self._toggle_chats)
-        page.header.side_toggled.connect(self._toggle_side)
+        page.header.chats_toggled.connect(self._sides.toggle_left)
+        page.header.side_toggled.connect(self._sides.toggle_right)
         page.composer.choose_pictures_asked.connect(self._choose_pictures)
         page.composer.open_picture_asked.connect(self._open_picture)
         page.transcript.open_picture_asked.connect(self._open_picture)
@@ -148,14 +135,8 @@ class MainWindow(QMainWindow):
         if rows and rows[-1].message.is_reply:
             self._parts.chat.regenerate(rows[-1].id)
 
-    def _toggle_chats(self) -> None:
-        self.side_bar.setVisible(self.side_bar.isHidden())
-
-    def _toggle_side(self) -> None:
-        self.side_panel.setVisible(self.side_panel.isHidden())
-
     def _turn_to(self, page: int) -> None:
-        self.side_panel.show()
+        self._sides.show_right()
         self.side_panel.show_page(page)
 
     def _choose_pictures(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
@@ -20,6 +21,12 @@ from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector
 from desktop.store.folders import Folders
 from tests.desktop.fake_engine import FakeEngine
+
+# The offscreen platform's own screen is smaller than the window wants to be. Set before Qt starts.
+if os.environ.get("QT_QPA_PLATFORM", "offscreen") == "offscreen":
+    os.environ["QT_QPA_PLATFORM"] = (
+        f"offscreen:configfile={Path(__file__).with_name('screen.json')}"
+    )
 
 T = TypeVar("T")
 # A bound on what would otherwise hang, not a measure of speed.

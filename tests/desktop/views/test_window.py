@@ -505,9 +505,8 @@ async def test_a_death_is_said_and_the_window_goes_on(
 
 async def test_the_size_of_the_window_is_kept(open_app: OpenApp) -> None:
     first = await open_app()
-    # The offscreen platform's screen is 800 x 800 pixels, and no window comes back larger.
     first.window.resize(first.window.width(), 555)
-    first.window.side_bar.hide()
+    press(first, "toggleChats")
     first.leave()
     await first.gone.wait()
     second = await open_app()
