@@ -15,7 +15,7 @@ from desktop.controllers.engine import EngineController
 from desktop.controllers.replies import Replies
 from desktop.item_models.context_view import ContextView, Strip, prepared_strip
 from desktop.item_models.engine_status import EngineStatus
-from desktop.item_models.messages import LiveReply
+from desktop.item_models.messages import LiveReply, Row
 from desktop.store.records import Reply
 
 SHOWN_EVERY_MS = 250
@@ -50,6 +50,8 @@ class ContextController(QObject):
         self._later.setInterval(SHOWN_EVERY_MS)
         self._later.timeout.connect(self.changed)
         replies.streamed.connect(self._on_streamed)
+        # The fingerprint of the model that wrote each reply of this session.
+        self._answered_by: dict[int, str] = {}
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
         ahead.prepared.connect(self._on_prepared)
@@ -65,8 +67,25 @@ class ContextController(QObject):
         if live is not None and live.stats is not None and live.done is not None:
             strip = Strip.of_request(live.stats, live.done)
             return ContextView(live.stats, live.done, strip, live.stats.bytes, model)
-        stats = self._chat.transcript.last_stats()
-        return ContextView(stats, None, self._strip(stats), self._bytes, model)
+        last = self._chat.transcript.last_answered()
+        if last is None:
+            return ContextView(None, None, self._strip(None), self._bytes, model)
+        row, stats = last
+        if self._of_other(row, stats):
+            return ContextView(None, None, self._strip(None), self._bytes, model, foreign=True)
+        strip, reasoned = self._strip(stats), bool(row.reasoning.strip())
+        return ContextView(stats, None, strip, self._bytes, model, reasoned=reasoned)
+
+    def _of_other(self, row: Row, stats: RequestStats) -> bool:
+        """Whether another model answered than the one that is loaded, or one loaded otherwise."""
+        model = self._engine.model
+        if model is None or row.live is not None:
+            return False
+        if self._answered_by.get(row.id, model.fingerprint) != model.fingerprint:
+            return True
+        ids = row.message.reply.ids if row.message.reply else None
+        other_words = ids is not None and ids.tokenizer != model.tokenizer
+        return other_words or stats.context_length not in (0, model.context_length)
 
     def _strip(self, stats: RequestStats | None) -> Strip:
         rows, model = self._chat.transcript.rows, self._engine.model
@@ -89,6 +108,8 @@ class ContextController(QObject):
 
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
         if reply.stats is not None and reply.error is None:
+            if self._engine.model is not None:
+                self._answered_by[live.message] = self._engine.model.fingerprint
             self._note(live.message, reply.stats)
 
     def _on_prepared(self, end: int | None, event: Prepared) -> None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.api.events import CacheBytes
+from desktop.words import context as words
 from desktop.words.numbers import format_bytes
 
 ShareKind = Literal["slab", "memory", "checkpoint", "image", "moving", "disk"]
 PlaceKind = Literal["device", "host", "disk"]
-TITLES: dict[PlaceKind, str] = {"device": "Graphics memory", "host": "Memory", "disk": "Disk"}
+TITLES = words.BYTES_TITLES
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class ByteStore:
     def words(self) -> str:
         """Use and budget: 1.2 GB of 6.2 GB."""
         if not self.budget:
-            return "nothing is kept here" if not self.used else format_bytes(self.used)
+            return words.NOTHING_KEPT if not self.used else format_bytes(self.used)
         return f"{format_bytes(self.used)} of {format_bytes(self.budget)}"
 
     def spoken(self) -> str:
@@ -53,12 +54,12 @@ class ByteStore:
 
 def stores(bytes_held: CacheBytes) -> dict[PlaceKind, ByteStore]:
     """The places; graphics memory only where the model's device has memory of its own."""
-    slab = Share("slab", "Context in use now", bytes_held.slab)
+    slab = _share("slab", bytes_held.slab)
     host = [
-        Share("memory", "Contexts kept", max(0, bytes_held.kv - bytes_held.slab)),
-        Share("checkpoint", "Checkpoints", bytes_held.checkpoints),
-        Share("image", "Pictures, encoded", bytes_held.embeddings),
-        Share("moving", "On its way", bytes_held.in_flight),
+        _share("memory", max(0, bytes_held.kv - bytes_held.slab)),
+        _share("checkpoint", bytes_held.checkpoints),
+        _share("image", bytes_held.embeddings),
+        _share("moving", bytes_held.in_flight),
     ]
     found: dict[PlaceKind, ByteStore] = {}
     if bytes_held.device_budget:
@@ -66,6 +67,10 @@ def stores(bytes_held: CacheBytes) -> dict[PlaceKind, ByteStore]:
     else:
         host.insert(0, slab)
     found["host"] = ByteStore("host", bytes_held.host_budget, tuple(host))
-    disk = Share("disk", "Contexts and pictures", bytes_held.disk)
+    disk = _share("disk", bytes_held.disk)
     found["disk"] = ByteStore("disk", bytes_held.disk_budget, (disk,))
     return found
+
+
+def _share(kind: ShareKind, size: int) -> Share:
+    return Share(kind, words.SHARE_NAMES[kind], size)

@@ -40,6 +40,11 @@ class Strip:
         """Tokens the context holds."""
         return self.parts[-1].end if self.parts else 0
 
+    @property
+    def num_asked(self) -> int:
+        """Tokens of the last request, its reply included."""
+        return self.asked[-1].end if self.asked else 0
+
     @classmethod
     def of_request(cls, stats: RequestStats, done: int | None = None, known: bool = True) -> Strip:
         """The context a request left behind; live while `done` says how far reading is."""
@@ -48,13 +53,19 @@ class Strip:
 
 @dataclass(frozen=True, slots=True)
 class ContextView:
-    """The last request's numbers, the strip, the engine's bytes; None is not known."""
+    """The last request's numbers, the strip, the engine's bytes; None is not known.
+
+    `foreign` says that the last request was another model's, whose numbers are not shown;
+    `reasoned` that its reply had reasoning.
+    """
 
     stats: RequestStats | None = None
     done: int | None = None
     strip: Strip = Strip()
     bytes: CacheBytes | None = None
     model: ModelInfo | None = None
+    foreign: bool = False
+    reasoned: bool = False
 
 
 def prepared_strip(event: Prepared, stats: RequestStats | None, context_length: int) -> Strip:

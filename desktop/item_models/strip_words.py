@@ -1,7 +1,4 @@
-"""The strip in words: its two legends, the hover text of a part, and all of it for a screen reader.
-
-Says slab, memory and disk as a newcomer would: in use now, in memory, on disk.
-"""
+"""The strip in words: its legend, the hover text of a part, and all of it for a screen reader."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import Literal
 
 from core.api.events import ContextPart
 from desktop.item_models.context_view import Strip
+from desktop.words import context as words
 from desktop.words.numbers import count_of, format_count
 
 LegendKind = Literal[
@@ -26,25 +24,16 @@ LegendKind = Literal[
     "reply",
 ]
 _TIERS: dict[LegendKind, str] = {
-    "slab": "In use now",
-    "memory": "In memory",
-    "disk": "On disk",
-    "unknown": "Not known yet",
+    "slab": words.IN_USE,
+    "memory": words.IN_MEMORY,
+    "disk": words.ON_DISK,
+    "unknown": words.NOT_LOADED,
 }
-_SOURCES: dict[LegendKind, str] = {"reused": "Reused", "evaluated": "Read", "reply": "Reply"}
-_PLACES = {
-    "slab": "In use now",
-    "memory": "In memory, ready to go on from",
-    "disk": "On disk, to be fetched when it is needed",
-    "unknown": "Where it lies is known once the engine has worked on this chat",
+_SOURCES: dict[LegendKind, str] = {
+    "reused": words.REUSED,
+    "evaluated": words.READ,
+    "reply": words.REPLY,
 }
-_DEEDS = {
-    "reused": "Reused for the last reply, not read again.",
-    "evaluated": "Read for the last reply.",
-    "reply": "The last reply itself.",
-}
-
-_DONE = {"reused": "reused", "evaluated": "read", "reply": "written"}
 
 
 def tier_of(part: ContextPart, strip: Strip) -> LegendKind:
@@ -55,18 +44,18 @@ def tier_of(part: ContextPart, strip: Strip) -> LegendKind:
 def where_legend(strip: Strip) -> dict[LegendKind, str]:
     """The legend of the upper band; only of what it shows."""
     sums = _sums((tier_of(part, strip), part) for part in strip.parts)
-    words = {kind: f"{name} {_count(sums, kind)}" for kind, name in _TIERS.items() if kind in sums}
+    said = {kind: f"{name} {_count(sums, kind)}" for kind, name in _TIERS.items() if kind in sums}
     free = strip.context_length - strip.num_tokens
     images = sum(part.kind == "image" for part in strip.parts)
     if strip.parts and free > 0:
-        words["room"] = f"Free {format_count(free)}"
+        said["room"] = words.free_words(free)
     if images:
-        words["image"] = count_of(images, "image").capitalize()
+        said["image"] = count_of(images, "image").capitalize()
     if strip.checkpoints:
-        words["checkpoint"] = count_of(len(strip.checkpoints), "checkpoint")
+        said["checkpoint"] = count_of(len(strip.checkpoints), "checkpoint")
     if strip.known and any(part.on_disk for part in strip.parts):
-        words["kept"] = "Kept on disk too"
-    return words
+        said["kept"] = words.KEPT_TOO
+    return said
 
 
 def asked_legend(strip: Strip) -> dict[LegendKind, str]:
@@ -77,38 +66,24 @@ def asked_legend(strip: Strip) -> dict[LegendKind, str]:
 
 def part_words(part: ContextPart, strip: Strip) -> str:
     """What a part is, where it lives and whether a restart keeps it, and what became of it."""
-    kind = "Image" if part.kind == "image" else "Text"
-    size = count_of(part.end - part.start, "token")
-    first, last = format_count(part.start), format_count(part.end - 1)
-    place = f"token {first}" if first == last else f"{first} to {last}"
-    lines = [f"{kind}: {size} ({place})"]
+    lines = [words.part_words(part.kind == "image", part.start, part.end)]
     if strip.done is not None and part.source == "evaluated" and part.end > strip.done:
-        return "\n".join([*lines, "Still to be read."])
-    where = _PLACES[tier_of(part, strip)]
+        return "\n".join([*lines, words.TO_BE_READ])
+    where = words.PLACES[tier_of(part, strip)]
     if strip.known:
-        where += "; a restart keeps it" if part.on_disk else "; a restart would lose it"
+        where += f"; {words.RESTART_KEEPS if part.on_disk else words.RESTART_LOSES}"
     lines.append(f"{where}.")
     deed = _deed(part, strip)
     return "\n".join([*lines, deed] if deed else lines)
 
 
-def room_words(strip: Strip, to_scale: bool) -> str:
-    """What the strip says where nothing lies."""
-    if not strip.parts:
-        return "The context is empty."
-    free = max(0, strip.context_length - strip.num_tokens)
-    return f"Room for {count_of(free, 'more token')}{'' if to_scale else ' (not to scale)'}"
-
-
 def describe_strip(strip: Strip) -> str:
     """The whole strip in a few sentences."""
     if not strip.parts:
-        return "The context is empty."
-    used = count_of(strip.num_tokens, "token")
+        return words.EMPTY
     where = ", ".join(where_legend(strip).values()).lower()
-    words = f"The context holds {used} of {format_count(strip.context_length)}: {where}."
     asked = ", ".join(asked_legend(strip).values()).lower()
-    return f"{words} The last reply: {asked}." if asked else words
+    return words.strip_words(strip.num_tokens, strip.context_length, where, asked)
 
 
 def _deed(part: ContextPart, strip: Strip) -> str:
@@ -120,9 +95,8 @@ def _deed(part: ContextPart, strip: Strip) -> str:
         if shared > 0:
             sums[asked.source] = sums.get(asked.source, 0) + shared
     if list(sums.values()) == [part.end - part.start]:
-        return _DEEDS[next(iter(sums))]
-    words = ", ".join(f"{format_count(count)} {_DONE[source]}" for source, count in sums.items())
-    return f"Of these, for the last reply: {words}." if words else ""
+        return words.DEEDS[next(iter(sums))]
+    return words.partly_words(sums)
 
 
 def _sums(named: Iterable[tuple[LegendKind, ContextPart]]) -> dict[LegendKind, int]:

@@ -72,12 +72,12 @@ class Transcript(QObject):
         place = self.place_of(message)
         return None if place is None else self.rows[place]
 
-    def last_stats(self) -> RequestStats | None:
-        """The numbers of the newest reply on the path that has any."""
+    def last_answered(self) -> tuple[Row, RequestStats] | None:
+        """The newest reply on the path that has numbers, and these."""
         for row in reversed(self.rows):
             stats = row.live.stats if row.live else row.message.reply and row.message.reply.stats
             if stats:
-                return stats
+                return row, stats
         return None
 
 

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from core.api.events import ContextPart
 from desktop import theme
 from desktop.item_models.context_view import Strip
-from desktop.item_models.strip_words import part_words, room_words, tier_of
+from desktop.item_models.strip_words import part_words, tier_of
 from desktop.views.plain import show_tip
 from desktop.views.widgets.fills import (
     TICK_HALF_WIDTH,
@@ -33,6 +33,7 @@ from desktop.views.widgets.fills import (
     tick_shape,
 )
 from desktop.views.widgets.strip_layout import StripLayout, lay_out
+from desktop.words import context as words
 
 BAR_HEIGHT = 24
 # The lower band, and its distance from the upper.
@@ -70,7 +71,8 @@ class ContextBar(QWidget):
         box = layout.box_at(x - TICK_HALF_WIDTH)
         if box is not None:
             return part_words(box.part, self._strip)
-        return room_words(self._strip, to_scale=not layout.room_is_cut)
+        free = max(0, self._strip.context_length - self._strip.num_tokens)
+        return words.room_words(free, not layout.room_is_cut) if layout.boxes else words.EMPTY
 
     def _paint_bar(self, painter: QPainter, layout: StripLayout) -> None:
         bar = QRectF(0, 0, layout.width, BAR_HEIGHT)

@@ -1,6 +1,6 @@
-"""The context drawn to scale, with its legends.
+"""The context drawn to scale: how full it is, the used part by where it lies, and the legend.
 
-Leaves painting to ContextBar and LegendEntry, words to item_models.strip_words.
+Leaves painting to FillBar, ContextBar and LegendEntry, words to item_models.strip_words.
 """
 
 from __future__ import annotations
@@ -9,39 +9,50 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from desktop.item_models.context_view import Strip
 from desktop.item_models.strip_words import asked_legend, describe_strip, where_legend
+from desktop.views.plain import Label
 from desktop.views.widgets.context_bar import ContextBar
+from desktop.views.widgets.fill_bar import FillBar
 from desktop.views.widgets.legend import Legend
+from desktop.views.widgets.strip_layout import room_is_cut
+from desktop.words import context as words
 
 
 class ContextStrip(QWidget):
     """Shows where each part of the context lives, what the last request did with it, and where
-    checkpoints lie."""
+    checkpoints lie. Hidden while nothing is known of a context."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._fill = FillBar(self)
+        self._fill.setObjectName("contextFill")
+        self._fill.setAccessibleName(words.FILL_SPOKEN)
         self._bar = ContextBar(self)
         self._bar.setObjectName("contextBar")
-        self._where = Legend("Upper band: where it is", self)
-        self._asked = Legend("Lower band: the last reply", self)
+        self._legend = Legend(self)
+        self._cut = Label(words.USED_PART, self, name="contextUsedPart", style="muted small")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(6)
-        for widget in (self._bar, self._where, self._asked):
+        for widget in (self._fill, self._bar, self._cut, self._legend):
             layout.addWidget(widget)
-        self.setAccessibleName("Context")
+        self.setAccessibleName(words.STRIP_SPOKEN)
         self.show_strip(Strip())
 
     def show_strip(self, strip: Strip) -> None:
         """Show a context."""
+        used = strip.num_tokens if strip.known else 0
+        self._fill.show_share(used, strip.context_length)
+        self._fill.setAccessibleDescription(words.held_words(used, strip.context_length))
         self._bar.show_strip(strip)
-        self._where.show_words(where_legend(strip))
-        self._asked.show_words(asked_legend(strip))
+        self._cut.setVisible(room_is_cut(strip.num_tokens, strip.context_length))
+        self._legend.show_words({**where_legend(strip), **asked_legend(strip)})
         self.setAccessibleDescription(describe_strip(strip))
+        self.setVisible(bool(strip.parts))
 
     def bar(self) -> ContextBar:
         """The painted strip."""
         return self._bar
 
-    def legends(self) -> tuple[str, str]:
-        """Both legends in words."""
-        return self._where.text(), self._asked.text()
+    def legend(self) -> str:
+        """The legend in words."""
+        return self._legend.text()

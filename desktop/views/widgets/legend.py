@@ -1,4 +1,4 @@
-"""A legend: entries in columns under a small heading, only of what there is."""
+"""A legend: entries in columns, only of what there is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from desktop.item_models.strip_words import LegendKind
-from desktop.views.plain import Label
 from desktop.views.widgets.legend_entry import LegendEntry
 
 COLUMNS = 2
@@ -16,15 +15,13 @@ COLUMNS = 2
 class Legend(QWidget):
     """Shows words by kind; hidden while there are none."""
 
-    def __init__(self, heading: str, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._entries: dict[LegendKind, LegendEntry] = {}
         self._layout = QGridLayout(self)
         self._layout.setContentsMargins(4, 0, 4, 0)
         self._layout.setHorizontalSpacing(12)
         self._layout.setVerticalSpacing(2)
-        label = Label(heading, self, style="small")
-        self._layout.addWidget(label, 0, 0, 1, COLUMNS)
         self.hide()
 
     def show_words(self, words: Mapping[LegendKind, str]) -> None:
@@ -46,4 +43,4 @@ class Legend(QWidget):
             entry.deleteLater()
         self._entries = {kind: LegendEntry(kind, self, tick=kind == "checkpoint") for kind in kinds}
         for number, entry in enumerate(self._entries.values()):
-            self._layout.addWidget(entry, 1 + number // COLUMNS, number % COLUMNS)
+            self._layout.addWidget(entry, number // COLUMNS, number % COLUMNS)

@@ -10,6 +10,8 @@ from desktop import theme
 from desktop.views.plain import Label
 from desktop.views.widgets.fills import TICK_HEIGHT, Fill, fill, tick_shape
 
+BAND: tuple[Fill, ...] = ("reused", "evaluated", "reply")
+
 
 class LegendEntry(QWidget):
     """A swatch of what is drawn, beside what it means; a `tick` is drawn as the strip draws it."""
@@ -50,7 +52,9 @@ class _Swatch(QWidget):
             painter.setBrush(QColor(theme.colours().checkpoint))
             painter.drawPolygon(tick_shape(QPointF(6, 3 + TICK_HEIGHT)))
             return
-        area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        # What the strip draws as a thin band is one here too.
+        edge = 4 if self._kind in BAND else 0.5
+        area = QRectF(self.rect()).adjusted(0.5, edge, -0.5, -edge)
         outline = QPainterPath()
         outline.addRoundedRect(area, 3, 3)
         painter.setClipPath(outline)

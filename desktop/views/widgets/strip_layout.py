@@ -66,7 +66,7 @@ def lay_out(parts: Sequence[ContextPart], context_length: int, width: float) -> 
     if not parts:
         return StripLayout((), 0.0, width, room_is_cut=False)
     room = max(0, context_length - tokens)
-    is_cut = room > MOST_ROOM * tokens
+    is_cut = room_is_cut(tokens, context_length)
     share = 1 - CUT_ROOM_SHARE if is_cut else tokens / (tokens + room)
     used = max(width * share, min(width, THINNEST * len(parts)))
     left = 0.0
@@ -75,6 +75,11 @@ def lay_out(parts: Sequence[ContextPart], context_length: int, width: float) -> 
         boxes.append(Box(left, part_width, part))
         left += part_width
     return StripLayout(tuple(boxes), used, width, is_cut)
+
+
+def room_is_cut(tokens: int, context_length: int) -> bool:
+    """Whether so few tokens are used that the strip leaves most of the free room out."""
+    return context_length - tokens > MOST_ROOM * tokens > 0
 
 
 def _widths(parts: Sequence[ContextPart], used: float) -> list[float]:

@@ -1,8 +1,8 @@
-"""Names and values in two columns, each explained by its tooltip."""
+"""Names and values in two columns, each explained by its tooltip; hidden where there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from PySide6.QtCore import Qt
@@ -12,7 +12,6 @@ from desktop.views.plain import Label, set_tip
 
 # Grids below one another line up.
 NAME_WIDTH = 112
-NOT_KNOWN = "\N{EN DASH}"
 
 
 class Row(NamedTuple):
@@ -24,11 +23,12 @@ class Row(NamedTuple):
 
 
 class ValueGrid(QWidget):
-    """Shows one value per row; a value is found by its row's name."""
+    """Shows one value per row, of the rows that have one; a value is found by its row's name."""
 
     def __init__(self, rows: Sequence[Row], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._values: dict[str, Label] = {}
+        self._labels: dict[str, Label] = {}
         self._layout = QGridLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setHorizontalSpacing(14)
@@ -43,17 +43,20 @@ class ValueGrid(QWidget):
         return list(self._values)
 
     def show_value(self, name: str, text: str) -> None:
-        """Put `text` in the row called `name`."""
-        self._values[name].setText(text or NOT_KNOWN)
+        """Put `text` in the row called `name`; without any the row is hidden."""
+        self._values[name].setText(text)
+        for each in (self._values[name], self._labels[name]):
+            each.setVisible(bool(text))
 
-    def clear(self) -> None:
-        """Show that nothing is known."""
+    def show_values(self, values: Mapping[str, str]) -> None:
+        """Show the values by their rows' names, and nothing where there is none."""
         for name in self._values:
-            self.show_value(name, "")
+            self.show_value(name, values.get(name, ""))
+        self.setVisible(any(values.get(name) for name in self._values))
 
     def _add(self, row: Row) -> None:
         label = Label(row.label, self, style="label")
-        value = Label(NOT_KNOWN, self, name=row.name, style="value", wraps=True, selectable=True)
+        value = Label(parent=self, name=row.name, style="value", wraps=True, selectable=True)
         value.setAccessibleName(row.label)
         label.setBuddy(value)
         for each in (label, value):
@@ -62,4 +65,4 @@ class ValueGrid(QWidget):
         line = len(self._values)
         self._layout.addWidget(label, line, 0, Qt.AlignmentFlag.AlignTop)
         self._layout.addWidget(value, line, 1, Qt.AlignmentFlag.AlignTop)
-        self._values[row.name] = value
+        self._values[row.name], self._labels[row.name] = value, label

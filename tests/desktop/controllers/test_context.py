@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from core.api.errors import BudgetTooSmallError
-from core.api.events import CacheBytes, ContextPart, Failed, HeldCheckpoint, Prepared, RequestStats
+from core.api.events import (
+    CacheBytes,
+    ContextPart,
+    Failed,
+    HeldCheckpoint,
+    ModelInfo,
+    Prepared,
+    RequestStats,
+)
 from desktop.controllers.window_parts import WindowParts
+from desktop.item_models.context_view import Strip
 from desktop.item_models.engine_status import Phase
 from desktop.item_models.setting_rows import AHEAD_ROWS
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended
-from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.fake_engine import FakeEngine, model_info, png
 
 STATS = RequestStats(
     prompt_tokens=10,
@@ -140,3 +151,31 @@ async def test_a_budget_too_small_for_idle_work_is_said_beside_the_setting(
     error = BudgetTooSmallError("1 byte is too little.").info()
     engine.settling[0].put(Failed(request=0, error=error))
     await until(lambda: parts.settings.budget_trouble == "1 byte is too little.")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        model_info(context_length=512),
+        model_info(tokenizer="o" * 64),
+        # Alike in all but the weights.
+        model_info(fingerprint="o" * 64),
+    ],
+)
+async def test_numbers_of_another_model_are_not_shown(
+    open_parts: OpenParts, engine: FakeEngine, other: ModelInfo
+) -> None:
+    parts = await ready(open_parts)
+    await answered(parts, engine)
+    assert parts.context.view.stats == STATS
+    mine, engine.model_to_load = engine.model_to_load, other
+    parts.settings.load()
+    await until(lambda: parts.engine.model is other)
+    view = parts.context.view
+    assert (view.stats, view.strip, view.bytes, view.foreign) == (None, Strip(), None, True)
+    # They are its own, which has them again; where the context lies is not known.
+    engine.model_to_load = mine
+    parts.settings.load()
+    await until(lambda: parts.engine.model is mine)
+    view = parts.context.view
+    assert (view.stats, view.foreign, view.strip.known) == (STATS, False, False)

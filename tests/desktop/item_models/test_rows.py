@@ -74,11 +74,11 @@ def test_the_last_numbers_are_those_of_the_newest_reply_that_has_any(
     made.show(
         1, [user(1), reply(2, first), user(3), reply(4, second), user(5), reply(6, live=live)]
     )
-    assert made.last_stats() == second
+    assert made.last_answered() == (made.rows[3], second)
     live.stats = first
-    assert made.last_stats() == first
+    assert made.last_answered() == (made.rows[5], first)
     made.show(2, [])
-    assert made.last_stats() is None
+    assert made.last_answered() is None
 
 
 def test_siblings() -> None:

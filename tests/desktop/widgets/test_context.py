@@ -14,8 +14,8 @@ from desktop.views.widgets.byte_bars import ByteBars, PlaceBytes, StackedBar
 from desktop.views.widgets.context_bar import BAND_TOP, BAR_HEIGHT, ContextBar
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.context_strip import ContextStrip
+from desktop.views.widgets.fill_bar import THINNEST, FillBar
 from desktop.views.widgets.fills import TICK_HALF_WIDTH, TICK_HEIGHT
-from desktop.views.widgets.value_grid import NOT_KNOWN
 from tests.desktop.widgets import samples
 
 VALUES = (
@@ -56,6 +56,17 @@ def colour(bar: ContextBar, x: float, y: float = TICK_HEIGHT + BAR_HEIGHT / 2) -
 def values(panel: ContextPanel) -> dict[str, str]:
     labels = {name: panel.findChild(QLabel, name) for name in VALUES}
     return {name: label.text() for name, label in labels.items() if isinstance(label, QLabel)}
+
+
+def seen(panel: ContextPanel) -> dict[str, str]:
+    """The values that are on screen."""
+    return {name: said for name, said in values(panel).items() if label(panel, name).isVisible()}
+
+
+def fill(strip: ContextStrip) -> FillBar:
+    found = strip.findChild(FillBar, "contextFill")
+    assert isinstance(found, FillBar)
+    return found
 
 
 def label(panel: ContextPanel, name: str) -> QLabel:
@@ -112,8 +123,9 @@ def test_where_an_old_context_lives_is_not_claimed(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(SIX, known=False))
     bar, grey = strip.bar(), theme.colours().border_strong
     assert [colour(bar, x) for x in places(bar)[:3]] == [grey] * 3
-    assert strip.legends()[0] == "Not known yet 300, Free 100"
-    assert "is known once the engine has worked on this chat." in bar.words_at(places(bar)[0])
+    assert strip.legend().startswith("Not loaded 300, Free 100, ")
+    assert "Not loaded: the next message fetches what was kept" in bar.words_at(places(bar)[0])
+    assert fill(strip).filled() == 0
 
 
 def test_after_idle_work_the_strip_shows_what_is_held(strip: ContextStrip) -> None:
@@ -128,9 +140,8 @@ def test_after_idle_work_the_strip_shows_what_is_held(strip: ContextStrip) -> No
         checkpoints=(HeldCheckpoint(token=350, position=350, bytes=1),),
     )
     strip.show_strip(prepared_strip(event, SIX, 400))
-    assert strip.legends() == (
-        "In use now 350, Free 50, 1 checkpoint, Kept on disk too",
-        "Reused 100, Read 100, Reply 100",
+    assert strip.legend() == (
+        "In use now 350, Free 50, 1 checkpoint, Kept on disk too, Reused 100, Read 100, Reply 100"
     )
 
 
@@ -180,7 +191,7 @@ def test_what_became_of_a_part_is_said_only_of_the_same_tokens(strip: ContextStr
 
 def test_the_numbers_and_the_strip_agree_before_and_after_settling(panel: ContextPanel) -> None:
     for strip, tokens, held in (
-        (Strip.of_request(ASKED), "118 of 400 tokens", "2 here, 2 in all"),
+        (Strip.of_request(ASKED), "118 of 400 tokens", "2 here, 2 in all chats"),
         (prepared_strip(SETTLED, ASKED, 400), "110 of 400 tokens", "3 here"),
     ):
         panel.show_view(ContextView(ASKED, None, strip))
@@ -188,7 +199,7 @@ def test_the_numbers_and_the_strip_agree_before_and_after_settling(panel: Contex
         assert values(panel)["contextCheckpoints"] == held
         shown = panel.findChild(ContextStrip)
         assert isinstance(shown, ContextStrip)
-        assert shown.legends()[0].startswith(f"In use now {tokens.split()[0]}, ")
+        assert shown.legend().startswith(f"In use now {tokens.split()[0]}, ")
 
 
 def test_an_image_is_hatched(strip: ContextStrip) -> None:
@@ -241,7 +252,7 @@ def test_a_tooltip_names_the_part_under_the_pointer(strip: ContextStrip) -> None
     at = [bar.words_at(box.left + box.width / 2 + TICK_HALF_WIDTH) for box in boxes]
     assert at[1] == (
         "Image: 999 tokens (22 to 1,020)\n"
-        "In memory, ready to go on from; a restart keeps it.\n"
+        "In memory, ready to be reused; a restart keeps it.\n"
         "Reused for the last reply, not read again."
     )
     assert at[3] == (
@@ -275,9 +286,22 @@ def test_the_strip_is_described_in_words(strip: ContextStrip) -> None:
 
 def test_the_legend_names_only_what_is_there(strip: ContextStrip) -> None:
     strip.show_strip(Strip.of_request(samples.first_words()))
-    assert strip.legends() == ("In use now 30, Free 262,114", "Read 26, Reply 4")
+    assert strip.legend() == "In use now 30, Free 262,114, Read 26, Reply 4"
     strip.show_strip(Strip())
-    assert strip.legends() == ("", "")
+    assert strip.legend() == ""
+    assert strip.isHidden()
+
+
+def test_how_full_the_context_is_is_drawn_true_to_scale(strip: ContextStrip) -> None:
+    cut = strip.findChild(QLabel, "contextUsedPart")
+    assert isinstance(cut, QLabel)
+    strip.show_strip(Strip.of_request(SIX))
+    assert fill(strip).filled() == pytest.approx(fill(strip).width() * 300 / 400)
+    assert cut.isHidden()
+    # Thirty tokens of a quarter of a million are seen, and the strip says what it shows.
+    strip.show_strip(Strip.of_request(samples.first_words()))
+    assert fill(strip).filled() == THINNEST
+    assert cut.text() == "The strip shows the used part." and cut.isVisible()
 
 
 def test_the_panel_shows_every_number(panel: ContextPanel) -> None:
@@ -290,12 +314,56 @@ def test_the_panel_shows_every_number(panel: ContextPanel) -> None:
         "contextImagesEncoded": "0",
         "contextFirstToken": "0.4 s",
         "contextSpeed": "28 tokens/s",
-        "contextCheckpoints": "3 here, 12 in all",
+        "contextCheckpoints": "3 here, 12 in all chats",
         "contextRestoredFrom": "memory, up to token 1,204",
     }
     assert label(panel, "contextHero").text() == "95 % reused"
     assert not label(panel, "contextMiss").isVisible()
     assert panel.findChild(ContextStrip, "contextStrip") is not None
+
+
+def test_a_first_message_is_said_to_be_one(panel: ContextPanel) -> None:
+    panel.show_view(samples.view(samples.first_words()))
+    assert label(panel, "contextHero").text() == "First message: 26 tokens read"
+    assert not label(panel, "contextSummary").isVisible()
+    # Of what there was none, nothing is said.
+    assert seen(panel) == {
+        "contextTokens": "30 of 262,144 tokens",
+        "contextReused": "0",
+        "contextEvaluated": "26",
+        "contextFirstToken": "0.06 s",
+    }
+
+
+def test_a_later_message_that_reuses_nothing_is_no_first_one(panel: ContextPanel) -> None:
+    later = samples.first_words().model_copy(update={"message_starts": (0, 10, 20)})
+    panel.show_view(samples.view(later))
+    assert label(panel, "contextHero").text() == "0 % reused"
+
+
+def test_fewer_tokens_than_the_request_took_are_explained(panel: ContextPanel) -> None:
+    panel.show_view(ContextView(ASKED, None, Strip.of_request(ASKED)))
+    assert not label(panel, "contextDifference").isVisible()
+    for reasoned, why in ((True, "leave its reasoning out"), (False, "show its reply in fewer")):
+        strip = prepared_strip(SETTLED, ASKED, 400)
+        panel.show_view(ContextView(ASKED, None, strip, reasoned=reasoned))
+        said = f"The last request took 118 tokens, of which 110 stay: later turns {why}."
+        assert label(panel, "contextDifference").text() == said
+        assert label(panel, "contextDifference").isVisible()
+
+
+def test_a_context_that_is_not_loaded_is_said_to_be_so(panel: ContextPanel) -> None:
+    panel.show_view(ContextView(SIX, None, Strip.of_request(SIX, known=False)))
+    assert values(panel)["contextTokens"] == "Not loaded"
+    assert "contextCheckpoints" not in seen(panel)
+
+
+def test_a_chat_that_another_model_read_shows_none_of_its_numbers(panel: ContextPanel) -> None:
+    panel.show_view(samples.view(samples.second_turn()))
+    panel.show_view(ContextView(model=samples.model_info(), foreign=True))
+    assert seen(panel) == {}
+    assert label(panel, "contextHero").text() == "Not read by this model"
+    assert "another model" in label(panel, "contextSummary").text()
 
 
 def test_every_number_is_explained(panel: ContextPanel) -> None:
@@ -314,7 +382,7 @@ def test_the_panel_says_why_something_was_read_again(panel: ContextPanel) -> Non
 def test_without_a_request_nothing_is_claimed(panel: ContextPanel) -> None:
     panel.show_view(samples.view(samples.long_chat()))
     panel.show_view(samples.view(None))
-    assert set(values(panel).values()) == {NOT_KNOWN}
+    assert seen(panel) == {}
     assert "32,768 tokens fit." in label(panel, "contextSummary").text()
     assert not label(panel, "contextMiss").isVisible()
 
