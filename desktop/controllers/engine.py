@@ -15,7 +15,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import Conversation, ImagePart
-from core.api.errors import WaymarkError
+from core.api.errors import ErrorInfo, RequestCancelled, WaymarkError
 from core.api.events import ImageDescribed, ImageRendered, ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.client.client import ANSWERING, EngineState
@@ -78,11 +78,13 @@ class EngineController(QObject):
     Signals:
         changed(EngineStatus): the status is another one.
         model_loaded(ModelInfo): a model is ready, at first or again.
+        load_failed(ErrorInfo): a load that was asked for ended without its model, or was cancelled.
         said(str): something worth a short message over the window.
     """
 
     changed = Signal(object)
     model_loaded = Signal(object)
+    load_failed = Signal(object)
     said = Signal(str)
 
     def __init__(self, engine: Engine, tasks: Tasks) -> None:
@@ -168,22 +170,27 @@ class EngineController(QObject):
         await self.until(lambda status: status.phase is not Phase.RESTARTING)
         self._own_load = True
         self._set(EngineStatus(Phase.LOADING))
-        trouble = ""
+        failure: ErrorInfo | None = None
         try:
             await self.client.load(settings, self._on_progress)
         except WaymarkError as error:
-            trouble = f"{error.info().title}. {error.message}"
+            failure = error.info()
         finally:
             self._own_load = False
-        self._rest(trouble)
+        cancelled = failure is not None and failure.name == RequestCancelled.__name__
+        told = failure is not None and not cancelled
+        self._rest(f"{failure.title}. {failure.message}" if failure and told else "", cancelled)
+        if failure is not None:
+            self.load_failed.emit(failure)
 
-    def _rest(self, trouble: str) -> None:
+    def _rest(self, trouble: str, cancelled: bool = False) -> None:
         """The status after a load has ended, one way or the other."""
         model = self.client.model
         if self.client.state not in ANSWERING:
             return
         self._comes_back = model is not None
-        self._set(EngineStatus(Phase.READY if model else Phase.EMPTY, model, trouble=trouble))
+        phase = Phase.READY if model else Phase.EMPTY
+        self._set(EngineStatus(phase, model, trouble=trouble, cancelled=cancelled))
         if trouble:
             self.said.emit(trouble)
         elif model:

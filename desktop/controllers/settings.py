@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
 from PySide6.QtCore import QObject, Signal
 
-from core.api.errors import BudgetTooSmallError, ErrorInfo
+from core.api.errors import (
+    BudgetTooSmallError,
+    EngineDiedError,
+    ErrorInfo,
+    NotEnoughMemoryError,
+    RequestCancelled,
+    UnsupportedDeviceError,
+)
 from core.api.params import ModelSettings
 from desktop.controllers.engine import EngineController
-from desktop.item_models.budgets import too_small
-from desktop.item_models.setting_rows import SettingRow
+from desktop.item_models.budgets import too_large, too_small
+from desktop.item_models.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
 from desktop.store.settings import AppSettings, SettingsFile
+from desktop.words import settings as words
+
+# A load may fail for these reasons with a folder that is as it should be.
+NOT_THE_FOLDERS = frozenset(
+    kind.__name__
+    for kind in (
+        RequestCancelled,
+        NotEnoughMemoryError,
+        BudgetTooSmallError,
+        UnsupportedDeviceError,
+        EngineDiedError,
+    )
+)
 
 
 class SettingsController(QObject):
@@ -37,6 +61,9 @@ class SettingsController(QObject):
         self.settings, self.notice = file.load()
         # What the loaded model was loaded with; settings of the model differ from it until Load.
         self.loaded: ModelSettings = self.settings.model_to_load(contexts)
+        self._loaded_before = self.loaded
+        engine.model_loaded.connect(self._on_loaded)
+        engine.load_failed.connect(self._on_load_failed)
 
     @property
     def needs_load(self) -> bool:
@@ -45,13 +72,15 @@ class SettingsController(QObject):
 
     def set_value(self, row: SettingRow, value: object) -> str:
         """Change one setting; returns words if the value is not allowed, '' otherwise."""
-        words = too_small(row.key, value, self.engine.model)
-        if words:
-            return f"{words} The budget stays as it was."
+        trouble = too_small(row.key, value, self.engine.model)
+        trouble = trouble or too_large(row.key, value, self._most(row.key))
+        if trouble:
+            return f"{trouble} {words.BUDGET_STAYS}"
         try:
             settings = row.changed(self.settings, value)
         except ValueError:
-            return f"{row.title} takes {row.bounds_in_words()}."
+            given = f"{value:,}" if isinstance(value, int | float) else str(value)
+            return words.out_of_range(row.title, given, row.bounds_in_words())
         self._put(settings)
         return ""
 
@@ -59,16 +88,48 @@ class SettingsController(QObject):
         """Choose another model folder; it is loaded by `load`."""
         self._put(self.settings.with_model(self.settings.model.model_copy(update={"path": path})))
 
+    def restore(self, rows: Sequence[SettingRow]) -> Callable[[], None]:
+        """Give these settings their first values again; returns what undoes it."""
+        usual, settings = AppSettings(), self.settings
+        before = [(row, row.value_in(settings)) for row in rows]
+        self._put_all([(row, row.value_in(usual)) for row in rows])
+        return lambda: self._put_all(before)
+
+    def _put_all(self, values: Sequence[tuple[SettingRow, object]]) -> None:
+        settings = self.settings
+        for row, value in values:
+            settings = row.changed(settings, value)
+        self._put(settings)
+
+    def fold(self, part: str, folded: bool) -> None:
+        """Remember that a part of the settings is folded, or that it is not."""
+        window = self.settings.window
+        others = tuple(each for each in window.folded if each != part)
+        kept = (*others, part) if folded else others
+        self._put(
+            self.settings.model_copy(update={"window": window.model_copy(update={"folded": kept})})
+        )
+
+    def _most(self, key: str) -> int | None:
+        """The bytes that there are of what a budget is about; None where that is not known."""
+        if key == HOST_ROW.key:
+            return psutil.virtual_memory().total
+        if key in (DISK_ROW.key, WEIGHTS_ROW.key) and self._contexts is not None:
+            with contextlib.suppress(OSError):
+                return shutil.disk_usage(self._contexts).total
+        return None
+
     def note_outcome(self, error: ErrorInfo | None) -> None:
         """A request ended, well or with `error`: say beside the budgets if one was too small."""
         small = error is not None and error.name == BudgetTooSmallError.__name__
-        words = error.message if error is not None and small else ""
-        if words != self.budget_trouble:
-            self.budget_trouble = words
+        trouble = error.message if error is not None and small else ""
+        if trouble != self.budget_trouble:
+            self.budget_trouble = trouble
             self.changed.emit()
 
     def load(self) -> None:
         """Load the model that is set."""
+        self._loaded_before = self.loaded
         self.loaded = self.settings.model_to_load(self._contexts)
         self.engine.load(self.loaded)
         self.changed.emit()
@@ -81,6 +142,17 @@ class SettingsController(QObject):
     def begin(self) -> None:
         """Start the engine with the model that is set."""
         self.engine.begin(self.loaded)
+
+    def _on_loaded(self, _model: object) -> None:
+        self._put(self.settings.with_recent(self.loaded.path))
+
+    def _on_load_failed(self, error: ErrorInfo) -> None:
+        failed = self.loaded
+        # The model before it may have stayed.
+        self.loaded = self._loaded_before if self.engine.model else failed
+        if error.name not in NOT_THE_FOLDERS:
+            self._put(self.settings.without_recent(failed.path))
+        self.changed.emit()
 
     def _put(self, settings: AppSettings) -> None:
         if settings == self.settings:

@@ -10,7 +10,8 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from core.api.events import ModelInfo
-from desktop.words.numbers import format_bytes, format_count
+from desktop.words import settings as words
+from desktop.words.numbers import format_bytes
 
 MB = 1000**2
 GB = 1000**3
@@ -26,8 +27,13 @@ STEPS = tuple(
     for size in sizes
 )
 assert all(one < other for one, other in pairwise(STEPS))
-# How the device of a budget is called where a size is too small for it.
-_PLACES = {"cache.host_bytes": "memory", "cache.device_bytes": "graphics memory"}
+# How the place of a budget is called where a size doesn't fit it.
+_PLACES = {
+    "cache.host_bytes": "memory",
+    "cache.device_bytes": "graphics memory",
+    "cache.disk_bytes": "disk",
+    "model.weights_bytes": "disk",
+}
 
 
 def automatic(key: str, model: ModelInfo) -> int:
@@ -57,11 +63,16 @@ def too_small(key: str, value: object, model: ModelInfo | None) -> str:
     least = smallest(key, model)
     if value >= least:
         return ""
-    return (
-        f"{exact_bytes(value)} of {_PLACES[key]} is too small: a context of "
-        f"{format_count(model.context_length)} tokens alone takes {at_least(least)}. Allow at "
-        "least that, or load the model with a shorter context."
+    return words.too_small_words(
+        exact_bytes(value), _PLACES[key], model.context_length, at_least(least)
     )
+
+
+def too_large(key: str, value: object, most: int | None) -> str:
+    """Why a budget of `value` bytes is more than there is here, with numbers; '' if not."""
+    if most is None or not isinstance(value, int) or value <= most:
+        return ""
+    return words.too_large_words(exact_bytes(value), _PLACES[key], most)
 
 
 def parse_size(text: str) -> int | None:

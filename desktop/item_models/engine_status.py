@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from core.api.events import ModelInfo
+from desktop.words import frame as words
 
 
 class Phase(enum.Enum):
@@ -23,7 +24,7 @@ class Phase(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
     """`trouble` is what went wrong last, in words; it stays until a model is loaded. A `silent`
-    engine has not answered for a while."""
+    engine has not answered for a while. `cancelled`: the user ended the last load."""
 
     phase: Phase = Phase.STARTING
     model: ModelInfo | None = None
@@ -31,6 +32,7 @@ class EngineStatus:
     total: int = 0
     trouble: str = ""
     silent: bool = False
+    cancelled: bool = False
 
     @property
     def runs(self) -> bool:
@@ -40,27 +42,29 @@ class EngineStatus:
     def words(self) -> str:
         """One short line for the header."""
         if self.silent:
-            return "The engine is not answering"
+            return words.SILENT
         match self.phase:
             case Phase.STARTING:
-                return "Starting the engine"
+                return words.STARTING
             case Phase.LOADING if self.total:
-                return f"Loading the model: {100 * self.done // self.total}%"
+                return words.loading_words(100 * self.done // self.total)
             case Phase.LOADING:
-                return "Loading the model"
+                return words.LOADING
             case Phase.READY if self.model:
                 return f"{self.model.device}, {self.model.precision}"
+            case Phase.EMPTY | Phase.READY if self.cancelled:
+                return words.LOAD_CANCELLED
             case Phase.EMPTY | Phase.READY:
-                return "No model is loaded"
+                return words.NO_MODEL
             case Phase.RESTARTING:
-                return "The engine stopped; starting it again"
+                return words.RESTARTING
             case Phase.FAILED:
-                return "The engine does not start"
+                return words.FAILED
             case Phase.CLOSED:
-                return "Closing"
+                return words.CLOSING
 
     def waiting_words(self) -> str:
         """What a message sent now waits for."""
         if self.phase in (Phase.EMPTY, Phase.FAILED):
-            return "Waiting for a model: choose one under Model & settings."
-        return f"Waiting for the model. {self.words()} \N{HORIZONTAL ELLIPSIS}"
+            return words.WAITING_FOR_CHOICE
+        return words.waiting_words(self.words())

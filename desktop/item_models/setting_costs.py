@@ -62,7 +62,7 @@ def _host_cost(cache: CacheSettings, model: ModelInfo) -> str:
     if trouble:
         return trouble
     spare = _spare_host(cache, model)
-    holds = _holds(spare, model)
+    holds = _holds(spare, cache.count, model)
     if not model.smallest_host_budget:
         return f"Room for {holds}."
     full = f"a full context of {format_count(model.context_length)} tokens"
@@ -82,7 +82,10 @@ def _disk_cost(cache: CacheSettings, model: ModelInfo) -> str:
     size = budget_in_force("cache.disk_bytes", cache, model)
     if not size:
         return "Nothing is kept on disk: after a restart, chats are read again."
-    return f"Room for {_holds(size, model)}, of all chats together."
+    held = f"{_tokens(size, model)} kept"
+    if model.checkpoint_bytes:
+        held += f", or {count_of(size // model.checkpoint_bytes, 'checkpoint')} on disk"
+    return f"Room for {held}, of all chats together."
 
 
 def _weights_cost(_: CacheSettings, model: ModelInfo) -> str:
@@ -96,11 +99,16 @@ def _spare_host(cache: CacheSettings, model: ModelInfo) -> int:
     return max(0, size - model.smallest_host_budget)
 
 
-def _holds(size: int, model: ModelInfo) -> str:
-    tokens = f"{_tokens(size, model)} kept"
+def _holds(size: int, count: int, model: ModelInfo) -> str:
+    """What so many bytes hold: never more checkpoints than are allowed."""
     if not model.checkpoint_bytes:
-        return tokens
-    return f"{tokens} or {count_of(size // model.checkpoint_bytes, 'checkpoint')}"
+        return f"{_tokens(size, model)} kept"
+    rest = size - count * model.checkpoint_bytes
+    if rest < 0:
+        fits = count_of(size // model.checkpoint_bytes, "checkpoint")
+        return f"{_tokens(size, model)} kept or {fits}"
+    kept = f"{_tokens(rest, model)} kept"
+    return f"all {count_of(count, 'checkpoint')} and {kept}" if count else kept
 
 
 def _tokens(size: int, model: ModelInfo) -> str:

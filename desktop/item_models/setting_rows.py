@@ -1,6 +1,6 @@
 """Each setting declared once for people: title, description, choices; bounds come from its type.
 
-Knows the words. Which control edits a row is left to the panel, what a value does to the engine.
+Which control edits a row is left to the panel, what a value does to the engine.
 """
 
 from __future__ import annotations
@@ -11,11 +11,18 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
-from desktop.store.settings import SHORTEST_INTERVAL, AheadSettings, AppSettings
+from desktop.store.settings import (
+    SHORTEST_INTERVAL,
+    TEXT_SIZES,
+    AheadSettings,
+    AppSettings,
+    WindowSettings,
+)
+from desktop.words import settings as words
 
 # A checkpoint can only lie on the grid, so steps smaller than that change nothing.
 GRID: int = ModelSettings.model_fields["grid"].default
-Kind = Literal["choice", "integer", "number"]
+Kind = Literal["choice", "switch", "integer", "number"]
 Choice = tuple[str, object]
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -23,6 +30,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "sampling": SamplingParams,
     "cache": CacheSettings,
     "ahead": AheadSettings,
+    "window": WindowSettings,
 }
 
 
@@ -42,6 +50,8 @@ class SettingRow:
     def kind(self) -> Kind:
         if self.choices:
             return "choice"
+        if self._schema().get("type") == "boolean":
+            return "switch"
         return "integer" if self._schema().get("type") == "integer" else "number"
 
     @property
@@ -74,10 +84,10 @@ class SettingRow:
 
     def changed(self, settings: AppSettings, value: object) -> AppSettings:
         """The settings with this value, rounded up to a step. Raises ValueError out of bounds."""
-        if isinstance(value, int) and self.step > 1:
-            value = -(-value // self.step) * self.step
         if self.least is not None and isinstance(value, int) and value < self.least:
             raise ValueError(f"{value} is less than {self.least}")
+        if isinstance(value, int) and self.step > 1:
+            value = -(-value // self.step) * self.step
         section, _, name = self.key.partition(".")
         if not name:
             return AppSettings.model_validate({**dict(settings), section: value})
@@ -96,152 +106,82 @@ class SettingRow:
         return kinds[0]
 
 
+def row(
+    key: str, choices: tuple[Choice, ...] = (), least: int | None = None, step: int = 1
+) -> SettingRow:
+    """The setting of this key, in its words."""
+    title, description = words.ROWS[key]
+    return SettingRow(key, title, description.format(grid=GRID), choices, least, step)
+
+
+def _same(*values: str) -> tuple[Choice, ...]:
+    """Choices that are called what they are."""
+    return tuple((value, value) for value in values)
+
+
 MODEL_ROWS = (
-    SettingRow(
+    row(
         "model.device",
-        "Device",
-        "Where the model runs. Automatic takes a graphics card if there is one.",
-        (("Automatic", "auto"), ("Processor (CPU)", "cpu"), ("Graphics card (CUDA)", "cuda")),
+        ((words.AUTOMATIC, "auto"), (words.CPU, "cpu"), (words.CUDA, "cuda")),
     ),
-    SettingRow(
+    row(
         "model.precision",
-        "Precision",
-        "How exactly the model computes. Automatic is the most exact that fits into memory. int8 "
-        "and int4 take a half and a third of the memory of bfloat16 and answer sooner; their "
-        "answers differ.",
         (
-            ("Automatic", "auto"),
-            ("float32", "float32"),
-            ("bfloat16", "bfloat16"),
-            ("int8, half the memory", "int8"),
-            ("int4, a third of the memory", "int4"),
+            (words.AUTOMATIC, "auto"),
+            *_same("float32", "bfloat16"),
+            (words.HALF_MEMORY, "int8"),
+            (words.THIRD_OF_MEMORY, "int4"),
         ),
     ),
-    SettingRow(
-        "model.context_length",
-        "Context length",
-        "How many tokens a chat may hold. Empty is the model's own limit, or what memory allows.",
-    ),
-    SettingRow(
+    row("model.context_length"),
+    row(
         "model.max_image_tokens",
-        "Image detail",
-        "The most tokens one picture may cost, never above the model's own limit. "
-        "Automatic is 1,024 on a CPU and 4,096 on a graphics card.",
         (
-            ("Automatic", None),
-            ("256 tokens", 256),
-            ("512 tokens", 512),
-            ("1,024 tokens", 1024),
-            ("2,048 tokens", 2048),
-            ("4,096 tokens", 4096),
-            ("8,192 tokens", 8192),
-            ("Only the model's own limit", 0),
+            (words.AUTOMATIC, None),
+            *((words.tokens_words(count), count) for count in (256, 512, 1024, 2048, 4096, 8192)),
+            (words.OWN_LIMIT, 0),
         ),
     ),
 )
 
-SAMPLING_ROWS = (
-    SettingRow(
-        "sampling.temperature",
-        "Temperature",
-        "How freely words are chosen; 0 always takes the likeliest.",
-    ),
-    SettingRow("sampling.top_k", "Top k", "Choose among so many of the likeliest; 0 is no limit."),
-    SettingRow(
-        "sampling.top_p", "Top p", "Choose among the likeliest that share this probability."
-    ),
-    SettingRow(
-        "sampling.min_p", "Min p", "Leave out what is less likely than this share of the best."
-    ),
-    SettingRow(
-        "sampling.repetition_penalty",
-        "Repetition penalty",
-        "Above 1 makes everything said before less likely.",
-    ),
-    SettingRow(
-        "sampling.presence_penalty",
-        "Presence penalty",
-        "Above 0 makes what the reply has said less likely.",
-    ),
-    SettingRow(
-        "sampling.frequency_penalty",
-        "Frequency penalty",
-        "Above 0 makes what the reply says often less likely.",
-    ),
-    SettingRow(
-        "sampling.seed",
-        "Seed",
-        "The same seed gives the same reply again. Empty draws a fresh one.",
-    ),
-    SettingRow(
-        "sampling.max_tokens",
-        "Longest reply",
-        "Tokens after which a reply is cut off. Empty means the context length is the limit.",
-    ),
+SAMPLING_ROWS = tuple(
+    row(f"sampling.{name}")
+    for name in (
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "repetition_penalty",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "max_tokens",
+    )
 )
+THINKING_ROW = row("thinking", ((words.OWN_WAY, None), (words.ON, True), (words.OFF, False)))
 
-THINKING_ROW = SettingRow(
-    "thinking",
-    "Thinking",
-    "Whether the model reasons before it answers, where it can do both.",
-    (("The model's own way", None), ("On", True), ("Off", False)),
-)
+CHECKPOINT_ROWS = (row("cache.count"), row("cache.interval", least=SHORTEST_INTERVAL, step=GRID))
 
-CHECKPOINT_ROWS = (
-    SettingRow(
-        "cache.count",
-        "Checkpoints",
-        "States to go on from, held in memory for all chats together; 0 holds none.",
-    ),
-    SettingRow(
-        "cache.interval",
-        "Interval",
-        "Tokens between checkpoints inside a long message. Message ends and the edges of pictures "
-        "always get one.",
-        least=SHORTEST_INTERVAL,
-        step=GRID,
-    ),
-)
-
-HOST_ROW = SettingRow(
-    "cache.host_bytes",
-    "Memory",
-    "The most that contexts, checkpoints and pictures may take of this computer's memory.",
-)
-DEVICE_ROW = SettingRow(
-    "cache.device_bytes",
-    "Graphics memory",
-    "The most that the context in use may take of the graphics card's memory.",
-)
-DISK_ROW = SettingRow(
-    "cache.disk_bytes",
-    "Disk",
-    "The most that is kept on disk, so that a chat goes on after a restart without being read.",
-)
-WEIGHTS_ROW = SettingRow(
-    "model.weights_bytes",
-    "Quantised weights",
-    "The most that weights quantised to int8 or int4 take on disk, so that a model loads quicker "
-    "the next time. Takes effect with Load.",
-)
+HOST_ROW = row("cache.host_bytes")
+DEVICE_ROW = row("cache.device_bytes")
+DISK_ROW = row("cache.disk_bytes")
+WEIGHTS_ROW = row("model.weights_bytes")
 BUDGET_ROWS = (HOST_ROW, DEVICE_ROW, DISK_ROW, WEIGHTS_ROW)
 
-ON_OR_OFF: tuple[Choice, ...] = (("On", True), ("Off", False))
+AHEAD_ROWS = (row("ahead.settle"), row("ahead.read_ahead"))
 
-AHEAD_ROWS = (
-    SettingRow(
-        "ahead.settle",
-        "Settle replies",
-        "Read a finished reply, and a chat you open, in idle time, so that the next turn reads "
-        "only your message. Costs computing time once for each reply, and gives way to all you do. "
-        "Off, the next turn reads the reply first.",
-        ON_OR_OFF,
-    ),
-    SettingRow(
-        "ahead.read_ahead",
-        "Read ahead",
-        "Read a dropped picture while you still type, so that Send finds it done. Costs computing "
-        "time for nothing if you take it out again. Off, it is read after Send.",
-        ON_OR_OFF,
-    ),
+THEME_ROW = row(
+    "window.theme", ((words.SYSTEM, "system"), (words.LIGHT, "light"), (words.DARK, "dark"))
 )
+TEXT_SIZE_ROW = row(
+    "window.text_size", tuple((words.percent_words(size), size) for size in TEXT_SIZES)
+)
+WINDOW_ROWS = (THEME_ROW, TEXT_SIZE_ROW)
+
+# What *Restore defaults* of each part acts on: never the model's folder.
+PART_ROWS: dict[str, tuple[SettingRow, ...]] = {
+    "Model": MODEL_ROWS,
+    "Memory": (*CHECKPOINT_ROWS, *BUDGET_ROWS, *AHEAD_ROWS),
+    "Writing": (THINKING_ROW, *SAMPLING_ROWS),
+    "Appearance": WINDOW_ROWS,
+}

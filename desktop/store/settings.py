@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError, field_validator
 
@@ -34,6 +34,18 @@ class AheadSettings(Settings):
     read_ahead: bool = True
 
 
+class WindowSettings(Settings):
+    """How the window looks, and which parts of the settings are folded."""
+
+    theme: Literal["system", "light", "dark"] = "system"
+    # Of the usual size, in percent.
+    text_size: Literal[85, 100, 115, 130, 150] = 100
+    folded: tuple[str, ...] = ()
+
+
+TEXT_SIZES: tuple[int, ...] = get_args(WindowSettings.model_fields["text_size"].annotation)
+
+
 class AppSettings(Settings):
     """Everything a user may set. An empty model path means the demo model that comes along."""
 
@@ -43,6 +55,7 @@ class AppSettings(Settings):
     thinking: bool | None = None
     cache: Annotated[CacheSettings, Field(validate_default=True)] = CacheSettings()
     ahead: AheadSettings = AheadSettings()
+    window: WindowSettings = WindowSettings()
 
     @field_validator("cache")
     @classmethod
@@ -63,14 +76,25 @@ class AppSettings(Settings):
 
     def with_model(self, model: ModelSettings) -> AppSettings:
         """These settings with another model, which becomes the first of the recent ones."""
-        path = "" if model.path == str(DEMO_MODEL) else model.path
-        recent = [path, *(other for other in self.recent_models if other != path)]
-        return self.model_copy(
-            update={
-                "model": model.model_copy(update={"path": path}),
-                "recent_models": tuple(known for known in recent if known)[:RECENT_MODELS],
-            }
-        )
+        path = _kept_path(model.path)
+        chosen = self.model_copy(update={"model": model.model_copy(update={"path": path})})
+        return chosen.with_recent(path)
+
+    def with_recent(self, path: str) -> AppSettings:
+        """These settings with a model's folder as the first of the recent ones."""
+        known = [_kept_path(path), *self.without_recent(path).recent_models]
+        recent = tuple(each for each in known if each)[:RECENT_MODELS]
+        return self.model_copy(update={"recent_models": recent})
+
+    def without_recent(self, path: str) -> AppSettings:
+        """These settings with a folder gone from the recent ones."""
+        recent = tuple(each for each in self.recent_models if each != path)
+        return self.model_copy(update={"recent_models": recent})
+
+
+def _kept_path(path: str) -> str:
+    """A model's folder as it is kept: the demo model lies elsewhere after an update."""
+    return "" if path == str(DEMO_MODEL) else path
 
 
 class SettingsFile:

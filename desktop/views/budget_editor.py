@@ -15,7 +15,7 @@ from desktop.item_models.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
 from desktop.views.plain import Label
 from desktop.views.setting_editor import CONTROL_HEIGHT, control_name
 from desktop.views.widgets.size_box import SizeBox
-from desktop.words.numbers import format_bytes
+from desktop.words import settings as words
 
 Way = Literal["automatic", "size", "nothing"]
 # Offered when nothing is known of the model yet.
@@ -44,6 +44,11 @@ class BudgetEditor(QWidget):
         self.refresh()
         settings.changed.connect(self.refresh)
 
+    @property
+    def searched(self) -> str:
+        """The words by which it is found."""
+        return f"{self.row.title} {self.row.description}"
+
     def refresh(self) -> None:
         """Show the value in force, and what it costs with the loaded model."""
         value = self.row.value_in(self._settings.settings)
@@ -67,16 +72,16 @@ class BudgetEditor(QWidget):
 
     def _prepare_controls(self) -> None:
         name = control_name(self.row.key)
-        self.way.addItems(["", "A size of my own", "Keep nothing on disk"][: len(self._ways)])
+        self.way.addItems(["", words.OWN_SIZE, words.NOTHING_ON_DISK][: len(self._ways)])
         self.way.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
         self.way.setMinimumContentsLength(8)
         self.way.setObjectName(f"setting{name}")
-        self.way.setAccessibleName(f"{self.row.title} budget")
+        self.way.setAccessibleName(words.budget_spoken(self.row.title))
         self.way.currentIndexChanged.connect(lambda at: self._take_way(self._ways[at]))
         self.size_box.setObjectName(f"size{name}")
-        self.size_box.setAccessibleName(f"{self.row.title} budget in GB or MB")
+        self.size_box.setAccessibleName(words.size_spoken(self.row.title))
         self.size_box.size_asked.connect(self._put)
         self.size_box.not_understood.connect(self._on_no_size)
         for control in (self.way, self.size_box):
@@ -100,8 +105,8 @@ class BudgetEditor(QWidget):
     def _automatic_words(self) -> str:
         model = self._settings.engine.model
         if model is None:
-            return "Automatic"
-        return f"Automatic: {format_bytes(automatic(self.row.key, model))}"
+            return words.AUTOMATIC
+        return words.automatic_words(automatic(self.row.key, model))
 
     def _take_way(self, way: Way) -> None:
         if way == "size":
@@ -129,7 +134,7 @@ class BudgetEditor(QWidget):
 
     def _on_no_size(self, text: str) -> None:
         self.size_box.show_size(self.size_box.size_shown)
-        self._say(f"'{text}' is no size. Write it like 1.5 GB or 700 MB.")
+        self._say(words.not_a_size(text))
 
     def _say(self, trouble: str) -> None:
         self._words.setText(trouble or self.row.description)

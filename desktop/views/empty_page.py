@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.views.plain import Label, ToolButton
-from desktop.words.conversation import EMPTY_TITLE, EMPTY_WORDS, TRY_SAMPLE, sample_words
+from desktop.words import frame as words
 
 SAMPLE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
 SAMPLES_SHOWN = 3
@@ -30,12 +30,12 @@ class EmptyPage(QWidget):
         self.setObjectName("emptyPage")
         self._mark = Label()
         self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        title = self._label(EMPTY_TITLE, "emptyTitle", "title")
-        words = self._label(EMPTY_WORDS, "emptyWords", "muted")
+        title = self._label(words.EMPTY_TITLE, "emptyTitle", "title")
+        line = self._label(words.EMPTY_WORDS, "emptyWords", "muted")
         layout = QVBoxLayout(self)
         layout.setSpacing(14)
         layout.addStretch(2)
-        for label in (self._mark, title, words):
+        for label in (self._mark, title, line):
             layout.addWidget(label)
         layout.addLayout(self._make_samples(samples))
         layout.addStretch(3)
@@ -54,8 +54,8 @@ class EmptyPage(QWidget):
     def _make_sample(self, path: Path, number: int) -> ToolButton:
         button = ToolButton()
         button.setObjectName(f"sample{number}")
-        button.set_words(TRY_SAMPLE)
-        button.setAccessibleName(sample_words(number))
+        button.set_words(words.TRY_SAMPLE)
+        button.setAccessibleName(words.sample_spoken(number))
         # These files come with the app; all others are decoded in the engine's process.
         button.setIcon(QIcon(str(path)))
         button.setIconSize(QSize(112, 112))

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.engine_status import EngineStatus
 from desktop.views.plain import Button
+from desktop.words import settings as words
 
 
 class KeptWeights(QWidget):
@@ -18,10 +19,10 @@ class KeptWeights(QWidget):
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
         self._delete = Button(
-            "Delete what is kept",
+            words.DELETE_KEPT,
             name="deleteKeptWeights",
-            spoken="Delete the quantised weights kept on disk",
-            tip="The next load of each model takes longer once.",
+            spoken=words.DELETE_KEPT_SPOKEN,
+            tip=words.DELETE_KEPT_TIP,
         )
         self._delete.clicked.connect(settings.delete_matrices)
         layout = QHBoxLayout(self)

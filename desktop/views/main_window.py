@@ -117,6 +117,9 @@ class MainWindow(QMainWindow):
         parts.deletion.everything_gone.connect(lambda: self.toast.say("All data is deleted."))
         self.side_bar.open_asked.connect(self._open)
         self.settings.model_box.browse_asked.connect(self._choose_model)
+        self.settings.restored.connect(
+            lambda words, undo: self.toast.say(words, action=("Undo", undo))
+        )
         page.header.chats_toggled.connect(self._sides.toggle_left)
         page.header.side_toggled.connect(self._sides.toggle_right)
         page.composer.choose_pictures_asked.connect(self._choose_pictures)

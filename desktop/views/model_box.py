@@ -13,9 +13,9 @@ from desktop.item_models.engine_status import EngineStatus, Phase
 from desktop.item_models.plain_text import shortened
 from desktop.views.plain import Button, Label, set_tip
 from desktop.views.widgets.icon_button import IconButton
-from desktop.words.numbers import describe_load, format_bytes, format_count
+from desktop.words import settings as words
+from desktop.words.numbers import describe_load
 
-DEMO = "The demo model"
 LONGEST_NAME = 100
 
 
@@ -33,15 +33,15 @@ class ModelBox(QWidget):
         self._settings = settings
         self._folders = QComboBox()
         self._folders.setObjectName("modelFolder")
-        self._folders.setAccessibleName("Model folder")
+        self._folders.setAccessibleName(words.FOLDER_SPOKEN)
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         self._folders.setSizeAdjustPolicy(policy)
         self._folders.setMinimumContentsLength(8)
         self._folders.activated.connect(self._on_folder)
-        browse = IconButton("folder", "Choose a model folder")
+        browse = IconButton("folder", words.BROWSE)
         browse.setObjectName("browseModel")
         browse.clicked.connect(self.browse_asked)
-        self._load = Button("Load", name="loadModel")
+        self._load = Button(words.LOAD, name="loadModel")
         self._load.clicked.connect(self._act)
         self._words = Label(name="modelWords", wraps=True)
         row = QHBoxLayout()
@@ -63,15 +63,17 @@ class ModelBox(QWidget):
             known.append(chosen)
         self._folders.clear()
         for path in known:
-            self._folders.addItem(shortened(Path(path).name, LONGEST_NAME) if path else DEMO, path)
+            self._folders.addItem(
+                shortened(Path(path).name, LONGEST_NAME) if path else words.DEMO, path
+            )
         self._folders.setCurrentIndex(known.index(chosen))
-        set_tip(self._folders, chosen or DEMO)
+        set_tip(self._folders, chosen or words.DEMO)
         self._show_status(self._settings.engine.status)
 
     def _show_status(self, status: EngineStatus) -> None:
         loading = status.phase is Phase.LOADING
-        self._load.set_words("Cancel" if loading else "Load")
-        self._load.setAccessibleName("Cancel loading" if loading else "Load the model")
+        self._load.set_words(words.CANCEL if loading else words.LOAD)
+        self._load.setAccessibleName(words.CANCEL_SPOKEN if loading else words.LOAD_SPOKEN)
         wanted = self._settings.needs_load or status.model is None or bool(status.trouble)
         self._load.setEnabled(loading or wanted)
         self._load.setProperty("class", "primary" if wanted and not loading else "")
@@ -84,19 +86,21 @@ class ModelBox(QWidget):
     def _describe(self, status: EngineStatus) -> str:
         if status.trouble and status.phase is not Phase.LOADING:
             return status.trouble
+        cancelled = words.CANCELLED if status.cancelled else ""
         model = status.model
         if model is None:
-            return status.words()
+            return cancelled or status.words()
         if self._settings.needs_load:
-            return "Press Load to work with these settings."
-        sees = "sees pictures" if model.vision else "reads text only"
-        words = (
-            f"{model.family}, {format_count(model.num_parameters)} parameters, {sees}. "
-            f"{model.device}, {model.precision}; context {format_count(model.context_length)} of "
-            f"{format_count(model.model_context_length)} tokens, "
-            f"{format_bytes(model.kv_bytes_per_token)} each."
+            return f"{cancelled} {words.PRESS_LOAD}".strip()
+        facts = words.model_words(
+            model.family,
+            model.num_parameters,
+            model.vision,
+            f"{model.device}, {model.precision}",
+            (model.context_length, model.model_context_length),
+            model.kv_bytes_per_token,
         )
-        parts = (words, describe_load(model.load), model.history_note)
+        parts = (cancelled, facts, describe_load(model.load), model.history_note)
         return " ".join(part for part in parts if part)
 
     def _on_folder(self, at: int) -> None:

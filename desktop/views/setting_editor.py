@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtWidgets import QComboBox, QLineEdit, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.setting_costs import setting_cost
 from desktop.item_models.setting_rows import SettingRow
 from desktop.views.plain import Label
+from desktop.views.widgets.number_box import NumberBox
+from desktop.views.widgets.switch import Switch
+from desktop.words import settings as words
 
 # Spin boxes would be lower than the fields beside them.
 CONTROL_HEIGHT = 30
 # A field of one line lays out all of it at every key.
 LONGEST_NUMBER = 40
-Control = QComboBox | QLineEdit | QSpinBox
+Control = QComboBox | QLineEdit | NumberBox | Switch
 
 
 class SettingEditor(QWidget):
-    """Edits the setting `row`; `own` gives the model's own value in words, for an empty field."""
+    """Edits the setting `row`; `own` gives the model's own value in words, for an empty field.
+
+    What is not taken stays in the field, beside words that say why.
+    """
 
     def __init__(
         self, row: SettingRow, settings: SettingsController, own: Callable[[], str] | None = None
@@ -30,47 +36,80 @@ class SettingEditor(QWidget):
         self.row = row
         self._settings = settings
         self._own = own
+        self._shown: object = ...
         self.control = self._make_control()
         self._title = Label(row.title)
         self._title.setBuddy(self.control)
         self._words = Label(row.description, style="muted small", wraps=True)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
-        for widget in (self._title, self.control, self._words):
-            layout.addWidget(widget)
         self._cost: Label | None = None
         if setting_cost(row.key, settings.settings.cache, settings.engine.model):
             self._cost = Label(name=f"cost{control_name(row.key)}", style="small", wraps=True)
-            layout.addWidget(self._cost)
+        self._lay_out()
         self.refresh()
         settings.changed.connect(self.refresh)
+
+    @property
+    def searched(self) -> str:
+        """The words by which it is found."""
+        return f"{self.row.title} {self.row.description}"
 
     def refresh(self) -> None:
         """Show the value in force."""
         value = self.row.value_in(self._settings.settings)
-        self.control.blockSignals(True)
-        match self.control:
-            case QComboBox():
-                self.control.setCurrentIndex(self._choice_of(value))
-            case QSpinBox():
-                self.control.setValue(value)
-            case QLineEdit():
-                if not self.control.hasFocus() or not self.control.isModified():
-                    self.control.setText("" if value is None else f"{value:,}".replace(",", ""))
-                own = self._own() if self._own else ""
-                self.control.setPlaceholderText(own or "The model's own")
-        self.control.blockSignals(False)
+        if value != self._shown:
+            self._shown = value
+            self._show(value)
+        if isinstance(self.control, QLineEdit):
+            own = self._own() if self._own else ""
+            self.control.setPlaceholderText(own or words.MODELS_OWN)
         if self._cost is not None:
             cache, model = self._settings.settings.cache, self._settings.engine.model
             self._cost.setText(setting_cost(self.row.key, cache, model))
 
-    def _make_control(self) -> Control:
-        if self.row.choices:
-            control = self._choices()
+    def _show(self, value: object) -> None:
+        self.control.blockSignals(True)
+        match self.control:
+            case QComboBox():
+                self.control.setCurrentIndex(self._choice_of(value))
+            case Switch():
+                self.control.setChecked(value is True)
+            case NumberBox():
+                assert isinstance(value, int)
+                self.control.setValue(value)
+            case QLineEdit():
+                if not self.control.hasFocus() or not self.control.isModified():
+                    self.control.setText("" if value is None else f"{value:,}".replace(",", ""))
+        self.control.blockSignals(False)
+        self._say("")
+
+    def _lay_out(self) -> None:
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(3)
+        if isinstance(self.control, Switch):
+            line = QHBoxLayout()
+            line.addWidget(self._title, 1)
+            line.addWidget(self.control)
+            layout.addLayout(line)
         else:
-            control = self._line() if self.row.optional else self._integer()
-        control.setMinimumHeight(CONTROL_HEIGHT)
+            layout.addWidget(self._title)
+            layout.addWidget(self.control)
+        layout.addWidget(self._words)
+        if self._cost is not None:
+            layout.addWidget(self._cost)
+
+    def _make_control(self) -> Control:
+        control: Control
+        match self.row.kind:
+            case "choice":
+                control = self._choices()
+            case "switch":
+                control = Switch()
+                control.toggled.connect(self._put)
+            case _:
+                control = self._line() if self.row.optional else self._integer()
+        if not isinstance(control, Switch):
+            control.setMinimumHeight(CONTROL_HEIGHT)
         control.setObjectName(f"setting{control_name(self.row.key)}")
         control.setAccessibleName(self.row.title)
         control.setAccessibleDescription(self.row.description)
@@ -88,14 +127,7 @@ class SettingEditor(QWidget):
         return box
 
     def _integer(self) -> Control:
-        box = QSpinBox()
-        # Qt ignores the style sheet's left padding in a spin box.
-        box.lineEdit().setTextMargins(7, 0, 0, 0)
-        box.setRange(int(self.row.minimum), int(self.row.maximum))
-        box.setGroupSeparatorShown(True)
-        box.setSingleStep(self.row.step)
-        # A number half typed is no wish yet.
-        box.setKeyboardTracking(False)
+        box = NumberBox(int(self.row.minimum), int(self.row.maximum), self.row.step)
         box.valueChanged.connect(self._put)
         return box
 
@@ -111,20 +143,30 @@ class SettingEditor(QWidget):
         try:
             value = None if not text else int(text) if self.row.kind == "integer" else float(text)
         except ValueError:
-            self._say(f"{self.row.title} takes {self.row.bounds_in_words()}.")
+            bounds = self.row.bounds_in_words()
+            self._say(words.not_a_number(self.row.title, line.text().strip(), bounds), bad=True)
             return
         self._put(value)
 
     def _put(self, value: object) -> None:
-        self._say(self._settings.set_value(self.row, value))
-        # A number rounded to the one in force is no change, and still to be shown.
-        if isinstance(self.control, QSpinBox):
-            self.refresh()
+        trouble = self._settings.set_value(self.row, value)
+        if trouble:
+            self._say(trouble, bad=True)
+            return
+        taken = self.row.value_in(self._settings.settings)
+        # A number that was rounded, or refused before, is still to be shown as it is in force.
+        self._shown = taken
+        self._show(taken)
+        if taken != value:
+            self._say(words.rounded_words(taken, self.row.step))
 
-    def _say(self, trouble: str) -> None:
-        self._words.setText(trouble or self.row.description)
-        self._words.setProperty("class", "error small" if trouble else "muted small")
-        theme.restyle(self._words)
+    def _say(self, said: str, bad: bool = False) -> None:
+        """Say something of the value; '' says what the setting is again."""
+        self._words.setText(said or self.row.description)
+        style = "error small" if bad else "small" if said else "muted small"
+        if self._words.property("class") != style:
+            self._words.setProperty("class", style)
+            theme.restyle(self._words)
 
     def _choice_of(self, value: object) -> int:
         values = [choice for _, choice in self.row.choices]

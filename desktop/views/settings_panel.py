@@ -1,12 +1,12 @@
-"""Model & settings: everything the user may set, group by group, built from the declared rows."""
+"""Model & settings: everything the user may set, in parts that fold, with a search over all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QFrame, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from desktop.controllers.settings import SettingsController
 from desktop.item_models.setting_rows import (
@@ -15,20 +15,32 @@ from desktop.item_models.setting_rows import (
     CHECKPOINT_ROWS,
     DEVICE_ROW,
     MODEL_ROWS,
+    PART_ROWS,
     SAMPLING_ROWS,
     THINKING_ROW,
+    WINDOW_ROWS,
     SettingRow,
 )
 from desktop.views.budget_editor import BudgetEditor
 from desktop.views.kept_weights import KeptWeights
 from desktop.views.model_box import ModelBox
-from desktop.views.plain import Label
+from desktop.views.plain import Button, Label
 from desktop.views.setting_editor import SettingEditor
+from desktop.views.settings_part import Found, SettingsPart
+from desktop.words import settings as words
 from desktop.words.numbers import format_count
+
+LONGEST_SEARCH = 100
 
 
 class SettingsPanel(QScrollArea):
-    """The settings. Those of the model take effect with Load, the others with the next message."""
+    """The settings. Those of the model take effect with Load, the others with the next message.
+
+    Signals:
+        restored(str, object): defaults are in force again: words for it, and what undoes it.
+    """
+
+    restored = Signal(str, object)
 
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
@@ -40,57 +52,105 @@ class SettingsPanel(QScrollArea):
         self._settings = settings
         self.model_box = ModelBox(settings)
         self._editors: list[SettingEditor] = []
-        self._budgets = [BudgetEditor(row, settings) for row in BUDGET_ROWS]
+        self._budgets = {row: BudgetEditor(row, settings) for row in BUDGET_ROWS}
         self._trouble = Label(name="budgetTrouble", style="error small", wraps=True)
-        content = QWidget()
-        self._layout = QVBoxLayout(content)
-        self._layout.setContentsMargins(14, 12, 14, 12)
-        self._layout.setSpacing(12)
+        self._search = QLineEdit()
+        self._nothing = Label(words.NOTHING_FOUND, name="settingsNotFound", style="muted small")
+        self._restore_all = Button(
+            words.RESTORE_ALL, name="restoreAll", style="flat", spoken=words.RESTORE_ALL
+        )
+        self.parts = self._make_parts()
         self._build()
-        self.setWidget(content)
-        # A scroll area fills its widget with the window's colour; here the side's shows through.
-        content.setAutoFillBackground(False)
-        self.viewport().setAutoFillBackground(False)
+        self._find()
         settings.changed.connect(self._show_trouble)
         settings.engine.changed.connect(self._on_engine)
         self._on_engine()
 
-    def _build(self) -> None:
-        self._add_group("Model", (), self.model_box)
-        self._add_rows(MODEL_ROWS)
-        self._add_group("Checkpoints", CHECKPOINT_ROWS)
-        self._add_group("Budgets", (), self._trouble, *self._budgets, KeptWeights(self._settings))
-        self._add_group("In idle time", AHEAD_ROWS)
-        self._add_group("Thinking", (THINKING_ROW,))
-        self._add_group("Sampling", SAMPLING_ROWS)
-        self._layout.addStretch(1)
+    def _make_parts(self) -> dict[str, SettingsPart]:
+        memory = [
+            *self._made(CHECKPOINT_ROWS),
+            (self._trouble, ""),
+            *((budget, budget.searched) for budget in self._budgets.values()),
+            (KeptWeights(self._settings), words.ROWS["model.weights_bytes"][0]),
+            *self._made(AHEAD_ROWS),
+        ]
+        model = [(self.model_box, f"{words.PARTS['Model'][0]} {words.FOLDER_SPOKEN}")]
+        return {
+            "Model": self._part("Model", [*model, *self._made(MODEL_ROWS)]),
+            "Memory": self._part("Memory", memory),
+            "Writing": self._part("Writing", self._made((THINKING_ROW, *SAMPLING_ROWS))),
+            "Appearance": self._part("Appearance", self._made(WINDOW_ROWS)),
+        }
 
-    def _add_group(self, title: str, rows: Sequence[SettingRow], *more: QWidget) -> None:
-        self._layout.addWidget(Label(title, style="heading"))
-        self._add_rows(rows)
-        for widget in more:
-            self._layout.addWidget(widget)
+    def _part(self, name: str, settings: Sequence[Found]) -> SettingsPart:
+        part = SettingsPart(name, settings)
+        part.set_open(name not in self._settings.settings.window.folded)
+        part.folded.connect(partial(self._settings.fold, name))
+        part.restore_asked.connect(lambda: self._restore(words.PARTS[name][0], PART_ROWS[name]))
+        return part
 
-    def _add_rows(self, rows: Sequence[SettingRow]) -> None:
+    def _made(self, rows: Sequence[SettingRow]) -> list[Found]:
+        made: list[Found] = []
         for row in rows:
-            editor = SettingEditor(row, self._settings, partial(self._models_own, row))
+            own: Callable[[], str] = partial(self._models_own, row)
+            editor = SettingEditor(row, self._settings, own)
             self._editors.append(editor)
-            self._layout.addWidget(editor)
+            made.append((editor, editor.searched))
+        return made
+
+    def _build(self) -> None:
+        self._search.setObjectName("settingsSearch")
+        self._search.setAccessibleName(words.SEARCH)
+        self._search.setPlaceholderText(words.SEARCH)
+        self._search.setMaxLength(LONGEST_SEARCH)
+        self._search.textChanged.connect(self._find)
+        self._restore_all.clicked.connect(
+            lambda: self._restore("", [row for rows in PART_ROWS.values() for row in rows])
+        )
+        self._all_note = Label(words.RESTORE_ALL_NOTE, style="muted small", wraps=True)
+        content = QWidget()
+        layout = QVBoxLayout(content)
+        layout.setContentsMargins(14, 12, 14, 12)
+        layout.setSpacing(14)
+        for widget in (
+            self._search,
+            *self.parts.values(),
+            self._nothing,
+            self._restore_all,
+            self._all_note,
+        ):
+            layout.addWidget(widget)
+        layout.addStretch(1)
+        self.setWidget(content)
+        # A scroll area fills its widget with the window's colour; here the side's shows through.
+        content.setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
+
+    def _find(self) -> None:
+        text = self._search.text().strip()
+        found = [part.show_found(text) for part in self.parts.values()]
+        self._nothing.setVisible(not any(found))
+        for widget in (self._restore_all, self._all_note):
+            widget.setVisible(not text)
+
+    def _restore(self, part: str, rows: Sequence[SettingRow]) -> None:
+        undo = self._settings.restore(rows)
+        self.restored.emit(words.restored_words(part), undo)
 
     def _models_own(self, row: SettingRow) -> str:
         """What an empty field stands for with the loaded model."""
         model = self._settings.engine.model
         section, _, name = row.key.partition(".")
         if name == "seed":
-            return "A fresh one each time"
+            return words.ANY_SEED
         if name == "max_tokens":
-            return "As long as the context allows"
+            return words.ANY_LENGTH
         if model is None:
             return ""
         if row.key == "model.context_length":
             return format_count(model.context_length)
         own = getattr(model.sampling, name, None) if section == "sampling" else None
-        return "" if own is None else f"The model's own: {own:g}"
+        return "" if own is None else words.own_words(own)
 
     def _on_engine(self) -> None:
         model = self._settings.engine.model
@@ -98,13 +158,19 @@ class SettingsPanel(QScrollArea):
             editor.refresh()
             if editor.row is THINKING_ROW:
                 editor.setEnabled(model is None or model.thinking_switch)
-        for budget in self._budgets:
+        for budget in self._budgets.values():
             budget.refresh()
-            if budget.row is DEVICE_ROW:
-                budget.setVisible(model is not None and model.device != "cpu")
         self._show_trouble()
 
     def _show_trouble(self) -> None:
-        """What the engine said of a budget it could not work with."""
+        """What the engine said of a budget it could not work with; no graphics memory on a CPU."""
+        model = self._settings.engine.model
         self._trouble.setText(self._settings.budget_trouble)
-        self._trouble.setVisible(bool(self._settings.budget_trouble))
+        absent: set[QWidget] = set()
+        if not self._settings.budget_trouble:
+            absent.add(self._trouble)
+        if model is None or model.device == "cpu":
+            absent.add(self._budgets[DEVICE_ROW])
+        if absent != self.parts["Memory"].absent:
+            self.parts["Memory"].absent = absent
+            self._find()

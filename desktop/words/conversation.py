@@ -9,13 +9,6 @@ from desktop.words.numbers import count_of, format_count
 LONGEST_QUEUED = 200
 
 # The page before the first message.
-EMPTY_TITLE = "What would you like to look at?"
-EMPTY_WORDS = (
-    "Ask a question below, or drop a picture and ask about it.\n"
-    "Everything stays on this computer.\n"
-    "Context, on the right, shows what was reused, and why anything was read again."
-)
-TRY_SAMPLE = "Try this one"
 FIRST_QUESTION = "What is in the picture?"
 
 # The composer.
@@ -58,11 +51,6 @@ ENDINGS: dict[FinishReason, str] = {
     "context": "The context is full: the reply was cut off here.",
     "cancelled": "Stopped.",
 }
-
-
-def sample_words(number: int) -> str:
-    """A sample picture for a screen reader."""
-    return f"Try sample picture {number}"
 
 
 def before_words(what: str) -> str:

@@ -16,6 +16,7 @@ from core.api.errors import (
     ErrorInfo,
     ImageUnreadableError,
     MissingFileError,
+    RequestCancelled,
     WaymarkError,
 )
 from core.api.events import (
@@ -194,6 +195,9 @@ class FakeEngine:
         self.model_to_load: ModelInfo | None = model or model_info()
         self.may_load = asyncio.Event()
         self.may_load.set()
+        # Whether a model stays when the load of another fails, and whether that was cancelled.
+        self.keeps_model = True
+        self.load_cancelled = False
         self.load_error: WaymarkError = MissingFileError("config.json is missing.")
         self.may_describe = asyncio.Event()
         self.may_describe.set()
@@ -232,13 +236,19 @@ class FakeEngine:
         self.loads.append(settings)
         if on_progress:
             on_progress(512, 1024)
+        self.load_cancelled = False
         await self.may_load.wait()
+        if self.load_cancelled:
+            raise EngineError(RequestCancelled("The request was stopped.").info())
         if self.model_to_load is None:
+            if not self.keeps_model:
+                self.model = None
             raise EngineError(self.load_error.info())
         self.model = self.model_to_load
         return self.model
 
     def cancel_load(self) -> None:
+        self.load_cancelled = True
         self.may_load.set()
 
     def generate(

@@ -14,12 +14,21 @@ from desktop.item_models.setting_rows import (
     MODEL_ROWS,
     SAMPLING_ROWS,
     THINKING_ROW,
+    WINDOW_ROWS,
     SettingRow,
 )
 from desktop.store.settings import AheadSettings, AppSettings
 from tests.desktop.fake_engine import model_info
 
-ROWS = (*MODEL_ROWS, *SAMPLING_ROWS, *CHECKPOINT_ROWS, *BUDGET_ROWS, *AHEAD_ROWS, THINKING_ROW)
+ROWS = (
+    *MODEL_ROWS,
+    *SAMPLING_ROWS,
+    *CHECKPOINT_ROWS,
+    *BUDGET_ROWS,
+    *AHEAD_ROWS,
+    THINKING_ROW,
+    *WINDOW_ROWS,
+)
 BY_KEY = {row.key: row for row in ROWS}
 
 
@@ -35,6 +44,7 @@ def test_every_setting_of_the_engine_is_offered() -> None:
         "model.measure_kernels",
     }
     wanted |= {f"ahead.{name}" for name in AheadSettings.model_fields}
+    wanted |= {"window.theme", "window.text_size"}
     assert set(BY_KEY) == wanted | {"thinking"}
 
 
@@ -117,6 +127,12 @@ PLENTY = model_info(smallest_host_budget=4_000_000)
             "Room for a full context of 4,096 tokens (4.0 MB), and beside it for 4,000 tokens kept "
             "or 3 checkpoints.",
         ),
+        (
+            "host_bytes",
+            {"host_bytes": 8_096_000, "count": 2},
+            PLENTY,
+            "and beside it for all 2 checkpoints and 1,952 tokens kept.",
+        ),
         ("host_bytes", {"host_bytes": 4_000_000}, PLENTY, "(4.0 MB) only."),
         ("host_bytes", {"host_bytes": 3_999_999}, PLENTY, "is too small: a context of 4,096 token"),
         (
@@ -127,7 +143,12 @@ PLENTY = model_info(smallest_host_budget=4_000_000)
         ),
         ("device_bytes", {"device_bytes": 2048}, model_info(), "Room for 2 tokens of context."),
         ("disk_bytes", {"disk_bytes": 0}, PLENTY, "after a restart, chats are read again"),
-        ("disk_bytes", {}, PLENTY, "Room for 9,765,625 tokens kept or 9,536 checkpoints, of all"),
+        (
+            "disk_bytes",
+            {},
+            PLENTY,
+            "Room for 9,765,625 tokens kept, or 9,536 checkpoints on disk, of all",
+        ),
     ],
 )
 def test_what_a_setting_costs(

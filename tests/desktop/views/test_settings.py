@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QComboBox, QLabel, QPushButton, QSpinBox
+from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
 
-from core.api.errors import BudgetTooSmallError, InternalError
+from core.api.errors import BudgetTooSmallError, InternalError, NotEnoughMemoryError
 from core.api.events import LoadFacts
 from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.item_models.engine_status import Phase
 from desktop.item_models.setting_rows import DISK_ROW, HOST_ROW
 from desktop.store.folders import Folders
+from desktop.views.widgets.number_box import NumberBox
 from desktop.views.widgets.size_box import SizeBox
+from desktop.views.widgets.switch import Switch
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.views.hands import ended, find, send, words
+from tests.desktop.views.hands import ended, find, press, send, words
 
 GB = 10**9
 
@@ -38,6 +42,15 @@ def type_size(app: App, name: str, text: str) -> None:
     box.selectAll()
     QTest.keyClicks(box, text)
     QTest.keyClick(box, Qt.Key.Key_Return)
+
+
+def type_number(app: App, name: str, text: str) -> None:
+    field = find(app, QWidget, name)
+    line = field.lineEdit() if isinstance(field, QSpinBox) else field
+    assert isinstance(line, QLineEdit)
+    line.selectAll()
+    QTest.keyClicks(line, text)
+    QTest.keyClick(line, Qt.Key.Key_Return)
 
 
 def trouble(app: App) -> list[str]:
@@ -70,10 +83,15 @@ async def test_count_and_interval_reach_the_next_request(
 
 async def test_the_interval_moves_in_steps_of_the_grid(open_app: OpenApp) -> None:
     app = await opened(open_app)
-    box = find(app, QSpinBox, "settingCacheInterval")
-    assert (box.minimum(), box.maximum(), box.singleStep()) == (512, 32_768, 512)
+    box = find(app, NumberBox, "settingCacheInterval")
+    assert (box.least, box.most, box.singleStep()) == (512, 32_768, 512)
     box.stepDown()
     assert app.parts.settings.settings.cache.interval == 1536
+    box.stepBy(-99)
+    assert app.parts.settings.settings.cache.interval == 512
+    box.stepBy(99)
+    assert app.parts.settings.settings.cache.interval == 32_768
+    assert trouble(app) == []
 
 
 async def test_every_load_names_the_folder_that_outlives_a_restart(
@@ -143,7 +161,7 @@ async def test_what_is_no_size_is_said(open_app: OpenApp) -> None:
     app = await opened(open_app)
     choose(app, "settingCacheHostBytes", 1)
     type_size(app, "sizeCacheHostBytes", "plenty")
-    assert trouble(app) == ["'plenty' is no size. Write it like 1.5 GB or 700 MB."]
+    assert trouble(app) == ["'plenty' is not a size. Write it like 1.5 GB or 700 MB."]
     assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "2 GB"
 
 
@@ -233,3 +251,181 @@ async def test_the_budget_of_quantised_weights_takes_effect_with_load(
     await until(lambda: len(engine.loads) == 2)
     assert [load.weights_bytes for load in engine.loads] == [None, 0]
     assert not find(app, QPushButton, "deleteKeptWeights").isEnabled()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("CacheCount", "99999999", "99,999,999 is out of range: Checkpoints takes 0 to 256."),
+        ("CacheCount", "-3", "-3 is out of range: Checkpoints takes 0 to 256."),
+        ("CacheInterval", "64", "64 is out of range: Interval takes 512 to 32,768."),
+        ("SamplingTopP", "1.5", "1.5 is out of range: Top p takes 0 to 1."),
+        ("SamplingTopK", "many", "'many' is not a number: Top k takes 0 or more."),
+        ("ModelContextLength", "15", "15 is out of range: Context length takes 16 or more."),
+    ],
+)
+async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(
+    open_app: OpenApp, name: str, text: str, said: str
+) -> None:
+    app = await opened(open_app)
+    before = app.parts.settings.settings
+    type_number(app, f"setting{name}", text)
+    assert trouble(app) == [f"{said} It stays as it was."]
+    field = find(app, QWidget, f"setting{name}")
+    line = field.lineEdit() if isinstance(field, QSpinBox) else field
+    assert isinstance(line, QLineEdit) and line.text().replace(",", "") == text
+    assert app.parts.settings.settings == before
+    # A value that is taken clears it, the one in force too.
+    good = {"CacheCount": "32", "CacheInterval": "2048", "ModelContextLength": "16"}
+    type_number(app, f"setting{name}", good.get(name, "1"))
+    assert trouble(app) == []
+
+
+async def test_a_value_that_is_rounded_says_so(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    type_number(app, "settingCacheInterval", "700")
+    shown = [label.text() for label in app.window.settings.findChildren(QLabel)]
+    assert "Rounded up to 1,024, a multiple of 512." in shown
+    assert app.parts.settings.settings.cache.interval == 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("CacheHostBytes", "memory"), ("CacheDiskBytes", "disk"), ("ModelWeightsBytes", "disk")],
+)
+async def test_a_budget_beyond_the_machine_is_refused_with_numbers(
+    open_app: OpenApp, engine: FakeEngine, name: str, place: str
+) -> None:
+    app = await opened(open_app)
+    choose(app, f"setting{name}", 1)
+    before = app.parts.settings.settings
+    type_size(app, f"size{name}", "900 TB")
+    (said,) = trouble(app)
+    assert said.startswith("900 TB is more than this computer has: ")
+    assert said.endswith(f" of {place}. The budget stays as it was.")
+    assert find(app, SizeBox, f"size{name}").lineEdit().text() == "900 TB"
+    assert app.parts.settings.settings == before
+
+
+async def test_a_folder_that_failed_leaves_the_recent_ones(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app)
+    app.parts.settings.set_model_path("/models/good")
+    app.parts.settings.load()
+    await until(lambda: len(engine.loads) == 2 and app.parts.engine.model)
+    app.parts.settings.set_model_path("/models/broken")
+    assert "/models/broken" in app.parts.settings.settings.recent_models
+    good, engine.model_to_load = engine.model_to_load, None
+    app.parts.settings.load()
+    await until(lambda: trouble(app))
+    assert app.parts.settings.settings.recent_models == ("/models/good",)
+    # It is still what is set, and back in the list once it loads.
+    assert app.parts.settings.settings.model.path == "/models/broken"
+    engine.model_to_load = good
+    app.parts.settings.load()
+    await until(lambda: trouble(app) == [])
+    assert app.parts.settings.settings.recent_models == ("/models/broken", "/models/good")
+
+
+async def test_a_folder_that_lacked_memory_alone_stays_in_the_list(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app)
+    app.parts.settings.set_model_path("/models/large")
+    engine.model_to_load, engine.load_error = None, NotEnoughMemoryError("9 GB are needed.")
+    app.parts.settings.load()
+    await until(lambda: trouble(app))
+    assert app.parts.settings.settings.recent_models == ("/models/large",)
+
+
+@pytest.mark.parametrize("keeps_model", [True, False])
+async def test_cancelling_a_load_is_no_error(
+    open_app: OpenApp, engine: FakeEngine, keeps_model: bool
+) -> None:
+    app = await opened(open_app)
+    engine.may_load.clear()
+    if not keeps_model:
+        engine.model = None
+    app.parts.settings.set_model_path("/models/other")
+    app.parts.settings.load()
+    await until(lambda: words(app, "engineState") == "Loading the model: 50%")
+    find(app, QPushButton, "loadModel").click()
+    await until(lambda: app.parts.engine.status.phase in (Phase.READY, Phase.EMPTY))
+    assert words(app, "modelWords").startswith("Loading was cancelled.")
+    assert trouble(app) == [] and not app.window.toast.isVisible()
+    assert "/models/other" in app.parts.settings.settings.recent_models
+    # It can be asked for again.
+    load = find(app, QPushButton, "loadModel")
+    assert load.text() == "Load" and load.isEnabled()
+
+
+def shown_settings(app: App) -> set[str]:
+    """The object names of the settings that are seen."""
+    controls = app.window.settings.findChildren(QWidget)
+    shown = {each.objectName() for each in controls if each.isVisible()}
+    return {name for name in shown if re.fullmatch("setting[A-Z].*", name)}
+
+
+async def test_a_part_folds_and_stays_folded(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    assert {"settingCacheCount", "settingSamplingSeed"} <= shown_settings(app)
+    press(app, "partMemory")
+    assert "settingCacheCount" not in shown_settings(app)
+    assert {"settingModelDevice", "settingSamplingSeed"} <= shown_settings(app)
+    app.leave()
+    await app.gone.wait()
+    again = await opened(open_app)
+    assert "settingCacheCount" not in shown_settings(again)
+    press(again, "partMemory")
+    assert "settingCacheCount" in shown_settings(again)
+
+
+async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    press(app, "partWriting")
+    search = find(app, QLineEdit, "settingsSearch")
+    QTest.keyClicks(search, "Penalty")
+    assert shown_settings(app) == {
+        "settingSamplingRepetitionPenalty",
+        "settingSamplingPresencePenalty",
+        "settingSamplingFrequencyPenalty",
+    }
+    search.setText("graphics card memory")
+    # On a processor there is none to set.
+    assert shown_settings(app) == set()
+    assert words(app, "settingsNotFound") == "No setting has these words."
+    search.clear()
+    assert "settingCacheCount" in shown_settings(app)
+    assert "settingSamplingSeed" not in shown_settings(app)
+    assert words(app, "settingsNotFound") == ""
+
+
+async def test_defaults_are_restored_part_by_part_with_an_undo(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    settings = app.parts.settings
+    settings.set_model_path("/models/mine")
+    find(app, QSpinBox, "settingCacheCount").setValue(5)
+    type_number(app, "settingSamplingTopP", "0.5")
+    find(app, Switch, "settingAheadSettle").click()
+    changed = settings.settings
+    press(app, "restoreMemory")
+    assert settings.settings.cache.count == 32 and settings.settings.ahead.settle
+    assert settings.settings.sampling.top_p == 0.5
+    assert words(app, "toastText") == "Memory: the defaults are restored."
+    press(app, "toastAction")
+    assert settings.settings == changed
+    press(app, "restoreAll")
+    assert settings.settings.sampling.top_p is None and settings.settings.cache.count == 32
+    assert settings.settings.model.path == "/models/mine"
+    press(app, "toastAction")
+    assert settings.settings == changed
+
+
+async def test_what_is_on_or_off_is_a_switch(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    switch = find(app, Switch, "settingAheadReadAhead")
+    assert switch.isChecked() and switch.accessibleName()
+    QTest.keyClick(switch, Qt.Key.Key_Space)
+    assert not app.parts.settings.settings.ahead.read_ahead
+    switch.grab()

@@ -1,4 +1,4 @@
-"""In a small window nothing is cut off, and the conversation keeps its width beside a scroll bar."""
+"""A small window cuts nothing off, and the conversation keeps its width beside a scroll bar."""
 
 from __future__ import annotations
 

@@ -1,0 +1,85 @@
+"""One part of the settings: a head that folds it, what it holds for, its settings, its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from desktop import theme
+from desktop.views.plain import Button, Label
+from desktop.words import settings as words
+
+# A widget, and the words by which a search finds it.
+Found = tuple[QWidget, str]
+
+
+class SettingsPart(QWidget):
+    """Settings under a head.
+
+    Signals:
+        folded(bool): the user has folded or unfolded it.
+        restore_asked(): the user wants its defaults.
+    """
+
+    folded = Signal(bool)
+    restore_asked = Signal()
+
+    def __init__(self, name: str, settings: Sequence[Found]) -> None:
+        super().__init__()
+        title, note = words.PARTS[name]
+        self._settings = settings
+        # What stays hidden whatever is searched for.
+        self.absent: set[QWidget] = set()
+        self._open = True
+        self._head = Button(title, name=f"part{name}", style="head", spoken=title)
+        self._head.setCheckable(True)
+        self._head.clicked.connect(self._on_head)
+        self._note = Label(note, style="muted small", wraps=True)
+        self._restore = Button(
+            words.RESTORE, name=f"restore{name}", style="flat", spoken=words.restore_spoken(title)
+        )
+        self._restore.clicked.connect(self.restore_asked)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(12)
+        layout.addWidget(self._head)
+        layout.addWidget(self._note)
+        for widget, _ in settings:
+            layout.addWidget(widget)
+        layout.addWidget(self._restore)
+        theme.signals().changed.connect(self._draw)
+        self.show_found("")
+
+    def set_open(self, is_open: bool) -> None:
+        """Show its settings, or its head alone."""
+        self._open = is_open
+        self.show_found("")
+
+    def show_found(self, text: str) -> bool:
+        """Show the settings that have these words, folded or not; '' is no search.
+
+        Says whether there are any.
+        """
+        shown = bool(text) or self._open
+        wanted = text.casefold().split()
+        found = False
+        for widget, said in self._settings:
+            fits = all(word in said.casefold() for word in wanted) and widget not in self.absent
+            widget.setVisible(shown and fits)
+            found = found or fits
+        self._head.setChecked(shown)
+        self._draw()
+        for label in (self._note, self._restore):
+            label.setVisible(shown and not text)
+        self.setVisible(found)
+        return found
+
+    def _on_head(self) -> None:
+        self.set_open(not self._open)
+        self.folded.emit(not self._open)
+
+    def _draw(self) -> None:
+        name = "chevron_down" if self._head.isChecked() else "chevron_right"
+        self._head.setIcon(theme.icon(name))
