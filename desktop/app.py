@@ -22,7 +22,7 @@ os.environ.setdefault("QT_API", "pyside6")
 from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
-from core.api.errors import WaymarkError
+from core.api.errors import DataFolderBusyError, WaymarkError
 from core.client.client import EngineClient
 from desktop import lost_display, theme
 from desktop.controllers.engine import Engine
@@ -30,7 +30,14 @@ from desktop.controllers.tasks import attempted
 from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector
 from desktop.lost_display import DisplayLostError
-from desktop.starting import StartError, claimed_folders, folder_to_open, words_of
+from desktop.second_start import SecondStarts, ask_to_raise
+from desktop.starting import (
+    StartError,
+    chosen_folders,
+    claimed_folders,
+    folder_to_open,
+    words_of,
+)
 from desktop.store.faults import StoreError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.views import start_dialogs
@@ -53,12 +60,14 @@ class App:
             self.parts.database.close()
             raise
         self.window.close_asked.connect(self.leave)
+        self._second_starts: SecondStarts | None = None
         self.gone = asyncio.Event()
         self._ending: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Show the window, then start what runs behind it."""
         self.window.show()
+        self._second_starts = SecondStarts(self.parts.folders.data, self.window.come_to_front)
         self.parts.begin()
         if self.parts.notices:
             start_dialogs.tell(self.window, self.parts.notices, self.parts.folders.data)
@@ -69,6 +78,8 @@ class App:
             self._ending = asyncio.ensure_future(self._close())
 
     async def _close(self) -> None:
+        if self._second_starts is not None:
+            self._second_starts.close()
         await attempted("remembering the window's size", self.window.save_geometry)
         await attempted("keeping the draft", self.window.page.composer.keep)
         await attempted("closing", self.parts.close)
@@ -104,6 +115,8 @@ async def open_or_refuse(chosen: str | None) -> int:
     """The whole life of the app; returns the exit code."""
     anew = False
     while refusal := await live(chosen, anew):
+        if isinstance(refusal, DataFolderBusyError) and await raised_elsewhere(chosen):
+            return 0
         print(f"{refusal.title}. {refusal.message}", file=sys.stderr, flush=True)
         blames_file = isinstance(refusal, StoreError) and refusal.blames_file
         choice = await start_dialogs.choose(refusal, folder_to_open(chosen), blames_file)
@@ -111,6 +124,11 @@ async def open_or_refuse(chosen: str | None) -> int:
             return EXIT_REFUSED
         anew = choice is start_dialogs.Choice.ANEW
     return 0
+
+
+async def raised_elsewhere(chosen: str | None) -> bool:
+    """Whether the Waymark that has the data folder open has shown its window instead."""
+    return await ask_to_raise(chosen_folders(chosen).data)
 
 
 async def live(chosen: str | None, anew: bool) -> WaymarkError | None:

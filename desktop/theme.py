@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QByteArray, QObject, Qt, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtGui import (
+    QColor,
+    QFont,
+    QFontDatabase,
+    QFontInfo,
+    QGuiApplication,
+    QIcon,
+    QPainter,
+    QPalette,
+    QPixmap,
+)
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QApplication, QStyleFactory, QWidget
 
@@ -85,7 +95,11 @@ class Theme(QObject):
         super().__init__()
         self.choice: Choice = "system"
         self.scheme: Scheme = "light"
+        # The size of text in percent of the usual, which is in points.
+        self.text_size = 100
+        self.usual_points = 0.0
         self._follows_system = False
+        self._dressed: tuple[Scheme, int] | None = None
 
     def follow_system(self) -> None:
         """From now on the system's switch between light and dark is followed live."""
@@ -97,12 +111,20 @@ class Theme(QObject):
         """Put the theme in force that the user's choice and the system now ask for."""
         app = QApplication.instance()
         scheme = self.choice if self.choice != "system" else _system_scheme()
+        wanted = (scheme, self.text_size)
         # A style sheet set twice restyles every widget twice.
-        if isinstance(app, QApplication) and (scheme != self.scheme or not app.styleSheet()):
-            self.scheme = scheme
+        if isinstance(app, QApplication) and (wanted != self._dressed or not app.styleSheet()):
+            self.scheme, self._dressed = scheme, wanted
+            app.setFont(self._font(app.font()))
             app.setPalette(_palette(read_colours(scheme)))
-            app.setStyleSheet(style_sheet(scheme))
+            app.setStyleSheet(style_sheet(scheme, self.text_size))
             self.changed.emit()
+
+    def _font(self, font: QFont) -> QFont:
+        if not self.usual_points:
+            self.usual_points = max(SMALLEST_FONT, QFontInfo(font).pointSizeF())
+        font.setPointSizeF(self.usual_points * self.text_size / 100)
+        return font
 
 
 @cache
@@ -114,10 +136,6 @@ def signals() -> Theme:
 def apply(app: QApplication) -> None:
     """Dress the application: Fusion, palette, style sheet, font size; follows the system live."""
     app.setStyle(QStyleFactory.create("Fusion"))
-    font = app.font()
-    if 0 < font.pointSizeF() < SMALLEST_FONT:
-        font.setPointSizeF(SMALLEST_FONT)
-        app.setFont(font)
     signals().follow_system()
     signals().refresh()
 
@@ -133,6 +151,24 @@ def force(app: QApplication, choice: Choice) -> None:
         dark = choice == "dark"
         hints.setColorScheme(Qt.ColorScheme.Dark if dark else Qt.ColorScheme.Light)
     signals().refresh()
+
+
+def set_text_size(percent: int) -> None:
+    """Write all text so large, in percent of the usual."""
+    signals().text_size = percent
+    signals().refresh()
+
+
+def px(pixels: int) -> int:
+    """Pixels of the usual size of text, in the size in force."""
+    return round(pixels * signals().text_size / 100)
+
+
+def fixed_font() -> QFont:
+    """The system's font of letters of one width, in the size of other text."""
+    font = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
+    font.setPointSizeF(QApplication.font().pointSizeF())
+    return font
 
 
 def colours() -> Colours:
@@ -163,14 +199,17 @@ def _system_scheme() -> Scheme:
     return "dark" if dark else "light"
 
 
-def style_sheet(scheme: Scheme) -> str:
-    """style.qss with the colours of one theme in place of their names."""
+def style_sheet(scheme: Scheme, text_size: int = 100) -> str:
+    """style.qss with the colours of one theme in place of their names, for this size of text."""
     table = read_colours(scheme)
     source = (RESOURCES / "themes" / "style.qss").read_text(encoding="utf-8")
     without_comments = re.sub(r"/\*.*?\*/", "", source, flags=re.DOTALL)
     values = {field.name: getattr(table, field.name) for field in fields(table)}
     values |= {"themes": (RESOURCES / "themes").as_posix(), "scheme": scheme}
-    return re.sub(r"@([a-z_]+)", lambda found: str(values[found[1]]), without_comments)
+    sheet = re.sub(r"@([a-z_]+)", lambda found: str(values[found[1]]), without_comments)
+    return re.sub(
+        r"(?<=font-size: )(\d+)", lambda found: str(round(int(found[1]) * text_size / 100)), sheet
+    )
 
 
 def _palette(table: Colours) -> QPalette:

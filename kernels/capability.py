@@ -43,6 +43,19 @@ def processor_facts() -> str:
     return f"{torch.backends.cpu.get_cpu_capability()} {sorted(facts.items())}"
 
 
+def processor_level() -> str:
+    """The widest instructions that matter here and that this processor has, for a person."""
+    has = torch.cpu.get_capabilities()
+    for name, flags in (
+        ("AMX", ("amx_int8", "amx_bf16")),
+        ("AVX-512", ("avx512_f",)),
+        ("AVX2", ("avx2",)),
+    ):
+        if any(has.get(flag) for flag in flags):
+            return name
+    return str(has.get("architecture", ""))
+
+
 def device_facts(device: torch.device) -> str:
     """All of a device and its driver that decides which code its kernels become, in one line."""
     if device.type != "cuda":

@@ -119,7 +119,8 @@ class LoadFacts(_Frozen):
 
     `from_disk` says that quantised matrices were read as an earlier load had kept them. On disk all
     models' take `kept_bytes` now, and `kept_budget` at most. `slowed_by` is why replies are slower
-    than they could be here.
+    than they could be here. `kernels` names the backend, `processor` the widest instructions that
+    the processor has.
     """
 
     seconds: float = 0.0
@@ -128,6 +129,8 @@ class LoadFacts(_Frozen):
     kept_bytes: int = 0
     kept_budget: int = 0
     slowed_by: str = ""
+    kernels: str = ""
+    processor: str = ""
 
 
 class ModelInfo(_Frozen):

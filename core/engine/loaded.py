@@ -40,6 +40,7 @@ from core.vision import kinds
 from core.vision.kinds import PictureProcessor
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES, available_bytes
+from kernels.capability import processor_level
 
 # Image detail by default: a 12-megapixel photo at full detail is minutes of work for a CPU.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
@@ -109,6 +110,8 @@ def load(
         kept_bytes=kept_bytes(settings),
         kept_budget=weights_budget(settings),
         slowed_by=what_slows(kernels, device, dtype, precision.integers),
+        kernels=kernels.name,
+        processor=processor_level(),
     )
     return LoadedModel(
         settings=settings,

@@ -40,7 +40,7 @@ class ChatPage(QWidget):
         self.setObjectName("chatPage")
         self.setAcceptDrops(True)
         self._parts = parts
-        self.header = HeaderBar(parts.chats, parts.engine)
+        self.header = HeaderBar(parts.chats, parts.engine, parts.settings)
         self.instructions = Instructions(parts.chat)
         self.limit = LimitBar(parts.limit)
         self.transcript = TranscriptView(parts.transcript)

@@ -20,6 +20,10 @@ class ElidedLabel(Label):
         self.setText(words)
         set_tip(self, words)
 
+    def sizeHint(self) -> QSize:
+        width = self.fontMetrics().horizontalAdvance(shortened(self.text(), LONGEST))
+        return QSize(width + 1, super().sizeHint().height())
+
     def minimumSizeHint(self) -> QSize:
         return QSize(40, super().minimumSizeHint().height())
 

@@ -1,17 +1,24 @@
-"""The row above the conversation: its title, the model and what the engine is doing."""
+"""The row above the conversation: its title, its instructions, the model, what the engine does."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QSizePolicy
 
 from desktop import theme
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.engine import EngineController
+from desktop.controllers.settings import SettingsController
 from desktop.item_models.engine_status import EngineStatus, Phase
 from desktop.views.elided_label import ElidedLabel
-from desktop.views.plain import Button, Label, set_tip
+from desktop.views.model_switcher import ModelSwitcher
+from desktop.views.plain import Button, ToolButton, set_tip
 from desktop.views.widgets.icon_button import IconButton
+from desktop.words import frame as words
+
+# Narrower than this there is no room for all words beside the title.
+NARROW_PX = 560
 
 
 class HeaderBar(QFrame):
@@ -26,75 +33,83 @@ class HeaderBar(QFrame):
     side_toggled = Signal()
     instructions_toggled = Signal()
 
-    def __init__(self, chats: ChatsController, engine: EngineController) -> None:
+    def __init__(
+        self, chats: ChatsController, engine: EngineController, settings: SettingsController
+    ) -> None:
         super().__init__()
         self.setObjectName("headerBar")
         self._chats = chats
+        self._engine = engine
         self._title = ElidedLabel(name="chatTitle", style="heading")
-        self._model = Label(name="modelName", style="chip")
-        self._state = Label(name="engineState", style="muted small")
+        self._title.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self._instructions = ToolButton()
+        self.model = ModelSwitcher(settings)
+        self._state = ElidedLabel(name="engineState", style="muted small")
+        self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
         self._progress = QProgressBar()
         self._progress.setObjectName("loadProgress")
-        self._progress.setAccessibleName("Loading the model")
+        self._progress.setAccessibleName(words.LOADING)
         self._progress.setTextVisible(False)
         self._progress.setFixedWidth(90)
-        self._restart = Button("Start again", name="restartEngine", spoken="Start the engine again")
+        self._restart = Button(
+            words.START_AGAIN, name="restartEngine", spoken=words.START_AGAIN_SPOKEN
+        )
         self._restart.clicked.connect(engine.restart)
         self._build()
         chats.shown_changed.connect(self._show_title)
         engine.changed.connect(self._show_status)
+        theme.signals().changed.connect(self._draw)
+        self._draw()
         self._show_title()
         self._show_status(engine.status)
 
     def _build(self) -> None:
-        left = IconButton("panel_left", "Show or hide the chats")
+        left = IconButton("panel_left", words.TOGGLE_CHATS)
         left.setObjectName("toggleChats")
         left.clicked.connect(self.chats_toggled)
-        self._instructions = IconButton("chat", "Instructions for this chat")
-        self._instructions.setObjectName("toggleInstructions")
-        self._instructions.setCheckable(True)
-        # What lights it up is that there are some, not that they are being looked at.
-        self._instructions.clicked.connect(lambda on: self._instructions.setChecked(not on))
-        self._instructions.clicked.connect(self.instructions_toggled)
-        right = IconButton("panel_right", "Show or hide settings and context")
+        right = IconButton("panel_right", words.TOGGLE_SIDE)
         right.setObjectName("toggleSide")
         right.clicked.connect(self.side_toggled)
+        self._make_instructions()
         layout = QHBoxLayout(self)
         layout.setContentsMargins(10, 8, 10, 8)
-        layout.setSpacing(10)
-        layout.addWidget(left)
-        layout.addWidget(self._title, 1)
-        for widget in (
-            self._instructions,
-            self._progress,
-            self._state,
-            self._restart,
-            self._model,
-            right,
-        ):
+        layout.setSpacing(8)
+        at_left = (left, self._title, self._instructions)
+        at_right = (self._progress, self._state, self._restart, self.model, right)
+        for widget in (*at_left, *at_right):
             layout.addWidget(widget)
+        layout.insertStretch(len(at_left), 1)
+
+    def _make_instructions(self) -> None:
+        button = self._instructions
+        button.setObjectName("toggleInstructions")
+        button.set_words(words.INSTRUCTIONS)
+        button.setIconSize(QSize(16, 16))
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.setCheckable(True)
+        # What lights it up is that there are some, not that they are being looked at.
+        button.clicked.connect(lambda on: button.setChecked(not on))
+        button.clicked.connect(self.instructions_toggled)
+        self.mark_instructions(False)
 
     def mark_instructions(self, given: bool) -> None:
         """Show whether the model is told anything before the chat; the words say which."""
         self._instructions.setChecked(given)
-        self._instructions.set_words(
-            "Instructions for this chat: given" if given else "Instructions for this chat"
-        )
+        said = words.INSTRUCTIONS_GIVEN if given else words.INSTRUCTIONS_NONE
+        set_tip(self._instructions, said)
+        self._instructions.setAccessibleName(said)
 
     def _show_title(self) -> None:
         place = self._chats.chat_list.place_of(self._chats.shown)
-        title = "New chat" if place is None else self._chats.chat_list.chats[place].title
+        title = words.NEW_CHAT if place is None else self._chats.chat_list.chats[place].title
         self._title.set_words(title)
 
     def _show_status(self, status: EngineStatus) -> None:
-        model = status.model
-        self._model.setVisible(model is not None)
-        if model is not None:
-            self._model.setText(model.name)
-            set_tip(self._model, model.path)
-        self._state.setText(status.words())
-        set_tip(self._state, status.trouble)
+        self.model.show_status(status)
+        self._state.set_words(status.words())
+        set_tip(self._state, status.trouble or status.words())
         bad = status.silent or status.phase in (Phase.FAILED, Phase.RESTARTING, Phase.EMPTY)
+        bad = bad and not status.cancelled
         self._state.setProperty("class", "warning small" if bad else "muted small")
         theme.restyle(self._state)
         self._restart.setVisible(status.silent or status.phase is Phase.FAILED)
@@ -103,3 +118,26 @@ class HeaderBar(QFrame):
         self._progress.setRange(0, 100 if status.total else 0)
         if status.total:
             self._progress.setValue(100 * status.done // status.total)
+        self._fit()
+
+    def _fit(self) -> None:
+        """In a narrow window words give way to the title, if they tell nothing to act on."""
+        narrow = self.width() < NARROW_PX
+        styles = Qt.ToolButtonStyle
+        self._instructions.setToolButtonStyle(
+            styles.ToolButtonIconOnly if narrow else styles.ToolButtonTextBesideIcon
+        )
+        status = self._engine.status
+        at_rest = status.phase is Phase.READY and not status.silent
+        self._state.setVisible(not (narrow and at_rest))
+        # Where there is room for both, it is the title that is shortened.
+        self._state.setMinimumWidth(0 if narrow else self._state.sizeHint().width())
+        self._progress.setFixedWidth(40 if narrow else 90)
+
+    def _draw(self) -> None:
+        self._instructions.setIcon(theme.icon("chat"))
+        self._fit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()

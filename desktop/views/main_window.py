@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import QByteArray, QSettings, QSize, Signal
+from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication
 from PySide6.QtWidgets import QMainWindow
 
@@ -17,9 +17,12 @@ from core.api.errors import ErrorInfo, WaymarkError
 from core.api.events import ImageRendered
 from desktop import theme
 from desktop.controllers.window_parts import WindowParts
+from desktop.item_models.diagnostics import diagnostics
 from desktop.views import dialogs
 from desktop.views.actions import Command, add_menus
+from desktop.views.appearance import Appearance
 from desktop.views.chat_page import ChatPage
+from desktop.views.help_dialogs import AboutDialog, ShortcutsDialog
 from desktop.views.placing import fitted, fitted_size
 from desktop.views.settings_panel import SettingsPanel
 from desktop.views.side_bar import SideBar
@@ -28,6 +31,7 @@ from desktop.views.sides import Sides
 from desktop.views.toast import Toast
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.picture_viewer import PictureViewer
+from desktop.words import frame as frame_words
 
 FIRST_SIZE = QSize(1280, 820)
 
@@ -60,6 +64,7 @@ class MainWindow(QMainWindow):
         self._connect()
         self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
         self._restore_geometry()
+        self._appearance = Appearance(parts.settings)
         self._show_context()
         self.page.composer.setFocus()
 
@@ -99,12 +104,14 @@ class MainWindow(QMainWindow):
             Command(
                 "&Engine", "actionRestart", "Restart the engine", "", self._parts.engine.restart
             ),
-            Command("&View", "actionChats", "Chats", "Ctrl+B", self._sides.toggle_left),
-            Command("&View", "actionSide", "Right side", "Ctrl+J", self._sides.toggle_right),
+            Command("&View", "actionChats", "Chats", "Ctrl+B", self._toggle_chats),
+            Command("&View", "actionSide", "Right side", "Ctrl+J", self._toggle_side),
             Command("&View", "actionContext", "Context", "Ctrl+1", lambda: self._turn_to(0)),
             Command("&View", "actionSettings", "Settings", "Ctrl+2", lambda: self._turn_to(1)),
             Command("&View", "actionFind", "Find in this chat", "Ctrl+F", page.find_bar.begin),
             Command("&View", "actionWrite", "Write a message", "Ctrl+L", page.composer.setFocus),
+            Command("&Help", "actionShortcuts", frame_words.SHORTCUTS, "F1", self._show_shortcuts),
+            Command("&Help", "actionAbout", frame_words.ABOUT, "", self._show_about),
         )
 
     def _connect(self) -> None:
@@ -118,10 +125,12 @@ class MainWindow(QMainWindow):
         self.side_bar.open_asked.connect(self._open)
         self.settings.model_box.browse_asked.connect(self._choose_model)
         self.settings.restored.connect(
-            lambda words, undo: self.toast.say(words, action=("Undo", undo))
+            lambda said, undo: self.toast.say(said, action=(frame_words.UNDO, undo))
         )
-        page.header.chats_toggled.connect(self._sides.toggle_left)
-        page.header.side_toggled.connect(self._sides.toggle_right)
+        page.header.model.folder_asked.connect(self._choose_and_load)
+        page.header.model.settings_asked.connect(lambda: self._turn_to(1))
+        page.header.chats_toggled.connect(self._toggle_chats)
+        page.header.side_toggled.connect(self._toggle_side)
         page.composer.choose_pictures_asked.connect(self._choose_pictures)
         page.composer.open_picture_asked.connect(self._open_picture)
         page.transcript.open_picture_asked.connect(self._open_picture)
@@ -138,6 +147,12 @@ class MainWindow(QMainWindow):
         if rows and rows[-1].message.is_reply:
             self._parts.chat.regenerate(rows[-1].id)
 
+    def _toggle_chats(self) -> None:
+        self._sides.toggle_left()
+
+    def _toggle_side(self) -> None:
+        self._sides.toggle_right()
+
     def _turn_to(self, page: int) -> None:
         self._sides.show_right()
         self.side_panel.show_page(page)
@@ -153,11 +168,20 @@ class MainWindow(QMainWindow):
     def _choose_model(self) -> None:
         self._parts.tasks.spawn(self._set_chosen_model(), "Choosing a model")
 
-    async def _set_chosen_model(self) -> None:
+    def _choose_and_load(self) -> None:
+        self._parts.tasks.spawn(self._load_chosen_model(), "Choosing a model")
+
+    async def _load_chosen_model(self) -> None:
+        if await self._set_chosen_model():
+            self._parts.settings.load()
+
+    async def _set_chosen_model(self) -> bool:
+        """Have the user pick a folder; says whether one was picked."""
         start = self._parts.settings.settings.model.path
         folder = await dialogs.choose_folder(self, "Choose a model folder", start)
         if folder:
             self._parts.settings.set_model_path(folder)
+        return bool(folder)
 
     def _open_picture(self, digest: str) -> None:
         picture = self._parts.chat.picture(digest)
@@ -199,6 +223,19 @@ class MainWindow(QMainWindow):
             self._open(None)
         undo = ("Undo", lambda: self._parts.chats.restore(chat))
         self.toast.say(f"The chat is deleted: {title}", action=undo)
+
+    def come_to_front(self) -> None:
+        """Be seen and have the keyboard, wherever the window is."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+
+    def _show_shortcuts(self) -> None:
+        ShortcutsDialog(list(self.actions_by_name.values()), self).show()
+
+    def _show_about(self) -> None:
+        AboutDialog(diagnostics(self._parts.engine.status), self).show()
 
     def _show_context(self) -> None:
         self.context.show_view(self._parts.context.view)

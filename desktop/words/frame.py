@@ -39,3 +39,46 @@ TRY_SAMPLE = "Try this one"
 def sample_spoken(number: int) -> str:
     """What a screen reader says of a sample picture."""
     return f"Try sample picture {number}"
+
+
+# The header.
+
+NEW_CHAT = "New chat"
+TOGGLE_CHATS = "Show or hide the chats"
+TOGGLE_SIDE = "Show or hide settings and context"
+INSTRUCTIONS = "Instructions"
+INSTRUCTIONS_NONE = "Instructions for this chat"
+INSTRUCTIONS_GIVEN = "Instructions for this chat: given"
+START_AGAIN, START_AGAIN_SPOKEN = "Start again", "Start the engine again"
+NO_MODEL_NAME = "No model"
+MODEL_TIP = "Choose a model"
+CHOOSE_FOLDER = "Choose a folder\N{HORIZONTAL ELLIPSIS}"
+MODEL_SETTINGS = "Model settings"
+
+
+def model_spoken(name: str) -> str:
+    """What a screen reader says of the model's name, which opens a menu."""
+    return f"Model: {name}"
+
+
+# The menu Help.
+
+SHORTCUTS = "Keyboard shortcuts"
+ABOUT = "About Waymark"
+UNDO = "Undo"
+COPY_DIAGNOSTICS = "Copy diagnostics"
+COPIED = "Copied"
+CLOSE = "Close"
+ABOUT_WORDS = "Chats with a model on this computer. Nothing you write leaves it."
+LICENCES = "Licences"
+# Keys that no menu names, in the places where they act.
+OTHER_KEYS = (
+    ("Enter", "Send the message"),
+    ("Shift+Enter", "Break the line"),
+    ("Ctrl+V", "Paste text, picture files or a picture"),
+    ("F2, Delete", "Rename or delete the selected chat"),
+    ("Space, Delete", "Open a picture, take it out of the draft"),
+    ("F, 1", "In the large picture: fit, one to one"),
+)
+UNKNOWN = "not known"
+NO_ENGINE = "no model is loaded"

@@ -143,7 +143,7 @@ class BlockText(QTextBrowser):
     def changeEvent(self, event: QEvent) -> None:
         super().changeEvent(event)
         if event.type() == QEvent.Type.FontChange:
-            self.fit()
+            self._measure()
 
 
 def _nothing(kind: int) -> object:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import (
     QColor,
-    QFontDatabase,
     QResizeEvent,
     QSyntaxHighlighter,
     QTextCharFormat,
@@ -55,7 +54,7 @@ class CodeText(LongText):
         )
         self.setTabChangesFocus(True)
         self.document().setDocumentMargin(6)
-        self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.setFont(theme.fixed_font())
         self._colours: _Colours | None = None
         self.horizontalScrollBar().rangeChanged.connect(self.fit)
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
@@ -88,7 +87,8 @@ class CodeText(LongText):
             self._colours.rehighlight()
 
     def rehighlight(self) -> None:
-        """Draw the same words in the theme's present colours."""
+        """Draw the same words in the theme's present colours and size."""
+        self.setFont(theme.fixed_font())
         if self._colours is not None:
             self._colours.rehighlight()
 

@@ -20,7 +20,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFontDatabase
 
-from desktop.theme import Colours
+from desktop.theme import Colours, px
 from desktop.views.widgets.markdown_blocks import MOST_CELLS, make_parser
 
 # A block of more than these is shown as the text it is. Each mark may be a word in other letters,
@@ -147,8 +147,8 @@ def style(colours: Colours) -> str:
         p, li {{ line-height: 145%; }}
         p, ul, ol, table, pre, h1, h2, h3, h4, h5, h6 {{ margin-top: 0px; margin-bottom: 4px; }}
         li {{ margin-top: 2px; margin-bottom: 2px; }}
-        h1 {{ font-size: 20px; }} h2 {{ font-size: 18px; }} h3 {{ font-size: 16px; }}
-        h4, h5, h6 {{ font-size: 15px; }}
+        h1 {{ font-size: {px(20)}px; }} h2 {{ font-size: {px(18)}px; }}
+        h3 {{ font-size: {px(16)}px; }} h4, h5, h6 {{ font-size: {px(15)}px; }}
         h1, h2, h3, h4, h5, h6 {{ font-weight: 600; }}
         a {{ color: {colours.link}; text-decoration: underline; }}
         code, pre {{ font-family: '{fixed}'; background-color: {colours.code_background}; }}

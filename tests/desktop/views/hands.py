@@ -40,9 +40,10 @@ def press(app: App, name: str) -> None:
 
 
 def words(app: App, name: str) -> str:
-    """What a label says, '' while it is hidden."""
-    label = find(app, QLabel, name)
-    return label.text() if label.isVisible() else ""
+    """What a label or a button says, '' while it is hidden."""
+    shown = find(app, QWidget, name)
+    assert isinstance(shown, QLabel | QAbstractButton)
+    return shown.text() if shown.isVisible() else ""
 
 
 def type_in(app: App, text: str) -> None:

@@ -307,6 +307,10 @@ async def test_a_budget_beyond_the_machine_is_refused_with_numbers(
     assert app.parts.settings.settings == before
 
 
+def recent(app: App) -> list[str]:
+    return list(app.parts.settings.settings.recent_models)
+
+
 async def test_a_folder_that_failed_leaves_the_recent_ones(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
@@ -319,13 +323,13 @@ async def test_a_folder_that_failed_leaves_the_recent_ones(
     good, engine.model_to_load = engine.model_to_load, None
     app.parts.settings.load()
     await until(lambda: trouble(app))
-    assert app.parts.settings.settings.recent_models == ("/models/good",)
+    assert recent(app) == ["/models/good"]
     # It is still what is set, and back in the list once it loads.
     assert app.parts.settings.settings.model.path == "/models/broken"
     engine.model_to_load = good
     app.parts.settings.load()
     await until(lambda: trouble(app) == [])
-    assert app.parts.settings.settings.recent_models == ("/models/broken", "/models/good")
+    assert recent(app) == ["/models/broken", "/models/good"]
 
 
 async def test_a_folder_that_lacked_memory_alone_stays_in_the_list(
@@ -336,7 +340,7 @@ async def test_a_folder_that_lacked_memory_alone_stays_in_the_list(
     engine.model_to_load, engine.load_error = None, NotEnoughMemoryError("9 GB are needed.")
     app.parts.settings.load()
     await until(lambda: trouble(app))
-    assert app.parts.settings.settings.recent_models == ("/models/large",)
+    assert recent(app) == ["/models/large"]
 
 
 @pytest.mark.parametrize("keeps_model", [True, False])
@@ -401,6 +405,11 @@ async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
     assert words(app, "settingsNotFound") == ""
 
 
+def values(app: App) -> tuple[int, bool, float | None]:
+    settings = app.parts.settings.settings
+    return settings.cache.count, settings.ahead.settle, settings.sampling.top_p
+
+
 async def test_defaults_are_restored_part_by_part_with_an_undo(open_app: OpenApp) -> None:
     app = await opened(open_app)
     settings = app.parts.settings
@@ -409,14 +418,14 @@ async def test_defaults_are_restored_part_by_part_with_an_undo(open_app: OpenApp
     type_number(app, "settingSamplingTopP", "0.5")
     find(app, Switch, "settingAheadSettle").click()
     changed = settings.settings
+    assert values(app) == (5, False, 0.5)
     press(app, "restoreMemory")
-    assert settings.settings.cache.count == 32 and settings.settings.ahead.settle
-    assert settings.settings.sampling.top_p == 0.5
+    assert values(app) == (32, True, 0.5)
     assert words(app, "toastText") == "Memory: the defaults are restored."
     press(app, "toastAction")
     assert settings.settings == changed
     press(app, "restoreAll")
-    assert settings.settings.sampling.top_p is None and settings.settings.cache.count == 32
+    assert values(app) == (32, True, None)
     assert settings.settings.model.path == "/models/mine"
     press(app, "toastAction")
     assert settings.settings == changed

@@ -1,0 +1,104 @@
+"""The model's name in the header: pressed, it offers the recent models, a folder, the settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
+
+from desktop import theme
+from desktop.controllers.settings import SettingsController
+from desktop.item_models.engine_status import EngineStatus, Phase
+from desktop.item_models.plain_text import shortened
+from desktop.store.folders import DEMO_MODEL
+from desktop.views.plain import ToolButton, action, set_tip
+from desktop.words import frame as words
+from desktop.words import settings as setting_words
+
+LONGEST_NAME = 60
+WIDEST_PX = 160
+# What stands beside the name: the arrow and the rims.
+FRAME_PX = 46
+COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
+
+
+class ModelSwitcher(ToolButton):
+    """Shows the loaded model's name; loads another one where it is chosen.
+
+    Signals:
+        folder_asked(): the user wants to pick a folder.
+        settings_asked(): the user wants to see the model's settings.
+    """
+
+    folder_asked = Signal()
+    settings_asked = Signal()
+
+    def __init__(self, settings: SettingsController, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setObjectName("modelName")
+        self.setProperty("class", "chip")
+        self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
+        self.setIconSize(QSize(12, 12))
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._settings = settings
+        self._menu = QMenu(self)
+        self._menu.setObjectName("modelMenu")
+        self._folder = action(words.CHOOSE_FOLDER, self, self.folder_asked.emit)
+        self._folder.setObjectName("actionChooseModel")
+        self._more = action(words.MODEL_SETTINGS, self, self.settings_asked.emit)
+        self._more.setObjectName("actionModelSettings")
+        self.clicked.connect(self._open)
+        theme.signals().changed.connect(self._draw)
+        self._draw()
+
+    def show_status(self, status: EngineStatus) -> None:
+        """Show which model is loaded, if one is."""
+        model = status.model
+        name = words.NO_MODEL_NAME if model is None else model.name
+        if model is None and status.phase in COMING:
+            name = _name_of(self._settings.loaded.path)
+        room = WIDEST_PX - FRAME_PX
+        self.set_words(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, room))
+        self.setAccessibleName(words.model_spoken(name))
+        told = words.MODEL_TIP if model is None else f"{model.name}\n{model.path}"
+        set_tip(self, f"{told}\n{status.words()}")
+
+    def menu_shown(self) -> QMenu:
+        """The menu as it would open now: the recent models, the one that is set marked."""
+        self._menu.clear()
+        settings = self._settings.settings
+        for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):
+            entry = self._entry(path)
+            entry.setChecked(path == settings.model.path)
+            self._menu.addAction(entry)
+        self._menu.addSeparator()
+        self._menu.addAction(self._folder)
+        self._menu.addAction(self._more)
+        return self._menu
+
+    def _entry(self, path: str) -> QAction:
+        entry = action(_name_of(path), self._menu, lambda: self._load(path))
+        entry.setCheckable(True)
+        return entry
+
+    def _load(self, path: str) -> None:
+        self._settings.set_model_path(path)
+        if self._settings.needs_load or self._settings.engine.model is None:
+            self._settings.load()
+
+    def _open(self) -> None:
+        self.menu_shown().popup(self.mapToGlobal(QPoint(0, self.height() + 2)))
+
+    def _draw(self) -> None:
+        self.setIcon(theme.icon("chevron_down"))
+
+
+def _name_of(path: str) -> str:
+    """How a folder is called in the menu."""
+    if path in ("", str(DEMO_MODEL)):
+        return setting_words.DEMO
+    return shortened(Path(path).name, LONGEST_NAME)
