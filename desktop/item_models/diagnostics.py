@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from desktop.item_models.engine_status import EngineStatus
+from desktop.item_models.plain_text import shortened
 from desktop.words import frame as words
 from desktop.words.numbers import format_count
 
@@ -30,6 +31,8 @@ PACKAGES = (
     "platformdirs",
     "psutil",
 )
+
+LONGEST_LICENCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,13 @@ def licence(package: str) -> str:
         found = metadata.metadata(package)
     except metadata.PackageNotFoundError:
         return words.UNKNOWN
-    said = _said(found, "License-Expression") or _said(found, "License")
-    if not said or "\n" in said or len(said) > 60:
-        kinds = [each for each in found.get_all("Classifier") or [] if each.startswith("License")]
-        said = kinds[0].rpartition(" :: ")[2] if kinds else said.split("\n")[0][:60]
-    return said or words.UNKNOWN
+    expression = _said(found, "License-Expression")
+    # Older metadata may hold the whole text of a licence here.
+    said = _said(found, "License")
+    short = said if "\n" not in said else ""
+    kinds = [each for each in found.get_all("Classifier") or () if each.startswith("License")]
+    named = kinds[0].rpartition(" :: ")[2] if kinds else ""
+    return shortened(expression or short or named, LONGEST_LICENCE) or words.UNKNOWN
 
 
 def _said(found: metadata.PackageMetadata, field: str) -> str:

@@ -21,6 +21,7 @@ from desktop.views.header_bar import HeaderBar
 from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
 from desktop.views.notice_bar import NoticeBar
+from desktop.views.scrolled import scrolled
 from desktop.views.text_column import in_column
 from desktop.views.transcript_view import TranscriptView
 from desktop.words.conversation import FIRST_QUESTION
@@ -51,7 +52,8 @@ class ChatPage(QWidget):
         self.delete_all.add_button("deleteAllYes", "Delete everything", self._delete_all, "danger")
         self.find_bar = FindBar(parts.transcript, self.transcript)
         self._pages = QStackedWidget()
-        self._pages.addWidget(self.empty)
+        self._empty_page = scrolled(self.empty, "emptyScroll")
+        self._pages.addWidget(self._empty_page)
         self._pages.addWidget(self.transcript)
         self._build()
         self._connect()
@@ -124,7 +126,7 @@ class ChatPage(QWidget):
 
     def _turn(self) -> None:
         rows = self._parts.transcript.rows
-        self._pages.setCurrentWidget(self.transcript if rows else self.empty)
+        self._pages.setCurrentWidget(self.transcript if rows else self._empty_page)
 
     def _try_sample(self, path: Path) -> None:
         self.composer.add_files([path])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QIcon
+from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
@@ -14,6 +14,8 @@ from desktop.words import frame as words
 
 SAMPLE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
 SAMPLES_SHOWN = 3
+GAP_PX = 12
+SIDES_PX = 24
 
 
 class EmptyPage(QWidget):
@@ -29,6 +31,7 @@ class EmptyPage(QWidget):
         super().__init__()
         self.setObjectName("emptyPage")
         self._mark = Label()
+        self._samples: list[ToolButton] = []
         self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
         title = self._label(words.EMPTY_TITLE, "emptyTitle", "title")
         line = self._label(words.EMPTY_WORDS, "emptyWords", "muted")
@@ -44,10 +47,11 @@ class EmptyPage(QWidget):
 
     def _make_samples(self, folder: Path) -> QHBoxLayout:
         row = QHBoxLayout()
-        row.setSpacing(12)
+        row.setSpacing(GAP_PX)
         row.addStretch(1)
         for number, path in enumerate(sample_pictures(folder), 1):
-            row.addWidget(self._make_sample(path, number))
+            self._samples.append(self._make_sample(path, number))
+            row.addWidget(self._samples[-1])
         row.addStretch(1)
         return row
 
@@ -67,6 +71,17 @@ class EmptyPage(QWidget):
         label = Label(text, name=name, style=style, wraps=True)
         label.setAlignment(Qt.AlignmentFlag.AlignCenter)
         return label
+
+    def minimumSizeHint(self) -> QSize:
+        # Samples that find no room are not shown.
+        return QSize(0, super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        room = self.width() - SIDES_PX
+        for sample in self._samples:
+            room -= sample.sizeHint().width() + GAP_PX
+            sample.setVisible(room > -GAP_PX)
 
     def _draw(self) -> None:
         self._mark.setPixmap(theme.icon("waymark", "accent").pixmap(48, 48))

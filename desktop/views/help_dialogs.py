@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QDialog, QGridLayout, QHBoxLayout, QVBoxLayout, QW
 
 from desktop.item_models.diagnostics import Diagnostics
 from desktop.views.plain import Button, Label
-from desktop.views.side_panel import scrolled
+from desktop.views.scrolled import scrolled
 from desktop.words import frame as words
 
 WIDTH, HEIGHT = 460, 520

@@ -47,6 +47,8 @@ class ModelSwitcher(ToolButton):
         self._settings = settings
         self._menu = QMenu(self)
         self._menu.setObjectName("modelMenu")
+        # The button itself is turned round for its arrow to stand behind the name.
+        self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._folder = action(words.CHOOSE_FOLDER, self, self.folder_asked.emit)
         self._folder.setObjectName("actionChooseModel")
         self._more = action(words.MODEL_SETTINGS, self, self.settings_asked.emit)

@@ -12,6 +12,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWidget
 
 from core.api.events import ImageDescribed
+from desktop import theme
 from desktop.item_models.draft import DraftPicture
 from desktop.store.records import Picture
 from desktop.views.pacing import pace
@@ -56,6 +57,7 @@ class PictureStrip(QScrollArea):
         # A scroll area fills its widget with the window's colour; here the bubble shows through.
         self._content.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
+        theme.signals().changed.connect(self._on_theme)
         self.hide()
 
     def show_pictures(self, pictures: Sequence[Picture]) -> None:
@@ -72,6 +74,10 @@ class PictureStrip(QScrollArea):
     def thumbnails(self) -> list[PictureThumbnail]:
         """Those made so far, in order."""
         return [self._made[key] for key in self._wanted if key in self._made]
+
+    def _on_theme(self) -> None:
+        # Once the captions have the height of their new size of text.
+        pace().go_on(self._fill)
 
     def _show(self, wanted: dict[Hashable, Make], anew: bool = False) -> None:
         self._wanted = wanted

@@ -6,14 +6,13 @@ from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
     QHBoxLayout,
-    QScrollArea,
     QStackedWidget,
     QVBoxLayout,
-    QWidget,
 )
 
 from desktop import theme
 from desktop.views.plain import ToolButton
+from desktop.views.scrolled import scrolled
 from desktop.views.settings_panel import SettingsPanel
 from desktop.views.widgets.context_panel import ContextPanel
 
@@ -65,17 +64,3 @@ class SidePanel(QFrame):
     def _draw(self) -> None:
         for button, icon in self._icons:
             button.setIcon(theme.icon(icon))
-
-
-def scrolled(widget: QWidget, name: str) -> QScrollArea:
-    """A widget that may be taller than the window."""
-    area = QScrollArea()
-    area.setObjectName(name)
-    area.setWidgetResizable(True)
-    area.setFrameShape(QFrame.Shape.NoFrame)
-    area.setHorizontalScrollBarPolicy(area.horizontalScrollBarPolicy().ScrollBarAlwaysOff)
-    area.setWidget(widget)
-    # A scroll area fills its widget with the window's colour; here the side's shows through.
-    widget.setAutoFillBackground(False)
-    area.viewport().setAutoFillBackground(False)
-    return area

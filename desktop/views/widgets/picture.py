@@ -55,7 +55,9 @@ class PictureThumbnail(QWidget):
         layout.addWidget(self._caption)
         layout.addStretch(1)  # pictures in a row hang from one line, however long their captions
         self.setFocusProxy(self._face)
+        self._words = ""
         self.set_caption(caption)
+        theme.signals().changed.connect(self._on_theme)
         if removable:
             self._add_remove_button()
 
@@ -68,6 +70,10 @@ class PictureThumbnail(QWidget):
         self._caption.ensurePolished()
         self._caption.setFixedHeight(max(0, self._caption.heightForWidth(LARGEST.width())))
         self._face.setAccessibleName(f"Picture, {caption}" if caption else "Picture")
+
+    def _on_theme(self) -> None:
+        # Its words may be larger now.
+        self.set_caption(self._words)
 
     def set_picture(self, png: bytes) -> None:
         """Show another thumbnail."""
@@ -120,6 +126,10 @@ class _PictureFace(QAbstractButton):
         set_tip(self, "Show this picture large")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.set_picture(png)
+
+    def _on_theme(self) -> None:
+        # Its words may be larger now.
+        self.set_caption(self._words)
 
     def set_picture(self, png: bytes) -> None:
         self._pixmap = QPixmap.fromImage(read_thumbnail(png))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
 
 from desktop.app import App
+from desktop.item_models.setting_rows import TEXT_SIZE_ROW
 from desktop.store import chats
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
@@ -103,3 +105,37 @@ async def test_text_and_composer_have_one_width_with_and_without_a_scroll_bar(
         assert page.composer.width() == row.width()
     assert page.transcript.verticalScrollBar().maximum() > 0
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize(("width", "samples"), [(531, 2), (900, 2), (1280, 3)])
+async def test_the_empty_page_is_whole_in_a_small_window(
+    open_app: OpenApp, width: int, samples: int
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model is not None)
+    app.window.resize(width, 420)
+    await settle()
+    assert app.window.size() == QSize(width, 420)
+    assert cut(app.window.page) == []
+    shown = [app.window.findChild(QWidget, f"sample{number}") for number in (1, 2, 3)]
+    assert len([each for each in shown if each is not None and each.isVisible()]) == samples
+    # What is higher than the window scrolls, and the field stays whole.
+    composer = app.window.page.composer
+    assert composer.mapTo(app.window, composer.rect().bottomLeft()).y() < app.window.height()
+
+
+@pytest.mark.parametrize("percent", [85, 130, 150])
+async def test_nothing_is_cut_in_another_size_of_text(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, percent: int
+) -> None:
+    app = await small(open_app, engine, tmp_path)
+    before = app.window.page.composer.text.font().pointSizeF()
+    app.parts.settings.set_value(TEXT_SIZE_ROW, percent)
+    await settle()
+    assert app.window.page.composer.text.font().pointSizeF() == pytest.approx(
+        before * percent / 100, abs=0.1
+    )
+    assert cut(app.window.page) == []
+    app.parts.settings.set_value(TEXT_SIZE_ROW, 100)
+    await settle()
+    assert app.window.page.composer.text.font().pointSizeF() == before
