@@ -10,6 +10,8 @@ from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
+from desktop import theme
+
 LEFT_PX, MIDDLE_PX, RIGHT_PX = 160, 370, 312
 FIRST_WIDTHS = (220, 730, 330)
 
@@ -24,14 +26,13 @@ class Sides(QSplitter):
         self._wants_left = self._wants_right = True
         # Where there is room for one of the two only, it is the one that was asked for last.
         self._right_first = False
-        for place, (widget, least) in enumerate(
-            ((left, LEFT_PX), (middle, MIDDLE_PX), (right, RIGHT_PX))
-        ):
+        for place, widget in enumerate((left, middle, right)):
             self.addWidget(widget)
-            widget.setMinimumWidth(least)
             self.setStretchFactor(place, 1 if widget is middle else 0)
             self.setCollapsible(place, False)
         self.setSizes(FIRST_WIDTHS)
+        theme.signals().changed.connect(self._on_theme)
+        self._on_theme()
 
     def toggle_left(self) -> None:
         """Show or hide the left side."""
@@ -70,6 +71,13 @@ class Sides(QSplitter):
         self._wants_right = bool(kept.value("side", True, type=bool))
         self._fold()
 
+    def _on_theme(self) -> None:
+        """Larger text needs wider parts."""
+        for place, least in enumerate((LEFT_PX, MIDDLE_PX, RIGHT_PX)):
+            self.widget(place).setMinimumWidth(_least(least))
+        self.updateGeometry()
+        self._fold()
+
     def _fold(self) -> None:
         """Show of what is wanted what there is room for."""
         left, right = self._wants_left, self._wants_right
@@ -81,7 +89,7 @@ class Sides(QSplitter):
         self._right.setVisible(right)
 
     def _needed(self, *widths: int) -> int:
-        return sum(widths) + (len(widths) - 1) * self.handleWidth()
+        return sum(map(_least, widths)) + (len(widths) - 1) * self.handleWidth()
 
     def minimumSizeHint(self) -> QSize:
         # What would not fit beside the others folds instead.
@@ -90,3 +98,8 @@ class Sides(QSplitter):
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._fold()
         super().resizeEvent(event)
+
+
+def _least(width: int) -> int:
+    """The least width of a part, in the size of text in force."""
+    return max(width, theme.px(width))

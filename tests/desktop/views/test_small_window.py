@@ -135,7 +135,12 @@ async def test_nothing_is_cut_in_another_size_of_text(
     assert app.window.page.composer.text.font().pointSizeF() == pytest.approx(
         before * percent / 100, abs=0.1
     )
-    assert cut(app.window.page) == []
+    app.window.resize(1400, 800)
+    for page in (0, 1):
+        app.window.side_panel.show_page(page)
+        await settle()
+        assert app.window.side_panel.isVisible()
+        assert cut(app.window.page) + cut(app.window.side_panel) == []
     app.parts.settings.set_value(TEXT_SIZE_ROW, 100)
     await settle()
     assert app.window.page.composer.text.font().pointSizeF() == before
