@@ -156,7 +156,9 @@ def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
     return {
         "contextReused": format_count(stats.reused_tokens),
         "contextEvaluated": format_count(stats.evaluated_tokens),
-        "contextImagesReused": format_count(numbers.images_reused(stats, view.done)) if images else "",
+        "contextImagesReused": format_count(numbers.images_reused(stats, view.done))
+        if images
+        else "",
         "contextImagesEncoded": format_count(stats.images_encoded) if images else "",
         "contextFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
         "contextSpeed": "" if speed is None else numbers.format_speed(speed),
