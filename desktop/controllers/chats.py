@@ -1,15 +1,22 @@
-"""The list of chats: rename, delete with a way back, and what is going on in each."""
+"""The list of chats and the trash: rename, pin, delete, restore, and what is going on in each."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Signal
+import sqlite3
+from datetime import datetime, timedelta
+
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from desktop.controllers.replies import Replies
 from desktop.controllers.tasks import Tasks
 from desktop.item_models.chat_list import ChatList
 from desktop.item_models.messages import LiveReply
+from desktop.item_models.trash_list import TrashList
 from desktop.store import chats, forks
 from desktop.store.database import Database
+from desktop.store.records import Chat
+
+LONGEST_PAUSE_S = 3600.0
 
 
 class ChatsController(QObject):
@@ -17,21 +24,24 @@ class ChatsController(QObject):
 
     Signals:
         shown_changed(): another chat is on screen, or the list has another order.
-        deleted(int, str): a chat is off the list; `restore` brings it back.
-        restored(int): and there it is again.
+        deleted(int, str): a chat is in the trash; `restore` brings it back.
+        restored(int): and there it is again, to be opened.
         forked(Fork): there is a new chat with the messages of another one.
+        time_passed(): an hour is over, or a day.
     """
 
     shown_changed = Signal()
     deleted = Signal(int, str)
     restored = Signal(int)
     forked = Signal(object)
+    time_passed = Signal()
 
     def __init__(
         self, chat_list: ChatList, replies: Replies, database: Database, tasks: Tasks
     ) -> None:
         super().__init__()
         self.chat_list = chat_list
+        self.trash = TrashList()
         self.shown: int | None = None
         self._replies = replies
         self._database = database
@@ -41,10 +51,15 @@ class ChatsController(QObject):
         chat_list.rename_asked.connect(self.rename)
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
+        self._clock = QTimer(self)
+        self._clock.timeout.connect(self._on_time)
+        self._clock.start(_pause_ms())
 
     async def refresh(self) -> None:
-        """Read the list anew."""
-        self.chat_list.show(await self._database.run(chats.listed))
+        """Read the list and the trash anew."""
+        listed, trashed = await self._database.run(_both)
+        self.chat_list.show(listed)
+        self.trash.show(trashed)
         self.shown_changed.emit()
 
     def set_shown(self, chat: int | None) -> None:
@@ -54,13 +69,19 @@ class ChatsController(QObject):
     def rename(self, chat: int, title: str) -> None:
         self._tasks.spawn(self._rename(chat, title), "Renaming a chat")
 
+    def pin(self, chat: int, pinned: bool) -> None:
+        """Have a chat stand on top of the list, or no longer."""
+        self._tasks.spawn(self._pin(chat, pinned), "Pinning a chat")
+
     def delete(self, chat: int) -> None:
+        """Move a chat to the trash."""
         if chat not in self._leaving:
             self._leaving.add(chat)
             self._tasks.spawn(self._delete(chat), "Deleting a chat")
 
-    def restore(self, chat: int) -> None:
-        self._tasks.spawn(self._restore(chat), "Bringing a chat back")
+    def restore(self, chat: int, opened: bool = True) -> None:
+        """Put a chat of the trash back on the list, and open it unless told otherwise."""
+        self._tasks.spawn(self._restore(chat, opened), "Bringing a chat back")
 
     def fork(self, chat: int, message: int) -> None:
         """A new chat that begins with this one's messages up to `message`."""
@@ -76,6 +97,10 @@ class ChatsController(QObject):
         await self._database.run(chats.rename, chat, title)
         await self.refresh()
 
+    async def _pin(self, chat: int, pinned: bool) -> None:
+        await self._database.run(chats.pin, chat, pinned)
+        await self.refresh()
+
     async def _delete(self, chat: int) -> None:
         place = self.chat_list.place_of(chat)
         title = "" if place is None else self.chat_list.chats[place].title
@@ -87,10 +112,16 @@ class ChatsController(QObject):
             self._leaving.discard(chat)
         self.deleted.emit(chat, title)
 
-    async def _restore(self, chat: int) -> None:
+    async def _restore(self, chat: int, opened: bool) -> None:
         await self._database.run(chats.restore, chat)
         await self.refresh()
-        self.restored.emit(chat)
+        if opened:
+            self.restored.emit(chat)
+
+    def _on_time(self) -> None:
+        self._clock.start(_pause_ms())
+        self._tasks.spawn(self.refresh(), "Reading the chats")
+        self.time_passed.emit()
 
     def _on_progress(self, live: LiveReply) -> None:
         self.chat_list.set_busy(live.chat, live.status.partition(":")[0] or "Replying")
@@ -98,3 +129,14 @@ class ChatsController(QObject):
     def _on_end(self, live: LiveReply) -> None:
         others = [each for each in self._replies.live.values() if each.chat == live.chat]
         self.chat_list.set_busy(live.chat, others[0].status or "Replying" if others else "")
+
+
+def _both(connection: sqlite3.Connection) -> tuple[list[Chat], list[Chat]]:
+    return chats.listed(connection), chats.trashed(connection)
+
+
+def _pause_ms() -> int:
+    """Until the next day begins, at which the list is parted anew, or for an hour."""
+    now = datetime.now()
+    tomorrow = datetime.combine(now.date() + timedelta(days=1), datetime.min.time())
+    return int(1000 * min(LONGEST_PAUSE_S, max(1.0, (tomorrow - now).total_seconds() + 1)))

@@ -1,21 +1,22 @@
 """Deletes for good: rows, picture files, what the engine keeps; once there is no way back.
 
-A deleted chat can be brought back while the message that says so is on screen. Then, or at the next
-start, or when the window closes, nothing of it is left: not in copies of the file of chats either,
-nor in a damaged file that was kept. A file of chats that the user put aside stays, and its
-pictures with it.
+A deleted chat is in the trash, and can be restored, for `chats.TRASH_DAYS` days. Then, or when the
+user says so, nothing of it is left: not in copies of the file of chats either, nor in a damaged
+file that was kept. A file of chats that the user put aside stays, and its pictures with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
+import time
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import ParamSpec
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import NotDeletedError, WaymarkError
 from core.client.blobs import BlobStore
@@ -29,11 +30,11 @@ from desktop.store import chats, fields, pictures
 from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.recovery import copies
+from desktop.words.chats import not_deleted
 
 P = ParamSpec("P")
+Purge = Callable[[sqlite3.Connection], set[int]]
 
-# Longer than the button to undo it is on screen.
-UNDO_MS = 10_000
 # A worker that does not listen must not keep the window open; the queue is sent at the next start.
 CLOSING_PATIENCE_S = 3.0
 
@@ -67,40 +68,54 @@ class Deletion(QObject):
         self._database = database
         self._folders = folders
         self._tasks = tasks
-        self._timers: dict[int, QTimer] = {}
-        chats.deleted.connect(self._wait)
-        chats.restored.connect(self._wait_no_longer)
+        chats.time_passed.connect(
+            lambda: tasks.spawn(self.purge_old(), "Deleting old chats for good")
+        )
 
     def delete_everything(self) -> None:
         """All chats, drafts, pictures, and what was read of them; settings stay."""
         self._tasks.spawn(self._delete_everything(), "Deleting all data")
 
-    async def purge(self, chat: int | None = None, spare: Collection[Path] = ()) -> None:
-        """Delete this deleted chat (or all of them) for good, and what only it used.
+    def delete_for_good(self, chat: int | None = None) -> None:
+        """Delete this chat of the trash, or all of it."""
+        self._tasks.spawn(self.purge(chat), "Deleting a chat for good")
+
+    async def purge(self, chat: int | None = None) -> None:
+        """Delete this chat of the trash (or all of it) for good, and what only it used.
+
+        Raises NotDeletedError, StoreError.
+        """
+        await self._purge(partial(chats.purge, chat=chat))
+
+    async def purge_old(self, spare: Collection[Path] = ()) -> None:
+        """Delete for good what has been in the trash for long enough, and what nobody uses.
 
         `spare` are copies that nobody was told of yet. Raises NotDeletedError, StoreError.
         """
-        try:
-            await self._delete_rows_and_files(chat, spare)
-        finally:
-            self._forgets.send()
-            await self._database.leave_no_trace()
+        await self._purge(_purge_old, spare)
 
     async def close(self) -> None:
         """The same at the end, while the engine still runs; call when no task runs."""
-        for timer in self._timers.values():
-            timer.stop()
         try:
             # Closing the file empties its log.
-            await self._delete_rows_and_files(None)
+            await self._delete_rows_and_files(_purge_old)
         finally:
             with contextlib.suppress(WaymarkError, TimeoutError):
                 await asyncio.wait_for(self._forgets.send_all(), CLOSING_PATIENCE_S)
 
-    async def _delete_rows_and_files(self, chat: int | None, spare: Collection[Path] = ()) -> None:
+    async def _purge(self, purge: Purge, spare: Collection[Path] = ()) -> None:
+        try:
+            await self._delete_rows_and_files(purge, spare)
+        finally:
+            self._forgets.send()
+            await self._chats.refresh()
+            await self._database.leave_no_trace()
+
+    async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
         async with self._pictures.held():
-            purged = await self._database.run(chats.purge, chat)
+            purged = await self._database.run(purge)
             try:
+                self._chat.forget(purged)
                 if purged:
                     await deleted(copies.remove, self._folders.database, spare)
             finally:
@@ -110,8 +125,6 @@ class Deletion(QObject):
     async def _delete_everything(self) -> None:
         for chat in {live.chat for live in self._replies.live.values()}:
             await self._replies.stop_chat(chat)
-        for waiting in list(self._timers):
-            self._wait_no_longer(waiting)
         self._chat.forget_everything()
         async with self._pictures.held():
             await self._database.run(chats.delete_everything)
@@ -131,25 +144,9 @@ class Deletion(QObject):
         kept = copies.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)
 
-    def _wait(self, chat: int) -> None:
-        timer = self._timers[chat] = QTimer(self)
-        timer.setSingleShot(True)
-        timer.setInterval(UNDO_MS)
-        timer.timeout.connect(self._late(chat))
-        timer.start()
 
-    def _late(self, chat: int) -> Callable[[], None]:
-        def purge() -> None:
-            self._timers.pop(chat).deleteLater()
-            self._tasks.spawn(self.purge(chat), "Deleting a chat for good")
-
-        return purge
-
-    def _wait_no_longer(self, chat: int) -> None:
-        timer = self._timers.pop(chat, None)
-        if timer is not None:
-            timer.stop()
-            timer.deleteLater()
+def _purge_old(connection: sqlite3.Connection) -> set[int]:
+    return chats.purge(connection, before=time.time() - chats.TRASH_S)
 
 
 async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -157,10 +154,7 @@ async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) ->
     try:
         await asyncio.get_running_loop().run_in_executor(None, partial(work, *args, **kwargs))
     except OSError as error:
-        raise NotDeletedError(
-            f"{error.filename} could not be deleted: {error.strerror}. It is tried again with the "
-            "next chat that is deleted."
-        ) from error
+        raise NotDeletedError(not_deleted(error.filename, error.strerror)) from error
 
 
 def remove_unused(folder: Path, used: set[str], known: set[str] | None = None) -> None:

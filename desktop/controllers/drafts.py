@@ -49,6 +49,11 @@ class Drafts:
         self._drafts[chat] = draft
         self.save(draft)
 
+    def forget(self, chat: int) -> None:
+        """A chat is gone for good, and its draft with it."""
+        self._drafts.pop(chat, None)
+        self._stored.pop(chat, None)
+
     def clear(self) -> None:
         """Forget all of them; what is stored goes another way."""
         self._drafts.clear()

@@ -15,6 +15,7 @@ from desktop.controllers.engine import EngineController
 from desktop.controllers.tasks import Tasks
 from desktop.store import forgets
 from desktop.store.database import Database
+from desktop.words.chats import not_forgotten
 
 
 class Forgets(QObject):
@@ -55,10 +56,7 @@ class Forgets(QObject):
         except WaymarkError as error:
             # A worker that died comes back, and its news sends the queue again.
             if error.info().name != EngineDiedError.__name__:
-                self.said.emit(
-                    f"What was read of a deleted chat is not gone yet: {error.message} "
-                    "It is tried again at the next start."
-                )
+                self.said.emit(not_forgotten(error.message))
         finally:
             self._sending = False
 

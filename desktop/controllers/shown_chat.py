@@ -5,6 +5,8 @@ Changes nothing in a chat; that is `chat`. What is drawn is the transcript's row
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from PySide6.QtCore import QObject, Signal
 
 from desktop.controllers.chats import ChatsController
@@ -101,6 +103,11 @@ class ShownChat(QObject):
         self._drafts.save(draft)
         if draft is self.draft:
             self.draft_typed.emit()
+
+    def forget(self, chats: Collection[int]) -> None:
+        """These chats are gone for good, and so is what was typed in them."""
+        for chat in chats:
+            self._drafts.forget(chat)
 
     def forget_everything(self) -> None:
         """No chat is left: show the empty page, with nothing in the composer."""

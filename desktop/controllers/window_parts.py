@@ -142,7 +142,7 @@ class WindowParts(QObject):
     async def _read_chats(self) -> None:
         await self.database.run(messages.stop_running)
         await self.chats.refresh()
-        await self.deletion.purge(spare=self.database.made)
+        await self.deletion.purge_old(spare=self.database.made)
 
     def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:
         self.settings.note_outcome(reply.error)

@@ -1,6 +1,7 @@
 """The list of chats: made with a first message, named after its words, deleted in two steps.
 
-Functions of a connection, each run as one transaction by `Database.run`.
+A deleted chat is in the trash until it is purged. Functions of a connection, each run as one
+transaction by `Database.run`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from desktop.store.records import Chat
 
 TITLE_LENGTH = 48
 UNTITLED = "Picture chat"
+# How long the trash keeps a deleted chat.
+TRASH_DAYS = 30
+TRASH_S = TRASH_DAYS * 86_400.0
 
 
 def new_key() -> str:
@@ -43,19 +47,22 @@ def create(connection: sqlite3.Connection, title: str, key: str = "", system: st
 
 def listed(connection: sqlite3.Connection) -> list[Chat]:
     """All chats that are not deleted, the one used last first."""
-    rows = connection.execute(
-        "SELECT id, title, created, used FROM chats WHERE deleted IS NULL"
-        " ORDER BY used DESC, id DESC"
-    )
-    return [
-        Chat(chat, fields.text(title), fields.moment(created), fields.moment(used))
-        for chat, title, created, used in rows
-    ]
+    return _read(connection, "deleted IS NULL ORDER BY used DESC, id DESC")
+
+
+def trashed(connection: sqlite3.Connection) -> list[Chat]:
+    """All chats in the trash, the one deleted last first."""
+    return _read(connection, "deleted IS NOT NULL ORDER BY deleted DESC, id DESC")
 
 
 def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
     """Give a chat another title."""
     connection.execute("UPDATE chats SET title = ? WHERE id = ?", (title, chat))
+
+
+def pin(connection: sqlite3.Connection, chat: int, pinned: bool) -> None:
+    """Have a chat stand on top of the list, or no longer."""
+    connection.execute("UPDATE chats SET pinned = ? WHERE id = ?", (pinned, chat))
 
 
 def touch(connection: sqlite3.Connection, chat: int) -> None:
@@ -74,7 +81,7 @@ def leave_out(connection: sqlite3.Connection, chat: int, message: int | None) ->
 
 
 def delete(connection: sqlite3.Connection, chat: int) -> None:
-    """Take a chat off the list; `restore` brings it back until `purge`."""
+    """Move a chat to the trash; `restore` brings it back until `purge`."""
     connection.execute("UPDATE chats SET deleted = ? WHERE id = ?", (time.time(), chat))
 
 
@@ -83,19 +90,28 @@ def restore(connection: sqlite3.Connection, chat: int) -> None:
     connection.execute("UPDATE chats SET deleted = NULL WHERE id = ?", (chat,))
 
 
-def purge(connection: sqlite3.Connection, chat: int | None = None) -> int:
-    """Forget deleted chats (or this one of them) for good, and have the engine forget them too.
+def purge(
+    connection: sqlite3.Connection, chat: int | None = None, before: float | None = None
+) -> set[int]:
+    """Forget deleted chats for good, and have the engine forget them too; returns which.
 
-    Returns how many there were.
+    With `chat` this one only; with `before` only those deleted before that moment.
     """
-    doomed = "SELECT id FROM chats WHERE deleted IS NOT NULL AND id = ifnull(?, id)"
-    connection.execute(
-        f"INSERT INTO forgets (key) SELECT key FROM chats WHERE id IN ({doomed})", (chat,)
+    rows = connection.execute(
+        "SELECT id FROM chats WHERE deleted IS NOT NULL AND id = ifnull(?1, id)"
+        " AND (?2 IS NULL OR deleted < ?2)",
+        (chat, before),
     )
-    # Taken apart first: deleting a tree by its root goes down one trigger per message, and SQLite
-    # follows no more than a thousand.
-    connection.execute(f"UPDATE messages SET parent = NULL WHERE chat IN ({doomed})", (chat,))
-    return connection.execute(f"DELETE FROM chats WHERE id IN ({doomed})", (chat,)).rowcount
+    doomed = {number for (number,) in rows}
+    for number in sorted(doomed):
+        connection.execute(
+            "INSERT INTO forgets (key) SELECT key FROM chats WHERE id = ?", (number,)
+        )
+        # Taken apart first: deleting a tree by its root goes down one trigger per message, and
+        # SQLite follows no more than a thousand.
+        connection.execute("UPDATE messages SET parent = NULL WHERE chat = ?", (number,))
+        connection.execute("DELETE FROM chats WHERE id = ?", (number,))
+    return doomed
 
 
 def delete_everything(connection: sqlite3.Connection) -> None:
@@ -104,3 +120,20 @@ def delete_everything(connection: sqlite3.Connection) -> None:
     for table in ("drafts", "chats", "pictures", "forgets"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO forgets (key) VALUES (NULL)")
+
+
+def _read(connection: sqlite3.Connection, which: str) -> list[Chat]:
+    rows = connection.execute(
+        f"SELECT id, title, created, used, pinned, deleted FROM chats WHERE {which}"
+    )
+    return [
+        Chat(
+            chat,
+            fields.text(title),
+            fields.moment(created),
+            fields.moment(used),
+            bool(pinned),
+            fields.moment(deleted),
+        )
+        for chat, title, created, used, pinned, deleted in rows
+    ]

@@ -145,7 +145,7 @@ def _save(path: Path) -> str:
         ) from None
     return (
         f"The file of chats was damaged. {salvaged.words()} The damaged file is kept as "
-        f"{kept.name} until you delete a chat, since it may hold that chat too."
+        f"{kept.name} until a chat is deleted for good, since it may hold that chat too."
     )
 
 

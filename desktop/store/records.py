@@ -21,12 +21,17 @@ class ReplyState(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """A chat in the list; times are seconds since the epoch."""
+    """A chat in the list or, with a moment in `deleted`, in the trash.
+
+    Times are seconds since the epoch.
+    """
 
     id: int
     title: str
     created: float
     used: float
+    pinned: bool = False
+    deleted: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,13 @@ CREATE INDEX draft_pictures_by_digest ON draft_pictures (digest);
 CREATE TABLE forgets (number INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND)
+# A pinned chat stands on top of the list. The trash counts its days from `deleted`, which has been
+# there from the beginning.
+THIRD = """
+ALTER TABLE chats ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD)
 
 
 def script(steps: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ from desktop.views.notice_bar import NoticeBar
 from desktop.views.scrolled import scrolled
 from desktop.views.text_column import in_column
 from desktop.views.transcript_view import TranscriptView
+from desktop.words.chats import delete_all_words
 from desktop.words.conversation import FIRST_QUESTION
 
 COMMAND_KEYS = (
@@ -97,7 +98,9 @@ class ChatPage(QWidget):
 
     def ask_to_delete_all(self) -> None:
         """Ask before everything goes, saying what."""
-        self.delete_all.say(delete_all_words(len(self._parts.chat_list.chats)), "danger")
+        chats = self._parts.chats
+        words = delete_all_words(len(chats.chat_list.chats), len(chats.trash.chats))
+        self.delete_all.say(words, "danger")
         self.delete_all.setFocus()
 
     def _write_on(self) -> None:
@@ -162,11 +165,3 @@ class ChatPage(QWidget):
         event.acceptProposedAction()
 
 
-def delete_all_words(count: int) -> str:
-    """What goes, and what stays."""
-    chats = "One chat" if count == 1 else f"All {count:,} chats"
-    return (
-        f"{chats if count else 'All data'}: messages, pictures and drafts are deleted, with "
-        "older files of chats that are kept, and all that was kept of reading them. This can't be "
-        "undone. Your settings and models stay."
-    )

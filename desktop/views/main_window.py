@@ -18,6 +18,7 @@ from core.api.events import ImageRendered
 from desktop import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.item_models.diagnostics import diagnostics
+from desktop.store.chats import TRASH_DAYS
 from desktop.views import dialogs
 from desktop.views.actions import Command, add_menus
 from desktop.views.appearance import Appearance
@@ -31,6 +32,7 @@ from desktop.views.sides import Sides
 from desktop.views.toast import Toast
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.picture_viewer import PictureViewer
+from desktop.words import chats as words
 from desktop.words import frame as frame_words
 
 FIRST_SIZE = QSize(1280, 820)
@@ -96,6 +98,7 @@ class MainWindow(QMainWindow):
             Command("&Chat", "actionNewChat", "New chat", "Ctrl+N", lambda: self._open(None)),
             Command("&Chat", "actionAddPictures", "Add pictures", "Ctrl+O", self._choose_pictures),
             Command("&Chat", "actionRename", "Rename", "F2", self.side_bar.rename_current),
+            Command("&Chat", "actionPin", words.PIN_OR_UNPIN, "Ctrl+P", self.side_bar.pin_current),
             Command("&Chat", "actionDelete", "Delete", "", self.side_bar.delete_current),
             Command("&Chat", "actionDeleteAll", "Delete all data", "", page.ask_to_delete_all),
             Command("&Chat", "actionQuit", "Quit", "Ctrl+Q", self.close),
@@ -105,6 +108,10 @@ class MainWindow(QMainWindow):
                 "&Engine", "actionRestart", "Restart the engine", "", self._parts.engine.restart
             ),
             Command("&View", "actionChats", "Chats", "Ctrl+B", self._toggle_chats),
+            Command(
+                *("&View", "actionSearchChats", words.SEARCH, "Ctrl+Shift+F"),
+                self.side_bar.search_chats,
+            ),
             Command("&View", "actionSide", "Right side", "Ctrl+J", self._toggle_side),
             Command("&View", "actionContext", "Context", "Ctrl+1", lambda: self._turn_to(0)),
             Command("&View", "actionSettings", "Settings", "Ctrl+2", lambda: self._turn_to(1)),
@@ -121,8 +128,10 @@ class MainWindow(QMainWindow):
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
         parts.context.changed.connect(self._show_context)
-        parts.deletion.everything_gone.connect(lambda: self.toast.say("All data is deleted."))
+        parts.deletion.everything_gone.connect(lambda: self.toast.say(words.ALL_GONE))
         self.side_bar.open_asked.connect(self._open)
+        self.side_bar.look_asked.connect(parts.chat.open)
+        self.side_bar.doomed.connect(parts.deletion.delete_for_good)
         self.settings.model_box.browse_asked.connect(self._choose_model)
         self.settings.restored.connect(
             lambda said, undo: self.toast.say(said, action=(frame_words.UNDO, undo))
@@ -221,8 +230,8 @@ class MainWindow(QMainWindow):
     def _on_deleted(self, chat: int, title: str) -> None:
         if self._parts.transcript.chat == chat:
             self._open(None)
-        undo = ("Undo", lambda: self._parts.chats.restore(chat))
-        self.toast.say(f"The chat is deleted: {title}", action=undo)
+        undo = (words.UNDO, lambda: self._parts.chats.restore(chat))
+        self.toast.say(words.deleted(title, TRASH_DAYS), action=undo)
 
     def come_to_front(self) -> None:
         """Be seen and have the keyboard, wherever the window is."""

@@ -1,66 +1,82 @@
-"""The left side: a new chat, and the list of chats, renamed in place, deleted with a way back."""
+"""The left side: a new chat, a search over titles, the list of chats, the trash in its place."""
 
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, QPoint, Qt, Signal
-from PySide6.QtGui import QKeySequence
+from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
     QHBoxLayout,
-    QLineEdit,
     QListView,
     QMenu,
-    QStyledItemDelegate,
-    QStyleOptionViewItem,
+    QStackedWidget,
     QVBoxLayout,
     QWidget,
 )
 
 from desktop import theme
 from desktop.controllers.chats import ChatsController
-from desktop.item_models.chat_list import CHAT_ROLE, LONGEST_TITLE, AnyIndex
+from desktop.item_models.chat_list import CHAT_ROLE
+from desktop.store.records import Chat
+from desktop.views.chat_delegate import ChatDelegate
 from desktop.views.plain import Button, Label, action
+from desktop.views.search_field import SearchField
+from desktop.views.trash_page import TrashPage
 from desktop.views.widgets.icon_button import IconButton
+from desktop.words import chats as words
 
 
-class TitleDelegate(QStyledItemDelegate):
-    """Edits a title in a field that takes no more than one can be."""
+class ChatsView(QListView):
+    """A list in whose heads no key ends."""
 
-    def createEditor(
-        self, parent: QWidget, option: QStyleOptionViewItem, index: AnyIndex
-    ) -> QWidget:
-        editor = super().createEditor(parent, option, index)
-        if isinstance(editor, QLineEdit):
-            editor.setMaxLength(LONGEST_TITLE)
-        return editor
+    def moveCursor(
+        self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier
+    ) -> QModelIndex:
+        to = super().moveCursor(action, modifiers)
+        kinds = QAbstractItemView.CursorAction
+        if action in (kinds.MoveHome, kinds.MovePageUp) and not _selectable(to):
+            # The first row is a head.
+            return self.model().index(1, 0)
+        return to
+
+
+def _selectable(index: QModelIndex) -> bool:
+    return bool(index.flags() & Qt.ItemFlag.ItemIsSelectable)
 
 
 class SideBar(QFrame):
     """The list of chats.
 
     Signals:
-        open_asked(object): show this chat; None for a new one.
+        open_asked(object): show this chat, to write in it; None for a new one.
+        look_asked(object): show this chat; whoever goes through the list with keys stays there.
+        doomed(object): delete this chat of the trash for good; None for all of them.
     """
 
     open_asked = Signal(object)
+    look_asked = Signal(object)
+    doomed = Signal(object)
 
     def __init__(self, chats: ChatsController) -> None:
         super().__init__()
         self.setObjectName("sideBar")
         self._chats = chats
         self._following = False
-        self._new = Button("New chat", name="newChat", spoken="New chat")
+        self._new = Button(words.NEW_CHAT, name="newChat", spoken=words.NEW_CHAT)
         self._new.clicked.connect(lambda: self.open_asked.emit(None))
+        self.search = SearchField("chatSearch", words.SEARCH_TITLES)
         self.list = self._make_list()
+        self._nothing = Label(name="chatSearchNone", style="muted", wraps=True)
+        self._open_trash = Button(name="openTrash", style="flat")
+        self.trash = TrashPage(chats)
+        self._pages = QStackedWidget()
         self._menu = self._make_menu()
         self._build()
-        theme.signals().changed.connect(self._draw)
+        self._connect()
         self._draw()
-        chats.shown_changed.connect(self._follow)
-        self._chats.chat_list.modelReset.connect(self._enable)
-        self.list.selectionModel().currentChanged.connect(self._on_current)
-        self._enable()
+        self._follow()
+        self._count_trash()
 
     def rename_current(self) -> None:
         """Edit the title of the chat that is selected, in place."""
@@ -68,23 +84,40 @@ class SideBar(QFrame):
             self.list.edit(self.list.currentIndex())
 
     def delete_current(self) -> None:
-        """Delete the chat that is selected."""
-        chat = self.list.currentIndex().data(CHAT_ROLE)
+        """Move the chat that is selected to the trash."""
+        chat = self._current()
         if chat is not None:
-            self._chats.delete(chat)
+            self._chats.delete(chat.id)
+
+    def pin_current(self) -> None:
+        """Pin the chat that is selected, or unpin it."""
+        chat = self._current()
+        if chat is not None:
+            self._chats.pin(chat.id, not chat.pinned)
+
+    def search_chats(self) -> None:
+        """Go to the search field, whatever stands in the list's place."""
+        self.show()
+        self._leave_trash()
+        self.search.setFocus()
+        self.search.selectAll()
+
+    def _current(self) -> Chat | None:
+        return self._chats.chat_list.chat_at(self.list.currentIndex())
 
     def _make_list(self) -> QListView:
-        view = QListView()
+        view = ChatsView()
         view.setObjectName("chatList")
-        view.setAccessibleName("Chats")
+        view.setAccessibleName(words.CHATS)
         view.setModel(self._chats.chat_list)
-        view.setItemDelegate(TitleDelegate(view))
+        view.setItemDelegate(ChatDelegate(view))
         view.setEditTriggers(
             QAbstractItemView.EditTrigger.EditKeyPressed
             | QAbstractItemView.EditTrigger.DoubleClicked
         )
         view.setTextElideMode(Qt.TextElideMode.ElideRight)
         view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        # Heads are as high as chats: of two thousand rows only those that are seen are asked.
         view.setUniformItemSizes(True)
         view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         view.customContextMenuRequested.connect(self._show_menu)
@@ -93,32 +126,60 @@ class SideBar(QFrame):
     def _make_menu(self) -> QMenu:
         menu = QMenu(self)
         menu.setObjectName("chatMenu")
-        menu.addAction(action("Rename", menu, self.rename_current))
-        menu.addAction(action("Delete", menu, self.delete_current))
+        menu.aboutToShow.connect(self._say_pin)
+        self._pin: QAction = action(words.PIN, menu, self.pin_current)
+        menu.addAction(self._pin)
+        menu.addAction(action(words.RENAME, menu, self.rename_current))
+        menu.addAction(action(words.DELETE, menu, self.delete_current))
         # Only while the list has the focus: in the composer, Delete deletes a letter.
-        delete = action("Delete", self.list, self.delete_current)
+        delete = action(words.DELETE, self.list, self.delete_current)
         delete.setShortcut(QKeySequence(QKeySequence.StandardKey.Delete))
         delete.setShortcutContext(Qt.ShortcutContext.WidgetShortcut)
         self.list.addAction(delete)
         return menu
 
     def _build(self) -> None:
-        self._rename = IconButton("edit", "Rename the chat")
+        self._rename = IconButton("edit", words.RENAME_CHAT)
         self._rename.setObjectName("renameChat")
         self._rename.clicked.connect(self.rename_current)
-        self._delete = IconButton("trash", "Delete the chat")
+        self._delete = IconButton("trash", words.DELETE_CHAT)
         self._delete.setObjectName("deleteChat")
         self._delete.clicked.connect(self.delete_current)
         row = QHBoxLayout()
-        row.addWidget(Label("Chats", style="heading"), 1)
+        row.addWidget(Label(words.CHATS, style="heading"), 1)
         row.addWidget(self._rename)
         row.addWidget(self._delete)
+        chats = QWidget()
+        inside = QVBoxLayout(chats)
+        inside.setContentsMargins(0, 0, 0, 0)
+        inside.setSpacing(8)
+        inside.addWidget(self.search)
+        inside.addLayout(row)
+        inside.addWidget(self._nothing)
+        inside.addWidget(self.list, 1)
+        inside.addWidget(self._open_trash)
+        self._pages.addWidget(chats)
+        self._pages.addWidget(self.trash)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 10, 10, 10)
         layout.setSpacing(8)
         layout.addWidget(self._new)
-        layout.addLayout(row)
-        layout.addWidget(self.list, 1)
+        layout.addWidget(self._pages, 1)
+
+    def _connect(self) -> None:
+        chats = self._chats
+        chats.shown_changed.connect(self._follow)
+        chats.chat_list.modelReset.connect(self._follow)
+        chats.trash.modelReset.connect(self._count_trash)
+        self.list.selectionModel().currentChanged.connect(self._on_current)
+        self.list.activated.connect(self._on_activated)
+        self.search.textChanged.connect(chats.chat_list.search)
+        self.search.left.connect(self.list.setFocus)
+        self.search.found.connect(self._go_to_found)
+        self._open_trash.clicked.connect(self._show_trash)
+        self.trash.left.connect(self._leave_trash)
+        self.trash.doomed.connect(self.doomed)
+        theme.signals().changed.connect(self._draw)
 
     def _enable(self) -> None:
         """There is something to rename or delete only while a chat is selected."""
@@ -128,23 +189,62 @@ class SideBar(QFrame):
 
     def _draw(self) -> None:
         self._new.setIcon(theme.icon("plus"))
+        self._open_trash.setIcon(theme.icon("trash", "muted"))
+
+    def _count_trash(self) -> None:
+        count = len(self._chats.trash.chats)
+        self._open_trash.setVisible(bool(count))
+        self._open_trash.set_words(words.trash_row(count))
+        self._open_trash.setAccessibleName(words.trash_row(count))
+
+    def _show_trash(self) -> None:
+        self._pages.setCurrentWidget(self.trash)
+        self.trash.list.setFocus()
+
+    def _leave_trash(self) -> None:
+        if self._pages.currentWidget() is self.trash:
+            self._pages.setCurrentIndex(0)
+            self.list.setFocus()
 
     def _show_menu(self, point: QPoint) -> None:
-        if self.list.indexAt(point).isValid():
+        if self._chats.chat_list.chat_at(self.list.indexAt(point)) is not None:
             self._menu.popup(self.list.viewport().mapToGlobal(point))
+
+    def _say_pin(self) -> None:
+        chat = self._current()
+        self._pin.setText(words.UNPIN if chat is not None and chat.pinned else words.PIN)
 
     def _follow(self) -> None:
         """Select the chat that is on screen, without asking to open it again."""
-        place = self._chats.chat_list.place_of(self._chats.shown)
-        index = QModelIndex() if place is None else self._chats.chat_list.index(place)
+        chats = self._chats.chat_list
+        index = chats.index_of(self._chats.shown)
         self._following = True
         self.list.setCurrentIndex(index)
-        if place is None:
+        if not index.isValid():
             self.list.clearSelection()
         self._following = False
+        found = bool(chats.rows) or not chats.searched
+        self._nothing.setText("" if found else words.no_match(self.search.text().strip()))
+        self._nothing.setVisible(not found)
+        self._enable()
+
+    def _go_to_found(self) -> None:
+        """To the chat on screen if its title matches, else to the first that does."""
+        self.list.setFocus()
+        if not self.list.currentIndex().isValid() and len(self._chats.chat_list.rows) > 1:
+            # A head comes first.
+            self.list.setCurrentIndex(self._chats.chat_list.index(1))
 
     def _on_current(self, index: QModelIndex) -> None:
         self._enable()
         chat = index.data(CHAT_ROLE)
-        if not self._following and chat is not None and chat != self._chats.shown:
+        if self._following or chat is None or chat == self._chats.shown:
+            return
+        pressed = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
+        by_key = self.list.hasFocus() and not pressed
+        (self.look_asked if by_key else self.open_asked).emit(chat)
+
+    def _on_activated(self, index: QModelIndex) -> None:
+        chat = index.data(CHAT_ROLE)
+        if chat is not None:
             self.open_asked.emit(chat)

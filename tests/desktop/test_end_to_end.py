@@ -184,7 +184,7 @@ async def the_worker_dies_half_way(app: App, engine: EngineClient) -> None:
 async def the_chat_is_found_again(open_app: OpenApp, folders: Folders, shown: list[str]) -> None:
     app, _ = await with_model(open_app, folders)
     assert [chat.title for chat in app.parts.chat_list.chats] == ["What is in the picture?"]
-    app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(0))
+    app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(1))
     await until(lambda: [row.text for row in app.parts.transcript.rows] == shown)
     picture = app.parts.transcript.rows[0].message.pictures[0]
     assert app.parts.chat.picture_path(picture.digest).is_file()

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from core.api.events import Prepared
 from desktop.app import App
-from desktop.controllers import deletion
 from desktop.store import forgets
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from tests.desktop.conftest import OpenApp, until
@@ -40,15 +37,10 @@ class Heard:
 
 
 async def delete(app: App, chat: int) -> None:
-    """Delete a chat, and wait until the engine has forgotten it."""
-    gone: list[str] = []
-
-    def note(_chat: int, title: str) -> None:
-        gone.append(title)
-
-    app.parts.chats.deleted.connect(note)
+    """Delete a chat for good, and wait until the engine has forgotten it."""
     app.parts.chats.delete(chat)
-    await until(lambda: gone and not app.parts.deletion._timers)
+    await until(lambda: chat in [each.id for each in app.parts.chats.trash.chats])
+    app.parts.deletion.delete_for_good(chat)
     waiting = True
     while waiting:
         await until(lambda: not app.parts.forgets._sending)
@@ -59,10 +51,7 @@ async def delete(app: App, chat: int) -> None:
         waiting = left is not None or rows[0] != len(app.parts.chat_list.chats)
 
 
-async def test_a_fork_outlives_its_chat_at_no_cost(
-    open_app: OpenApp, folders: Folders, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(deletion, "UNDO_MS", 0)
+async def test_a_fork_outlives_its_chat_at_no_cost(open_app: OpenApp, folders: Folders) -> None:
     app, _ = await with_model(open_app, folders)
     heard = Heard(app)
     drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))

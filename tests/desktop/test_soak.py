@@ -20,7 +20,6 @@ from PySide6.QtWidgets import QSpinBox
 
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.controllers import deletion
 from desktop.item_models.engine_status import Phase
 from desktop.item_models.messages import Row
 from desktop.store.folders import SAMPLE_PICTURES, Folders
@@ -62,7 +61,6 @@ def held_by(process: psutil.Process) -> Held:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conftest, "PATIENCE_S", 3_000.0)
-    monkeypatch.setattr(deletion, "UNDO_MS", 0)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="counts open files as Linux tells them")
@@ -151,6 +149,9 @@ class Day:
         if len(chats) > MOST_CHATS:
             app.parts.chats.delete(self._random.choice(chats[1:]).id)
             await until(lambda: len(app.parts.chat_list.chats) < len(chats))
+            await until(lambda: app.parts.chats.trash.chats)
+            app.parts.deletion.delete_for_good()
+            await until(lambda: not app.parts.chats.trash.chats)
 
     async def _restart(self) -> None:
         pid, status = self._engine.worker_pid, self._app.parts.engine

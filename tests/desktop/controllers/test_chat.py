@@ -352,9 +352,9 @@ async def test_rename(open_parts: OpenParts, engine: FakeEngine) -> None:
     (await ask(parts, engine, "Hello")).finish("x")
     await ended(parts)
     await until(lambda: parts.chat_list.chats)
-    assert parts.chat_list.setData(parts.chat_list.index(0), "  Better \n name ")
+    assert parts.chat_list.setData(parts.chat_list.index(1), "  Better \n name ")
     await until(lambda: parts.chat_list.chats[0].title == "Better name")
-    assert not parts.chat_list.setData(parts.chat_list.index(0), "  ")
+    assert not parts.chat_list.setData(parts.chat_list.index(1), "  ")
 
 
 async def test_pictures_and_a_model_that_is_blind(

@@ -13,6 +13,7 @@ from desktop.app import App
 from desktop.item_models.engine_status import Phase
 from desktop.store.folders import Folders
 from tests.desktop.conftest import OpenApp, until
+from tests.desktop.controllers.test_deletion import age
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.views.hands import send, type_in
 
@@ -40,7 +41,7 @@ def stored(folders: Folders) -> tuple[list[str], list[str]]:
 
 
 async def with_work(open_app: OpenApp, engine: FakeEngine) -> App:
-    """A window with a reply on its way, a draft, and a deleted chat."""
+    """A window with a reply on its way, a draft, and a chat deleted long ago."""
     app = await open_app()
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     (await send(app, engine, "a chat to delete")).finish("Yes")
@@ -48,6 +49,7 @@ async def with_work(open_app: OpenApp, engine: FakeEngine) -> App:
     assert app.parts.transcript.chat is not None
     app.parts.chats.delete(app.parts.transcript.chat)
     await until(lambda: not app.parts.chat_list.chats)
+    await age(app.parts, 31)
     asked = await send(app, engine, "a question")
     asked.say("half an answer")
     await until(lambda: app.parts.transcript.rows[-1].text == "half an answer")

@@ -1,14 +1,11 @@
-"""Deleting for good: when there is no way back any more, and until the engine has confirmed it."""
+"""Deleting for good: out of the trash, and until the engine has confirmed it."""
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
 
-import pytest
-
 from core.api.errors import ErrorInfo
-from desktop.controllers import deletion
 from desktop.controllers.window_parts import WindowParts
 from desktop.item_models.engine_status import Phase
 from desktop.store import chats, forgets
@@ -19,9 +16,26 @@ from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.store.damage import root_of, zero_page
 
 
-@pytest.fixture
-def no_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deletion, "UNDO_MS", 0)
+async def delete_for_good(parts: WindowParts, chat: int) -> None:
+    """Move a chat to the trash, and delete it there."""
+    await to_trash(parts, chat)
+    parts.deletion.delete_for_good(chat)
+
+
+async def to_trash(parts: WindowParts, chat: int) -> None:
+    parts.chats.delete(chat)
+    await until(lambda: chat in [each.id for each in parts.chats.trash.chats])
+
+
+async def age(parts: WindowParts, days: float) -> None:
+    """As if all deleted chats had been deleted so many days ago."""
+
+    def shift(connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "UPDATE chats SET created = created - ?1, deleted = deleted - ?1", (days * 86_400,)
+        )
+
+    await parts.database.run(shift)
 
 
 async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> WindowParts:
@@ -63,17 +77,71 @@ async def test_a_chat_is_one_key_to_the_engine_and_another_chat_another(
     assert engine.asked[2].chat not in ("", key)
 
 
-async def test_a_deleted_chat_is_gone_when_there_is_no_way_back(
+async def test_every_deleted_chat_can_be_restored(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    for name in ("one", "two", "three"):
+        parts.chat.open(None)
+        (await ask(parts, engine, name)).finish("Yes")
+        await ended(parts)
+    for chat in [each.id for each in parts.chat_list.chats]:
+        await to_trash(parts, chat)
+    assert [each.title for each in parts.chats.trash.chats] == ["one", "two", "three"]
+    for chat in [each.id for each in parts.chats.trash.chats]:
+        parts.chats.restore(chat, opened=False)
+    await until(lambda: len(parts.chat_list.chats) == 3)
+    assert parts.chats.trash.chats == [] and engine.forgets == []
+
+
+async def test_the_trash_keeps_a_chat_over_restarts_for_thirty_days(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    await to_trash(parts, chat)
+    await age(parts, 29.9)
+    await parts.close()
+    parts = await open_parts()
+    await until(lambda: parts.chats.trash.chats)
+    parts.chats.time_passed.emit()
+    await until(lambda: not parts.tasks._running)
+    assert len(picture_files(folders)) == 1 and engine.forgets == []
+    await age(parts, 0.2)
+    parts.chats.time_passed.emit()
+    await until(lambda: engine.forgotten and not parts.chats.trash.chats)
+    await until(lambda: not parts.tasks._running)
+    assert picture_files(folders) == []
+    assert b"secret" not in folders.database.read_bytes()
+
+
+async def test_what_was_typed_in_a_chat_that_is_gone_is_gone_too(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    (tmp_path / "other.png").write_bytes(png(20, 20))
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "other.png"])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    parts.chat.open(None)
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten)
+    await until(lambda: picture_files(folders) == [])
+
+
+async def test_a_deleted_chat_is_gone_when_it_is_deleted_for_good(
     open_parts: OpenParts,
     engine: FakeEngine,
     folders: Folders,
     tmp_path: Path,
-    no_way_back: None,
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     chat, key = parts.chat.transcript.chat, parts.chat.key
     assert chat is not None and len(picture_files(folders)) == 1
-    parts.chats.delete(chat)
+    await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
     assert engine.forgotten == [(key, str(folders.contexts))]
     # What was to be read in idle time must not come after it was forgotten.
@@ -92,7 +160,6 @@ async def test_a_picture_in_another_draft_stays(
     engine: FakeEngine,
     folders: Folders,
     tmp_path: Path,
-    no_way_back: None,
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     chat = parts.chat.transcript.chat
@@ -100,7 +167,7 @@ async def test_a_picture_in_another_draft_stays(
     parts.chat.open(None)
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "picture.png"])
     await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
-    parts.chats.delete(chat)
+    await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
     assert len(picture_files(folders)) == 1
 
@@ -115,14 +182,14 @@ async def test_a_chat_brought_back_is_not_forgotten(
     await until(lambda: not parts.chat_list.chats)
     parts.chats.restore(chat)
     await until(lambda: parts.chat_list.chats)
-    assert parts.deletion._timers == {}
+    assert parts.chats.trash.chats == []
     await parts.deletion.purge()
     assert len(parts.chat_list.chats) == 1 and engine.forgets == []
     assert len(picture_files(folders)) == 1
 
 
 async def test_a_chat_deleted_twice_is_deleted_once(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, no_way_back: None
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     chat = parts.chat.transcript.chat
@@ -130,18 +197,18 @@ async def test_a_chat_deleted_twice_is_deleted_once(
     told: list[int] = []
     parts.chats.deleted.connect(lambda gone, _title: told.append(gone))
     parts.chats.delete(chat)
-    parts.chats.delete(chat)
+    await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
-    assert told == [chat] and parts.deletion._timers == {}
+    assert told == [chat] and len(engine.forgotten) == 1
 
 
 async def test_a_chat_that_is_gone_is_not_waited_for(
-    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, no_way_back: None
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     chat = parts.chat.transcript.chat
     assert chat is not None
-    parts.chats.delete(chat)
+    await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
     # Undo that comes too late finds nothing; what is sent next begins a new chat.
     parts.chats.restore(chat)
@@ -157,7 +224,6 @@ async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
     open_parts: OpenParts,
     engine: FakeEngine,
     tmp_path: Path,
-    no_way_back: None,
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     first = parts.chat.key
@@ -167,7 +233,7 @@ async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
     second = parts.chat.key
     engine.may_forget.clear()
     for chat in [each.id for each in reversed(parts.chat_list.chats)]:
-        parts.chats.delete(chat)
+        await delete_for_good(parts, chat)
     await until(lambda: not parts.chat_list.chats and engine.forgets)
     dying = engine.die()
     assert engine.forgotten == []
@@ -185,7 +251,8 @@ async def test_a_queue_left_by_the_last_start_is_sent_without_a_model(
     assert chat is not None
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
-    # As if the window had been killed before there was no way back any more.
+    await age(parts, 31)
+    # As if the window had been killed before the trash was looked through.
     engine.starts, engine.forgotten = False, []
     await parts.tasks.close()
     await parts.engine.close()
@@ -233,7 +300,6 @@ async def test_a_chat_deleted_for_good_is_in_no_older_file_either(
     engine: FakeEngine,
     folders: Folders,
     tmp_path: Path,
-    no_way_back: None,
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     chat = parts.chat.transcript.chat
@@ -242,7 +308,7 @@ async def test_a_chat_deleted_for_good_is_in_no_older_file_either(
     log = folders.data / f"{older[1].name}-wal"
     log.write_bytes(b"an old secret")
     aside = beside(folders, "aside", b"chats of another file")
-    parts.chats.delete(chat)
+    await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
     assert not any(path.exists() for path in (*older, log))
     # The user put that one aside; it is no copy. Its pictures stay, those of the chat do not.
@@ -279,6 +345,7 @@ async def test_what_this_start_has_kept_outlives_what_the_last_one_left_to_delet
     assert chat is not None
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
+    await age(parts, 31)
     # As if the window had been killed, and the power cut had damaged the file.
     await parts.tasks.close()
     await parts.engine.close()
@@ -299,7 +366,6 @@ async def test_what_can_not_be_deleted_is_said_and_the_rest_is_done(
     engine: FakeEngine,
     folders: Folders,
     tmp_path: Path,
-    no_way_back: None,
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     said: list[ErrorInfo] = []
@@ -310,7 +376,7 @@ async def test_what_can_not_be_deleted_is_said_and_the_rest_is_done(
     stuck = folders.data / "chats.damaged-1.db"
     stuck.mkdir()
     older = beside(folders, "copy")
-    parts.chats.delete(chat)
+    await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten and said)
     assert said[0].title == "Not everything could be deleted" and stuck.name in said[0].message
     assert not older.exists()

@@ -10,7 +10,7 @@ import pytest
 from desktop.store import chats, drafts, forgets, messages, pictures, turns
 from desktop.store.database import open_database, truncate_log
 from desktop.store.records import Picture, Reply, ReplyState
-from desktop.store.schema import FIRST, MIGRATIONS
+from desktop.store.schema import FIRST, MIGRATIONS, SECOND
 
 SECRET = "the heron stands in the reeds at dawn"
 PICTURE = Picture("a" * 64, "heron.png", (4, 4), thumbnail=b"thumbnail of a heron")
@@ -151,6 +151,36 @@ def test_a_file_of_the_first_format_gets_keys_and_loses_nothing(path: Path) -> N
     again = open_database(path)
     assert [key for (key,) in again.execute("SELECT key FROM chats ORDER BY id")] == keys
     again.close()
+
+
+def test_a_file_of_the_second_format_keeps_its_trash_and_gets_pins(path: Path) -> None:
+    old = sqlite3.connect(path)
+    old.executescript(f"{FIRST}; {SECOND}; PRAGMA user_version = 2;")
+    for number in range(3):
+        words = "INSERT INTO chats (title, created, used, deleted, key) VALUES (?, 5, 5, ?, ?)"
+        old.execute(words, (f"chat {number}", 7.0 if number == 1 else None, str(number)))
+    old.commit()
+    old.close()
+    connection = open_database(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert [chat.title for chat in chats.listed(connection)] == ["chat 2", "chat 0"]
+    assert [(chat.title, chat.deleted) for chat in chats.trashed(connection)] == [("chat 1", 7.0)]
+    assert not any(chat.pinned for chat in chats.listed(connection))
+    chats.pin(connection, 1, True)
+    assert [chat.id for chat in chats.listed(connection) if chat.pinned] == [1]
+    connection.close()
+
+
+def test_only_what_was_deleted_before_a_moment_is_purged(path: Path) -> None:
+    connection = open_database(path)
+    old, new, kept = (chats.create(connection, key, key) for key in ("old", "new", "kept"))
+    for chat, moment in ((old, 100.0), (new, 200.0)):
+        connection.execute("UPDATE chats SET deleted = ? WHERE id = ?", (moment, chat))
+    assert chats.purge(connection, before=150.0) == {old}
+    assert [chat.id for chat in chats.trashed(connection)] == [new]
+    assert chats.purge(connection, kept) == set()
+    assert chats.purge(connection) == {new}
+    connection.close()
 
 
 def test_a_key_is_another_one_for_every_chat(path: Path) -> None:

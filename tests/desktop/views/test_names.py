@@ -51,8 +51,8 @@ CONTROLS = (
     QProgressBar,
     QTextEdit,
 )
-# Parts of Qt's own controls: a list that drops down, the field inside a spin box, scroll bars.
-QTS_OWN = re.compile(r"qt_.*|QFrame|Qt.*|QCompleter.*|_layout|")
+# Parts of Qt's own controls: a list that drops down, the field inside a spin box, what clears one.
+QTS_OWN = re.compile(r"qt_.*|_q_.*|QFrame|Qt.*|QCompleter.*|_layout|")
 
 
 async def filled(app: App, engine: FakeEngine, folder: Path) -> None:

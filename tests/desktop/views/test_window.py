@@ -414,7 +414,7 @@ async def test_delete_and_undo(open_app: OpenApp, engine: FakeEngine) -> None:
     press(app, "deleteChat")
     await until(app.window.toast.isVisible)
     assert app.parts.transcript.rows == []
-    assert words(app, "toastText") == "The chat is deleted: Hello"
+    assert words(app, "toastText") == "Moved to Deleted chats, kept for 30 days: Hello"
     press(app, "toastAction")
     await until(lambda: [row.text for row in app.parts.transcript.rows] == ["Hello", "Hi"])
 
@@ -426,7 +426,7 @@ async def test_typed_text_waits_in_its_chat(open_app: OpenApp, engine: FakeEngin
     type_in(app, "half a thought")
     press(app, "newChat")
     await until(lambda: app.window.page.composer.text.toPlainText() == "")
-    app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(0))
+    app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(1))
     await until(lambda: app.window.page.composer.text.toPlainText() == "half a thought")
 
 

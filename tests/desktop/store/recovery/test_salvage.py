@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import fields, pictures, turns
+from desktop.store import chats, fields, pictures, turns
 from desktop.store.database import Database
 from desktop.store.faults import (
     SalvageError,
 )
 from desktop.store.recovery import copies
-from desktop.store.schema import FIRST
+from desktop.store.schema import MIGRATIONS, script
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
     CHATS,
@@ -203,13 +203,19 @@ def test_H7_a_picture_whose_thumbnail_is_lost_is_still_sent(path: Path, qloop: L
         assert picture(24).digest in qloop.run(database.run(pictures.collect_garbage))
 
 
-def test_H7_a_damaged_file_of_the_first_format_is_saved_too(tmp_path: Path, qloop: Loop) -> None:
+@pytest.mark.parametrize("steps", [1, 2])
+def test_H7_a_damaged_file_of_an_earlier_format_is_saved_too(
+    tmp_path: Path, qloop: Loop, steps: int
+) -> None:
     path = tmp_path / "chats.db"
+    key = ", key" if steps > 1 else ""
     with closing(sqlite3.connect(path)) as old:
-        old.executescript(f"{FIRST}; PRAGMA user_version = 1;")
+        old.executescript(f"{script(MIGRATIONS[:steps])}; PRAGMA user_version = {steps};")
         for number in range(1, 4):
             old.execute(
-                "INSERT INTO chats (title, created, used) VALUES (?, 5, 5)", (f"old {number}",)
+                f"INSERT INTO chats (title, created, used{key}) VALUES (?, 5, 5"
+                f"{f', {number}' if key else ''})",
+                (f"old {number}",),
             )
             old.execute(
                 "INSERT INTO messages (chat, text, created, chosen) VALUES (?, ?, 5, 1)",
@@ -223,6 +229,20 @@ def test_H7_a_damaged_file_of_the_first_format_is_saved_too(tmp_path: Path, qloo
             f"old {number}": [f"hello {number}"] for number in range(1, 4)
         }
         assert len({one.key for one in found.values()}) == 3
+        assert not any(chat.pinned for chat in qloop.run(database.run(chats.listed)))
+
+
+def test_H7_pins_and_the_trash_outlive_damage(path: Path, qloop: Loop) -> None:
+    with opened(path) as database:
+        first, second, *_ = qloop.run(database.run(chats.listed))
+        qloop.run(database.run(chats.pin, first.id, True))
+        qloop.run(database.run(chats.delete, second.id))
+    zero_page(path, root_of(path, "messages_of_chat"))
+    with opened(path) as database:
+        assert database.notice
+        listed = qloop.run(database.run(chats.listed))
+        assert [chat.id for chat in listed if chat.pinned] == [first.id]
+        assert [chat.id for chat in qloop.run(database.run(chats.trashed))] == [second.id]
 
 
 def test_H7_a_file_that_is_no_database_is_kept_and_said_to_hold_nothing(tmp_path: Path) -> None:
