@@ -15,6 +15,7 @@ from core.client.blobs import BlobStore
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.conversation import conversation_of
 from desktop.controllers.drafts import Drafts
+from desktop.controllers.instructions import Instructions
 from desktop.controllers.message_queue import MessageQueue
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
@@ -24,7 +25,7 @@ from desktop.controllers.tasks import Tasks
 from desktop.item_models.draft import Draft
 from desktop.item_models.messages import LiveReply
 from desktop.item_models.transcript import Transcript
-from desktop.store import chats, messages, turns
+from desktop.store import messages, turns
 from desktop.store.database import Database
 from desktop.store.records import Message, Picture
 from desktop.store.turns import Turn
@@ -47,12 +48,13 @@ class ChatController(ShownChat):
         replies: Replies,
         pictures: PictureController,
         drafts: Drafts,
+        instructions: Instructions,
         settings: SettingsController,
         database: Database,
         blobs: BlobStore,
         tasks: Tasks,
     ) -> None:
-        super().__init__(transcript, chats, replies, drafts, database, tasks)
+        super().__init__(transcript, chats, replies, drafts, instructions, database, tasks)
         self._pictures = pictures
         self._settings = settings
         self._blobs = blobs
@@ -96,16 +98,6 @@ class ChatController(ShownChat):
         row = self.transcript.row_of(reply)
         if row is not None and row.can_go_on:
             self._tasks.spawn(self._go_on(row.message), "Going on with a reply")
-
-    def instruct(self, system: str) -> None:
-        """Tell the model this before everything else, from the next message on."""
-        chat = self.transcript.chat
-        if chat is None:
-            self.draft.system = system.strip()
-            self.keep_draft(self.draft)
-            self.instructed.emit()
-        else:
-            self._tasks.spawn(self._instruct(chat, system.strip()), "Changing the instructions")
 
     def edit(self, message: int, text: str) -> None:
         """The same message in other words, beside the old one, with a reply of its own."""
@@ -192,6 +184,7 @@ class ChatController(ShownChat):
         await self._chats.refresh()
 
     async def _go_on(self, message: Message) -> None:
+        await self._instructions.store()
         chat_path = await self._database.run(messages.read_chat, message.chat)
         begun = message.id in self._replies.live
         if begun or chat_path is None or chat_path.path[-1].id != message.id:
@@ -200,10 +193,6 @@ class ChatController(ShownChat):
         conversation = conversation_of(chat_path, self._blobs.path)
         self._replies.begin(live, conversation, chat_path.key, self._settings.settings)
         self._show_path(message.chat, chat_path)
-
-    async def _instruct(self, chat: int, system: str) -> None:
-        await self._database.run(chats.instruct, chat, messages.storable(system))
-        await self.show_again(chat)
 
     async def _edit(self, message: Message, text: str) -> None:
         await self._replies.stop_chat(message.chat)
@@ -218,6 +207,7 @@ class ChatController(ShownChat):
 
     async def _begin(self, turn: Turn) -> None:
         """Ask for the reply of a stored turn; it is at the end of the chosen path."""
+        await self._instructions.store()
         chat_path = await self._database.run(messages.read_chat, turn.chat)
         if chat_path is None:
             return

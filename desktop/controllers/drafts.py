@@ -16,6 +16,8 @@ from desktop.store.database import Database
 from desktop.store.drafts import StoredDraft
 from desktop.store.records import Picture
 
+# Writing to the disk at every key would be felt; losing more than half a second of typing too.
+STORED_AFTER_MS = 500
 NOTHING: tuple[str, str, tuple[Picture, ...]] = ("", "", ())
 
 

@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.drafts import Drafts
+from desktop.controllers.instructions import Instructions
 from desktop.controllers.replies import Replies
 from desktop.controllers.tasks import Tasks
 from desktop.item_models.draft import Draft
@@ -43,6 +44,7 @@ class ShownChat(QObject):
         chats: ChatsController,
         replies: Replies,
         drafts: Drafts,
+        instructions: Instructions,
         database: Database,
         tasks: Tasks,
     ) -> None:
@@ -52,6 +54,7 @@ class ShownChat(QObject):
         self._chats = chats
         self._replies = replies
         self._drafts = drafts
+        self._instructions = instructions
         self._database = database
         self._tasks = tasks
         # Which chat is wanted on screen; reading it may still be under way.
@@ -80,7 +83,11 @@ class ShownChat(QObject):
     @property
     def instructions(self) -> str:
         """What the model is told before everything else in the shown chat."""
-        return self.draft.system if self.transcript.chat is None else self.shown_path.system
+        chat = self.transcript.chat
+        if chat is None:
+            return self._drafts.of(None).system
+        typed = self._instructions.of(chat)
+        return self.shown_path.system if typed is None else typed
 
     def open(self, chat: int | None) -> None:
         """Show a chat, or with None the empty page on which a new one begins."""
@@ -101,13 +108,22 @@ class ShownChat(QObject):
     def keep_draft(self, draft: Draft) -> None:
         """What is typed stays, also if the power fails."""
         self._drafts.save(draft)
+
+    def note_pause(self, draft: Draft) -> None:
+        """The user has not typed for a moment: a good time to read what is there."""
         if draft is self.draft:
             self.draft_typed.emit()
+
+    def instruct(self, system: str) -> None:
+        """Tell the model this before everything else, from the next message on."""
+        self._instructions.put(self.transcript.chat, system.strip())
+        self.instructed.emit()
 
     def forget(self, chats: Collection[int]) -> None:
         """These chats are gone for good, and so is what was typed in them."""
         for chat in chats:
             self._drafts.forget(chat)
+            self._instructions.forget(chat)
 
     def forget_everything(self) -> None:
         """No chat is left: show the empty page, with nothing in the composer."""

@@ -17,6 +17,7 @@ from desktop.controllers.deletion import Deletion
 from desktop.controllers.drafts import Drafts
 from desktop.controllers.engine import Engine, EngineController
 from desktop.controllers.forgets import Forgets
+from desktop.controllers.instructions import Instructions
 from desktop.controllers.limit import LimitController
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
@@ -67,12 +68,14 @@ class WindowParts(QObject):
         self.transcript = Transcript()
         self.drafts = Drafts(self.pictures, self.database, self.tasks)
         self.chats = ChatsController(self.chat_list, self.replies, self.database, self.tasks)
+        self.instructions = Instructions(self.drafts, self.database, self.tasks)
         self.chat = ChatController(
             self.transcript,
             self.chats,
             self.replies,
             self.pictures,
             self.drafts,
+            self.instructions,
             self.settings,
             self.database,
             blobs,
@@ -132,6 +135,7 @@ class WindowParts(QObject):
             ("ending tasks", self.tasks.close),
             ("storing replies", self.replies.store_at_closing),
             ("storing drafts", self.drafts.store_at_closing),
+            ("storing instructions", self.instructions.store_at_closing),
             ("deleting for good", self.deletion.close),
             ("ending the engine", self.engine.close),
             ("closing the file of chats", self.database.close),

@@ -94,6 +94,7 @@ class ChatPage(QWidget):
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions_toggled.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)
+        self.instructions.done.connect(self._toggle_instructions)
         self.empty.sample_asked.connect(self._try_sample)
 
     def ask_to_delete_all(self) -> None:

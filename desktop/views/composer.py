@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop import theme
 from desktop.controllers.chat import ChatController
+from desktop.controllers.drafts import STORED_AFTER_MS
 from desktop.controllers.pictures import PictureController
 from desktop.item_models.draft import Draft
 from desktop.views.composer_text import ComposerText
@@ -32,8 +33,8 @@ from desktop.words.conversation import (
     STOP_TIP,
 )
 
-# Writing to the disk at every key would be felt; losing more than a second of typing too.
-KEPT_AFTER_MS = 1_000
+# Who types on, only stops to think.
+PAUSE_MS = 1_000
 
 
 class Composer(QFrame):
@@ -65,8 +66,12 @@ class Composer(QFrame):
         self._waiting = QueuedMessages()
         self._kept = QTimer(self)
         self._kept.setSingleShot(True)
-        self._kept.setInterval(KEPT_AFTER_MS)
+        self._kept.setInterval(STORED_AFTER_MS)
         self._kept.timeout.connect(self.keep)
+        self._pause = QTimer(self)
+        self._pause.setSingleShot(True)
+        self._pause.setInterval(PAUSE_MS)
+        self._pause.timeout.connect(lambda: self._chat.note_pause(self._draft))
         self._build()
         self._connect()
         self._draw()
@@ -138,7 +143,7 @@ class Composer(QFrame):
         self._add.clicked.connect(self.choose_pictures_asked)
         self.text.send_asked.connect(self._ask_to_send)
         self.text.textChanged.connect(self._enable)
-        self.text.textChanged.connect(self._kept.start)
+        self.text.textChanged.connect(self._on_typed)
         self.text.data_given.connect(self.take_data)
         self.text.refused.connect(self.say)
         self.strip.remove_asked.connect(lambda number: self._pictures.remove(self._draft, number))
@@ -149,6 +154,12 @@ class Composer(QFrame):
         self._chat.draft_changed.connect(self._take_draft)
         self._chat.busy_changed.connect(self._draw)
         theme.signals().changed.connect(self._draw)
+
+    def _on_typed(self) -> None:
+        # From the first key that is not stored: who types steadily never stops.
+        if not self._kept.isActive():
+            self._kept.start()
+        self._pause.start()
 
     def _act(self) -> None:
         if self._chat.running is not None:

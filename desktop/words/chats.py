@@ -37,6 +37,18 @@ ALL_GONE = "All data is deleted."
 # In the year 9999, behind which no calendar goes, wherever the clock stands.
 LAST_MOMENT = 253_370_764_800.0
 
+INSTRUCTIONS = "Instructions for this chat"
+INSTRUCTIONS_SPOKEN = "Instructions for the model"
+INSTRUCTIONS_EXAMPLE = "For example: Answer in short sentences."
+INSTRUCTIONS_DONE = "Close the instructions; they are used with the next message"
+DONE = "Done"
+
+
+def instructions_note(begun: bool) -> str:
+    """What becomes of what is typed; `begun` says that the chat has messages."""
+    told = "Used with the next message, before everything else."
+    return f"{told} If they change, the whole chat is read again." if begun else told
+
 
 def no_match(searched: str) -> str:
     """Said in place of the list when no title matches."""

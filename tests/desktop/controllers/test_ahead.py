@@ -85,14 +85,14 @@ async def test_a_long_pasted_text_is_read_and_a_short_one_is_not(
     parts = await ready(open_parts)
     draft = parts.chat.draft
     draft.text = "Hello"
-    parts.chat.keep_draft(draft)
+    parts.chat.note_pause(draft)
     draft.text = "word " * (LONG_TEXT // 5)
-    parts.chat.keep_draft(draft)
+    parts.chat.note_pause(draft)
     await until(lambda: engine.read)
     (message,) = engine.read[0].messages
     assert message == UserMessage(content=(TextPart(text=draft.text.strip()),))
     draft.text += "and more"
-    parts.chat.keep_draft(draft)
+    parts.chat.note_pause(draft)
     await until(lambda: len(engine.read) == 2)
     assert engine.unread == [0]
 
