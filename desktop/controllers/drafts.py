@@ -29,7 +29,7 @@ class Drafts:
         self._database = database
         self._tasks = tasks
         self._drafts = {row.chat: self._read(row) for row in database.run_now(drafts.stored)}
-        self._stored = {
+        self._stored: dict[int | None, object] = {
             chat: (draft.text, draft.system, draft.ready_pictures())
             for chat, draft in self._drafts.items()
         }
@@ -82,14 +82,16 @@ class Drafts:
         now = (draft.all_text(), draft.system, draft.all_pictures())
         if self._stored.get(chat, NOTHING) == now:
             return
+        # Whether this reaches the file is known at its end only: closing cancels what is on its
+        # way to the store, and then stores everything of which that is not known.
+        begun = self._stored[chat] = object()
         text, system, pictures = now
         # An empty page keeps its key: what was read ahead on it belongs to the chat to come.
         if now == NOTHING and chat is not None:
             await self._database.run(drafts.remove, chat)
         else:
             await self._database.run(drafts.save, chat, text, system, draft.key, pictures)
-        # Not before: closing cancels what is on its way to the store, and then stores it itself.
-        if self._drafts.get(chat) is draft:
+        if self._stored.get(chat) is begun:
             self._stored[chat] = now
 
     def _read(self, row: StoredDraft) -> Draft:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -10,9 +12,10 @@ import pytest
 
 from core.client.lock import DataFolderLock
 from desktop.app import App
+from desktop.controllers.window_parts import WindowParts
 from desktop.item_models.engine_status import Phase
 from desktop.store.folders import Folders
-from tests.desktop.conftest import OpenApp, until
+from tests.desktop.conftest import OpenApp, OpenParts, until
 from tests.desktop.controllers.test_deletion import age
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.views.hands import send, type_in
@@ -109,3 +112,25 @@ async def test_a_reply_that_can_not_be_stored_keeps_no_other_from_it(
     await app.gone.wait()
     assert "half an answer" in (stored(folders))[0]
     DataFolderLock(folders.data).release()
+
+
+async def test_a_draft_changed_back_while_it_was_stored_is_stored_as_it_is(
+    open_parts: OpenParts, folders: Folders
+) -> None:
+    parts = await open_parts()
+    draft = parts.chat.draft
+    for text in ("first", "second"):
+        draft.text = text
+        parts.chat.keep_draft(draft)
+        await asyncio.sleep(0)
+        # The store is done with it before the loop hears of that; of the second it never does.
+        time.sleep(0.3)  # noqa: ASYNC251 - the loop is to be kept from hearing it
+        if text == "first":
+            await until(lambda: not keeping(parts))
+    draft.text = "first"
+    await parts.close()
+    assert stored(folders)[1] == ["first"]
+
+
+def keeping(parts: WindowParts) -> bool:
+    return any(task.get_name() == "Keeping a draft" for task in parts.tasks._running)
