@@ -10,6 +10,7 @@ from __future__ import annotations
 import array
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,11 +30,20 @@ class TextPart(_Frozen):
 
 
 class ImagePart(_Frozen):
-    """A picture file: `digest` is its SHA-256 in hex, `path` where it can be read."""
+    """A picture file: `digest` is its SHA-256 in hex, `path` where it can be read.
+
+    `name` is what people call it, for errors; without one the file's own name is taken.
+    """
 
     type: Literal["image"] = "image"
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     path: str
+    name: str = ""
+
+    @property
+    def called(self) -> str:
+        """What to call it in an error."""
+        return self.name or Path(self.path).name
 
 
 ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]

@@ -198,6 +198,6 @@ class Engine:
 
     @contextmanager
     def _opened(self, part: ImagePart) -> Iterator[DecodedPicture]:
-        path = Path(part.path)
-        with self._decoder.open(read_picture(path, part.digest), path.name) as picture:
+        data = read_picture(Path(part.path), part.digest, part.called)
+        with self._decoder.open(data, part.called) as picture:
             yield picture

@@ -42,9 +42,9 @@ def naming(part: ImagePart) -> Iterator[None]:
     try:
         yield
     except ImageError as error:
-        if Path(part.path).name in error.message:
+        if part.called in error.message:
             raise
-        raise type(error)(f"{Path(part.path).name}: {error.message}") from error
+        raise type(error)(f"{part.called}: {error.message}") from error
 
 
 class ImageCatalog:
@@ -76,9 +76,8 @@ class ImageCatalog:
                 "Take the picture out or load a model with vision."
             )
         check()
-        path = Path(part.path)
-        data = read_picture(path, part.digest)
-        with self._decoder.open(data, path.name, check) as picture, naming(part):
+        data = read_picture(Path(part.path), part.digest, part.called)
+        with self._decoder.open(data, part.called, check) as picture, naming(part):
             processed = self._processor.process(picture)
         self._known[part.digest] = processed.image
         return processed

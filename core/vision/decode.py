@@ -29,24 +29,27 @@ TIME_LIMIT_S = 15.0
 MAX_FILE_BYTES = 256 * 2**20
 
 
-def read_picture(path: Path, digest: str) -> bytes:
+def read_picture(path: Path, digest: str, name: str = "") -> bytes:
     """The bytes of a picture's file, which must be those of `digest` (SHA-256 in hex).
+
+    `name` is what errors call it, by default the file's own name.
 
     Raises ImageUnreadableError, ImageEmptyError, ImageTooLargeError.
     """
+    name = name or path.name
     try:
         if not path.is_file():
-            raise ImageUnreadableError(f"{path.name} is not there any more, or is no file.")
+            raise ImageUnreadableError(f"{name} is not there any more, or is no file.")
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise ImageUnreadableError(f"{path.name} can't be opened: {error.strerror}.") from error
+        raise ImageUnreadableError(f"{name} can't be opened: {error.strerror}.") from error
     if len(data) > MAX_FILE_BYTES:
-        raise ImageTooLargeError(f"{path.name} has more than {MAX_FILE_BYTES >> 20} MiB.")
+        raise ImageTooLargeError(f"{name} has more than {MAX_FILE_BYTES >> 20} MiB.")
     if hashlib.sha256(data).hexdigest() != digest:
-        raise ImageUnreadableError(f"{path.name} has changed since it was added to the chat.")
+        raise ImageUnreadableError(f"{name} has changed since it was added to the chat.")
     if not data:
-        raise ImageEmptyError(f"{path.name} is an empty file.")
+        raise ImageEmptyError(f"{name} is an empty file.")
     return data
 
 

@@ -6,6 +6,7 @@ screen is `shown_chat`, how a reply comes about is `replies`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from PySide6.QtCore import Signal
@@ -15,6 +16,7 @@ from core.client.blobs import BlobStore
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.conversation import conversation_of
 from desktop.controllers.drafts import Drafts
+from desktop.controllers.edits import Edits
 from desktop.controllers.instructions import Instructions
 from desktop.controllers.message_queue import MessageQueue
 from desktop.controllers.pictures import PictureController
@@ -48,6 +50,7 @@ class ChatController(ShownChat):
         replies: Replies,
         pictures: PictureController,
         drafts: Drafts,
+        edits: Edits,
         instructions: Instructions,
         settings: SettingsController,
         database: Database,
@@ -56,6 +59,7 @@ class ChatController(ShownChat):
     ) -> None:
         super().__init__(transcript, chats, replies, drafts, instructions, database, tasks)
         self._pictures = pictures
+        self._edits = edits
         self._settings = settings
         self._blobs = blobs
         # The draft on its way into the store; Enter can be pressed twice before it is there.
@@ -66,7 +70,19 @@ class ChatController(ShownChat):
     def digests(self) -> set[str]:
         """The pictures of messages not sent yet."""
         sending = self._sending.ready_pictures() if self._sending else ()
-        return self._drafts.digests() | {each.digest for each in sending}
+        unsent = self._drafts.digests() | self._edits.digests()
+        return unsent | {each.digest for each in sending}
+
+    def forget(self, gone: Collection[int]) -> None:
+        """These chats are gone for good, and so is what was typed in them."""
+        super().forget(gone)
+        for chat in gone:
+            self._edits.forget(chat)
+
+    def forget_everything(self) -> None:
+        """No chat is left, and nothing of what was typed in any."""
+        self._edits.clear()
+        super().forget_everything()
 
     def send(self) -> None:
         """Send the draft of the shown chat; while a reply is on its way it waits for its end."""
@@ -100,10 +116,14 @@ class ChatController(ShownChat):
             self._tasks.spawn(self._go_on(row.message), "Going on with a reply")
 
     def edit(self, message: int, text: str) -> None:
-        """The same message in other words, beside the old one, with a reply of its own."""
+        """The message with other words and pictures, beside the old one, with its own reply."""
         row = self.transcript.row_of(message)
-        if row is not None and (text.strip() or row.message.pictures):
-            self._tasks.spawn(self._edit(row.message, text.strip()), "Sending again")
+        if row is None:
+            return
+        draft = self._edits.of(message)
+        shown = row.message.pictures if draft is None else draft.ready_pictures()
+        if text.strip() or shown:
+            self._tasks.spawn(self._edit(row.message, text.strip(), shown), "Sending again")
 
     def choose(self, message: int) -> None:
         """Show this alternative, and what follows it."""
@@ -115,9 +135,9 @@ class ChatController(ShownChat):
         return self._blobs.path(digest)
 
     def picture(self, digest: str) -> Picture | None:
-        """A picture of the shown chat or of its draft."""
+        """A picture of the shown chat, of its draft, or of a message being edited."""
         shown = [each for row in self.transcript.rows for each in row.message.pictures]
-        known = (*self.draft.ready_pictures(), *shown)
+        known = (*self.draft.ready_pictures(), *shown, *self._edits.ready_pictures())
         return next((each for each in known if each.digest == digest), None)
 
     # How it is done.
@@ -194,10 +214,11 @@ class ChatController(ShownChat):
         self._replies.begin(live, conversation, chat_path.key, self._settings.settings)
         self._show_path(message.chat, chat_path)
 
-    async def _edit(self, message: Message, text: str) -> None:
+    async def _edit(self, message: Message, text: str, shown: tuple[Picture, ...]) -> None:
         await self._replies.stop_chat(message.chat)
-        shown: tuple[Picture, ...] = message.pictures
         turn = await self._database.run(turns.add_turn, message.chat, message.parent, text, shown)
+        # Not before: until then nothing else holds the pictures that were added.
+        self._edits.end(message.id)
         await self._begin(turn)
         await self._chats.refresh()
 

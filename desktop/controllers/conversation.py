@@ -39,7 +39,7 @@ def _message(message: Message, picture_path: PathOf) -> ApiMessage:
 def draft_message(text: str, pictures: Sequence[Picture], picture_path: PathOf) -> UserMessage:
     """A user's message, sent or not: its pictures come first."""
     content: list[ContentPart] = [
-        ImagePart(digest=picture.digest, path=str(picture_path(picture.digest)))
+        ImagePart(digest=picture.digest, path=str(picture_path(picture.digest)), name=picture.name)
         for picture in pictures
     ]
     if text or not content:

@@ -108,8 +108,10 @@ class Deletion(QObject):
             await self._delete_rows_and_files(purge, spare)
         finally:
             self._forgets.send()
-            await self._chats.refresh()
-            await self._database.leave_no_trace()
+            try:
+                await self._database.leave_no_trace()
+            finally:
+                await self._chats.refresh()
 
     async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
         async with self._pictures.held():

@@ -34,6 +34,7 @@ class Drafts:
             for chat, draft in self._drafts.items()
         }
         pictures.changed.connect(self.save)
+        pictures.outdated.connect(lambda: pictures.look_again(self._drafts.values()))
 
     def of(self, chat: int | None) -> Draft:
         return self._drafts.setdefault(chat, Draft())
@@ -47,7 +48,6 @@ class Drafts:
         """A draft for a chat that was made with one."""
         pictures = [self._pictures.draft_picture(picture) for picture in shown]
         draft = Draft(text, pictures)
-        self._pictures.adopt(draft)
         self._drafts[chat] = draft
         self.save(draft)
 
@@ -96,6 +96,4 @@ class Drafts:
 
     def _read(self, row: StoredDraft) -> Draft:
         shown = [self._pictures.draft_picture(picture) for picture in row.pictures]
-        draft = Draft(row.text, shown, row.key, row.system)
-        self._pictures.adopt(draft)
-        return draft
+        return Draft(row.text, shown, row.key, row.system)

@@ -13,7 +13,12 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import ImagePart
-from core.api.errors import WaymarkError
+from core.api.errors import (
+    ImageEmptyError,
+    ImageTooLargeError,
+    ImageUnreadableError,
+    WaymarkError,
+)
 from core.api.events import ImageDescribed, ImageRendered
 from core.client.blobs import BlobStore
 from desktop.controllers.engine import EngineController
@@ -21,13 +26,24 @@ from desktop.controllers.tasks import Tasks
 from desktop.item_models.draft import Draft, DraftPicture
 from desktop.item_models.engine_status import Phase
 from desktop.store.records import Picture
-from desktop.words.numbers import format_bytes
+from desktop.words.pictures import (
+    EMPTY,
+    FOLDER,
+    NO_FILE,
+    NO_PICTURE,
+    Refusal,
+    not_readable,
+    too_large,
+)
 
 # A file larger than this is no picture anyone looks at, and reading it would hold up the rest.
 LARGEST_FILE_BYTES = 256 * 2**20
 # How the files that the engine may read begin; the rest is refused without asking it.
 BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"RIFF", b"II*\0", b"MM\0*")
-NAMES_SHOWN = 3
+# What the engine says of a picture itself.
+UNREADABLE = frozenset(
+    kind.__name__ for kind in (ImageUnreadableError, ImageEmptyError, ImageTooLargeError)
+)
 
 
 class PictureController(QObject):
@@ -35,22 +51,23 @@ class PictureController(QObject):
 
     Signals:
         changed(Draft): the pictures of a draft are others, or were looked at.
-        refused(str): what was not taken, and why.
+        refused(Draft, tuple[Refusal, ...]): what was not taken into it, and why.
+        outdated(): another model counts tokens differently; whoever holds drafts has them looked
+            at again.
     """
 
     changed = Signal(object)
-    refused = Signal(str)
+    refused = Signal(object, object)
+    outdated = Signal()
 
     def __init__(self, engine: EngineController, blobs: BlobStore, tasks: Tasks) -> None:
         super().__init__()
         self._engine = engine
         self._blobs = blobs
         self._tasks = tasks
-        self._looking: set[int] = set()
-        self._drafts: list[Draft] = []
         # One at a time: fifty dropped files must not be in memory at once.
         self._turn = asyncio.Lock()
-        engine.model_loaded.connect(self._look_again)
+        engine.model_loaded.connect(lambda _model: self.outdated.emit())
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
         """Take files into a draft, in their order, in the background."""
@@ -68,14 +85,20 @@ class PictureController(QObject):
         """A stored picture as part of a draft."""
         return DraftPicture(picture.name, self._blobs.path(picture.digest), picture)
 
-    def adopt(self, draft: Draft) -> None:
-        """Keep the captions of a draft made elsewhere up to date."""
-        if draft.pictures and draft not in self._drafts:
-            self._drafts.append(draft)
+    def look_again(self, drafts: Iterable[Draft]) -> None:
+        """Bring the captions of these drafts up to date.
 
-    async def render(self, digest: str, width: int, height: int) -> ImageRendered:
+        Only drafts that still are any: of one that was sent, or whose chat is gone, the pictures'
+        files may be gone too, and nobody is to hear of that.
+        """
+        for draft in drafts:
+            if draft.pictures:
+                self._tasks.spawn(self._describe_draft(draft), "Looking at pictures again")
+
+    async def render(self, picture: Picture, width: int, height: int) -> ImageRendered:
         """A stored picture's pixels within this size. Raises WaymarkError."""
-        image = ImagePart(digest=digest, path=str(self._blobs.path(digest)))
+        path = str(self._blobs.path(picture.digest))
+        image = ImagePart(digest=picture.digest, path=path, name=picture.name)
         await self._until_running()
         return await self._engine.client.render_image(image, width, height)
 
@@ -94,16 +117,16 @@ class PictureController(QObject):
 
     async def _add_files(self, draft: Draft, paths: list[Path]) -> None:
         loop = asyncio.get_running_loop()
-        refusals: dict[str, list[str]] = {}
+        refusals: list[Refusal] = []
         taken: list[DraftPicture] = []
         for path in paths:
             reason = await loop.run_in_executor(None, why_no_picture, path)
             if reason:
-                refusals.setdefault(reason, []).append(path.name or str(path))
+                refusals.append(Refusal(path.name or str(path), why=reason))
             else:
                 taken.append(DraftPicture(path.name, path))
         if refusals:
-            self.refused.emit(" ".join(refusal_words(*each) for each in refusals.items()))
+            self.refused.emit(draft, tuple(refusals))
         self._show(draft, taken)
         for picture in taken:
             await self._take(draft, picture, picture.path.read_bytes if picture.path else bytes)
@@ -114,8 +137,6 @@ class PictureController(QObject):
         await self._take(draft, picture, read)
 
     def _show(self, draft: Draft, taken: list[DraftPicture]) -> None:
-        if draft not in self._drafts:
-            self._drafts.append(draft)
         if taken:
             draft.pictures += taken
             self.changed.emit(draft)
@@ -129,7 +150,8 @@ class PictureController(QObject):
                 digest, path = await asyncio.get_running_loop().run_in_executor(
                     None, lambda: self._blobs.put(read())
                 )
-                described = await self._describe(ImagePart(digest=digest, path=str(path)))
+                image = ImagePart(digest=digest, path=str(path), name=picture.name)
+                described = await self._describe(image)
             except (WaymarkError, OSError) as error:
                 self._refuse(draft, picture, error)
                 return
@@ -147,54 +169,47 @@ class PictureController(QObject):
 
     def _refuse(self, draft: Draft, picture: DraftPicture, error: Exception) -> None:
         self.remove(draft, picture.number)
-        reason = error.message if isinstance(error, WaymarkError) else str(error)
-        self.refused.emit(f"{picture.name} was not taken: {reason}")
-
-    def _look_again(self) -> None:
-        """Another model counts tokens differently: bring the captions of all drafts up to date."""
-        self._drafts = [draft for draft in self._drafts if draft.pictures]
-        for draft in self._drafts:
-            self._tasks.spawn(self._describe_draft(draft), "Looking at pictures again")
+        reason = error.message if isinstance(error, WaymarkError) else in_words(error)
+        self.refused.emit(draft, (Refusal(picture.name, said=reason),))
 
     async def _describe_draft(self, draft: Draft) -> None:
         for each in list(draft.pictures):
             if each.picture is None or each.path is None:
                 continue
-            image = ImagePart(digest=each.picture.digest, path=str(each.path))
+            image = ImagePart(digest=each.picture.digest, path=str(each.path), name=each.name)
             try:
                 each.picture = picture_of(await self._describe(image), each.name)
             except WaymarkError as error:
-                self._refuse(draft, each, error)
+                # An engine that died says nothing against a picture.
+                if error.info().name in UNREADABLE:
+                    self._refuse(draft, each, error)
         self.changed.emit(draft)
+
+
+def in_words(error: Exception) -> str:
+    """What the system said of a file, without the path it has here."""
+    reason = error.strerror if isinstance(error, OSError) else None
+    return f"{reason or type(error).__name__}."
 
 
 def why_no_picture(path: Path) -> str:
     """Why a file can't be a picture, as the end of a sentence; '' if it may be one."""
     try:
         if path.is_dir():
-            return "a folder; drop the pictures in it instead"
+            return FOLDER
         # Opening a pipe or a device may never end.
         if path.exists() and not path.is_file():
-            return "no file"
+            return NO_FILE
         size = path.stat().st_size
         if size > LARGEST_FILE_BYTES:
-            return f"larger than {format_bytes(LARGEST_FILE_BYTES)}"
+            return too_large(LARGEST_FILE_BYTES)
         with path.open("rb") as file:
             beginning = file.read(4)
     except OSError as error:
-        return f"not readable ({error.strerror or error})"
+        return not_readable(error.strerror or type(error).__name__)
     if not size:
-        return "empty"
-    return "" if beginning.startswith(BEGINNINGS) else "no picture"
-
-
-def refusal_words(reason: str, names: list[str]) -> str:
-    """'notes.txt was not taken: no picture.', or the same for many files."""
-    shown = ", ".join(names[:NAMES_SHOWN])
-    if len(names) > NAMES_SHOWN:
-        shown += f" and {len(names) - NAMES_SHOWN} more"
-    verb = "is" if len(names) == 1 else "are"
-    return f"Not taken: {shown} {verb} {reason}."
+        return EMPTY
+    return "" if beginning.startswith(BEGINNINGS) else NO_PICTURE
 
 
 def picture_of(described: ImageDescribed, name: str) -> Picture:

@@ -15,6 +15,7 @@ from desktop.controllers.chats import ChatsController
 from desktop.controllers.context import ContextController
 from desktop.controllers.deletion import Deletion
 from desktop.controllers.drafts import Drafts
+from desktop.controllers.edits import Edits
 from desktop.controllers.engine import Engine, EngineController
 from desktop.controllers.forgets import Forgets
 from desktop.controllers.instructions import Instructions
@@ -68,6 +69,7 @@ class WindowParts(QObject):
         self.transcript = Transcript()
         self.drafts = Drafts(self.pictures, self.database, self.tasks)
         self.chats = ChatsController(self.chat_list, self.replies, self.database, self.tasks)
+        self.edits = Edits(self.pictures)
         self.instructions = Instructions(self.drafts, self.database, self.tasks)
         self.chat = ChatController(
             self.transcript,
@@ -75,6 +77,7 @@ class WindowParts(QObject):
             self.replies,
             self.pictures,
             self.drafts,
+            self.edits,
             self.instructions,
             self.settings,
             self.database,

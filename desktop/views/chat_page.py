@@ -22,6 +22,7 @@ from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
 from desktop.views.notice_bar import NoticeBar
 from desktop.views.scrolled import scrolled
+from desktop.views.taking import may_take
 from desktop.views.text_column import in_column
 from desktop.views.transcript_view import TranscriptView
 from desktop.words.chats import delete_all_words
@@ -45,7 +46,7 @@ class ChatPage(QWidget):
         self.header = HeaderBar(parts.chats, parts.engine, parts.settings)
         self.instructions = Instructions(parts.chat)
         self.limit = LimitBar(parts.limit)
-        self.transcript = TranscriptView(parts.transcript)
+        self.transcript = TranscriptView(parts.transcript, parts.edits)
         self.empty = EmptyPage(samples)
         self.composer = Composer(parts.chat, parts.pictures)
         self.delete_all = NoticeBar("deleteAll", "Delete all data")
@@ -152,8 +153,7 @@ class ChatPage(QWidget):
             super().keyPressEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        data = event.mimeData()
-        if data.hasUrls() or data.hasImage() or data.hasText():
+        if may_take(event):
             event.acceptProposedAction()
             self.composer.set_active(True)
 

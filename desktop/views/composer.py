@@ -5,6 +5,7 @@ Knows the draft it shows and never the transcript, so that typing costs the same
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
@@ -16,10 +17,10 @@ from desktop.controllers.drafts import STORED_AFTER_MS
 from desktop.controllers.pictures import PictureController
 from desktop.item_models.draft import Draft
 from desktop.views.composer_text import ComposerText
-from desktop.views.given_data import sort_data
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.plain import Button, Label, set_tip
 from desktop.views.queued_messages import QueuedMessages
+from desktop.views.taking import take_data
 from desktop.views.widgets.icon_button import IconButton
 from desktop.words.conversation import (
     ADD_PICTURES,
@@ -32,6 +33,7 @@ from desktop.words.conversation import (
     STOP_SPOKEN,
     STOP_TIP,
 )
+from desktop.words.pictures import Refusal, not_taken
 
 # Who types on, only stops to think.
 PAUSE_MS = 1_000
@@ -54,6 +56,7 @@ class Composer(QFrame):
         self._chat = chat
         self._pictures = pictures
         self._draft = Draft()
+        self._refusals: list[Refusal] = []
         self.text = ComposerText()
         self.strip = PictureStrip()
         self.strip.setObjectName("composerPictures")
@@ -79,14 +82,10 @@ class Composer(QFrame):
 
     def take_data(self, data: QMimeData) -> None:
         """Take in what was dropped or pasted."""
-        given = sort_data(data)
-        self.say(given.refused)
-        if given.files:
-            self.add_files(list(given.files))
-        elif given.read is not None:
-            self._pictures.add_bytes(self._draft, given.read, "Pasted picture")
-        elif given.text:
-            self.text.take_text(given.text)
+        self.say("")
+        refused = take_data(data, self._draft, self._pictures, self.text)
+        if refused:
+            self._on_refused(self._draft, (Refusal(said=refused),))
         self.text.setFocus()
 
     def add_files(self, paths: list[Path]) -> None:
@@ -102,9 +101,13 @@ class Composer(QFrame):
         self.text.moveCursor(self.text.textCursor().MoveOperation.End)
 
     def say(self, words: str) -> None:
-        """Say beside the field what was not done, and why; '' takes it away."""
-        self.notice.setText(words)
-        self.notice.setVisible(bool(words))
+        """Say beside the field what was not done, and why; '' takes it away.
+
+        Pictures that were not taken are said until the message is sent.
+        """
+        said = " ".join(each for each in (words, not_taken(self._refusals)) if each)
+        self.notice.setText(said)
+        self.notice.setVisible(bool(said))
 
     def keep(self) -> None:
         """Have what is typed stored."""
@@ -149,7 +152,7 @@ class Composer(QFrame):
         self.strip.remove_asked.connect(lambda number: self._pictures.remove(self._draft, number))
         self.strip.open_asked.connect(self.open_picture_asked)
         self._pictures.changed.connect(self._on_pictures)
-        self._pictures.refused.connect(self.say)
+        self._pictures.refused.connect(self._on_refused)
         self._chat.refused.connect(self.say)
         self._chat.draft_changed.connect(self._take_draft)
         self._chat.busy_changed.connect(self._draw)
@@ -170,6 +173,7 @@ class Composer(QFrame):
 
     def _ask_to_send(self) -> None:
         self._read_typed()
+        self._refusals.clear()
         self.say("")
         self._chat.send()
 
@@ -193,6 +197,7 @@ class Composer(QFrame):
             self._draft.text = self.text.toPlainText()
             self._chat.keep_draft(self._draft)
         self._draft = draft
+        self._refusals.clear()
         self.say("")
         self._show_draft()
 
@@ -201,6 +206,11 @@ class Composer(QFrame):
         self.text.moveCursor(self.text.textCursor().MoveOperation.End)
         self._on_pictures(self._draft)
         self._show_queue()
+
+    def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
+        if draft is self._draft:
+            self._refusals += refusals
+            self.say("")
 
     def _on_pictures(self, draft: Draft) -> None:
         if draft is self._draft:

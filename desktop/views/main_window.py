@@ -6,6 +6,7 @@ the business of `desktop.app`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import shiboken6
@@ -19,6 +20,7 @@ from desktop import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.item_models.diagnostics import diagnostics
 from desktop.store.chats import TRASH_DAYS
+from desktop.store.records import Picture
 from desktop.views import dialogs
 from desktop.views.actions import Command, add_menus
 from desktop.views.appearance import Appearance
@@ -35,6 +37,7 @@ from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.words import chats as words
 from desktop.words import frame as frame_words
 
+AddFiles = Callable[[list[Path]], None]
 FIRST_SIZE = QSize(1280, 820)
 
 
@@ -143,6 +146,7 @@ class MainWindow(QMainWindow):
         page.composer.choose_pictures_asked.connect(self._choose_pictures)
         page.composer.open_picture_asked.connect(self._open_picture)
         page.transcript.open_picture_asked.connect(self._open_picture)
+        page.transcript.choose_pictures_asked.connect(self._choose_pictures)
         page.transcript.link_asked.connect(self._open_link)
 
     # What the user asks of the window itself.
@@ -166,13 +170,14 @@ class MainWindow(QMainWindow):
         self._sides.show_right()
         self.side_panel.show_page(page)
 
-    def _choose_pictures(self) -> None:
-        self._parts.tasks.spawn(self._add_chosen(), "Choosing pictures")
+    def _choose_pictures(self, add: AddFiles | None = None) -> None:
+        add = add or self.page.composer.add_files
+        self._parts.tasks.spawn(self._add_chosen(add), "Choosing pictures")
 
-    async def _add_chosen(self) -> None:
+    async def _add_chosen(self, add: AddFiles) -> None:
         chosen = await dialogs.choose_pictures(self)
         if chosen:
-            self.page.composer.add_files([Path(name) for name in chosen])
+            add([Path(name) for name in chosen])
 
     def _choose_model(self) -> None:
         self._parts.tasks.spawn(self._set_chosen_model(), "Choosing a model")
@@ -199,16 +204,18 @@ class MainWindow(QMainWindow):
         viewer = PictureViewer(picture, self)
         viewer.pixels_wanted.connect(
             lambda width, height: self._parts.tasks.spawn(
-                self._render(viewer, digest, width, height), "Showing a picture"
+                self._render(viewer, picture, width, height), "Showing a picture"
             )
         )
         viewer.show()
 
-    async def _render(self, viewer: PictureViewer, digest: str, width: int, height: int) -> None:
+    async def _render(
+        self, viewer: PictureViewer, picture: Picture, width: int, height: int
+    ) -> None:
         words = ""
         rendered: ImageRendered | None = None
         try:
-            rendered = await self._parts.pictures.render(digest, width, height)
+            rendered = await self._parts.pictures.render(picture, width, height)
         except WaymarkError as error:
             words = f"{error.info().title}. {error.message}"
         # It may have been closed meanwhile.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWidget
 
 from core.api.events import ImageDescribed
@@ -16,11 +17,13 @@ from desktop import theme
 from desktop.item_models.draft import DraftPicture
 from desktop.store.records import Picture
 from desktop.views.pacing import pace
-from desktop.views.plain import set_tip
+from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.picture import PictureThumbnail
 from desktop.words.numbers import picture_caption
+from desktop.words.pictures import LOOKING, count_in_strip
 
 MADE_AT_ONCE = 4
+GAP_PX = 4
 
 Make = Callable[[], PictureThumbnail]
 
@@ -54,6 +57,14 @@ class PictureStrip(QScrollArea):
         self._row.setSpacing(8)
         self._row.addStretch(1)
         self.setWidget(self._content)
+        self._count = Label(parent=self, name="pictureCount", style="muted small")
+        self._count.hide()
+        self._newest = 0
+        # Whether what was added last is to be seen: until the user looks at another part.
+        self._to_end = False
+        bar = self.horizontalScrollBar()
+        bar.rangeChanged.connect(self._on_range)
+        bar.actionTriggered.connect(self._stay)
         # A scroll area fills its widget with the window's colour; here the bubble shows through.
         self._content.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
@@ -62,10 +73,14 @@ class PictureStrip(QScrollArea):
 
     def show_pictures(self, pictures: Sequence[Picture]) -> None:
         """The pictures of a sent message."""
+        self._to_end = False
         self._show({at: partial(self._sent, each) for at, each in enumerate(pictures)}, anew=True)
 
     def show_draft(self, pictures: Sequence[DraftPicture]) -> None:
         """The pictures of a draft, those still being looked at among them."""
+        newest = max((each.number for each in pictures), default=0)
+        self._to_end = newest > self._newest or (self._to_end and newest == self._newest)
+        self._newest = newest
         # Of fifty dropped pictures, only the one that was just looked at is made anew.
         self._show(
             {(each.number, id(each.picture)): partial(self._drafted, each) for each in pictures}
@@ -98,11 +113,40 @@ class PictureStrip(QScrollArea):
         for key in missing[:MADE_AT_ONCE]:
             thumbnail = self._made[key] = self._wanted[key]()
             self._row.insertWidget(self.thumbnails().index(thumbnail), thumbnail)
-        if self._made:
-            height = max(each.sizeHint().height() for each in self._made.values())
-            self.setFixedHeight(height + self.horizontalScrollBar().sizeHint().height())
+        self._fit()
         self.filled.emit()
         return len(missing) > MADE_AT_ONCE
+
+    def _fit(self) -> None:
+        """As high as the highest picture, with the count above where not all are seen."""
+        counts = self.horizontalScrollBar().maximum() > 0
+        above = self._count.sizeHint().height() + GAP_PX if counts else 0
+        self._count.setText(count_in_strip(len(self._wanted)))
+        self._count.adjustSize()
+        self._count.setVisible(counts)
+        self.setViewportMargins(0, above, 0, 0)
+        if self._made:
+            height = max(each.sizeHint().height() for each in self._made.values())
+            self.setFixedHeight(above + height + self.horizontalScrollBar().sizeHint().height())
+
+    def _on_range(self, _first: int, last: int) -> None:
+        if self._to_end:
+            self.horizontalScrollBar().setValue(last)
+        if (last > 0) == self._count.isHidden():
+            self._fit()
+            self.filled.emit()
+
+    def _stay(self) -> None:
+        self._to_end = False
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Sideways; at its ends, what lies around the strip scrolls on."""
+        turned = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
+        bar, before = self.horizontalScrollBar(), self.horizontalScrollBar().value()
+        bar.setValue(before - (turned.y() or turned.x()))
+        moved = bar.value() != before
+        self._to_end = self._to_end and not moved
+        event.setAccepted(moved)
 
     def _sent(self, picture: Picture) -> PictureThumbnail:
         thumbnail = PictureThumbnail(picture.thumbnail, caption_of(picture), False)
@@ -113,7 +157,7 @@ class PictureStrip(QScrollArea):
     def _drafted(self, draft: DraftPicture) -> PictureThumbnail:
         known = draft.picture
         png = known.thumbnail if known else b""
-        caption = caption_of(known) if known else "Looking at it \N{HORIZONTAL ELLIPSIS}"
+        caption = caption_of(known) if known else LOOKING
         thumbnail = PictureThumbnail(png, caption, True)
         set_tip(thumbnail, draft.name)
         thumbnail.removed.connect(lambda: self.remove_asked.emit(draft.number))

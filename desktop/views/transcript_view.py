@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from desktop.controllers.edits import Edits
 from desktop.item_models.messages import Row
 from desktop.item_models.transcript import Transcript
 from desktop.views.pacing import pace
@@ -50,6 +51,7 @@ class TranscriptView(QAbstractScrollArea):
         edit_asked(int, str), regenerate_asked(int), go_on_asked(int), choose_asked(int),
             fork_asked(int): what the user wants of a message, by its id.
         tell_all_asked(): have the model read all messages again.
+        choose_pictures_asked(object): pictures are to be chosen; called with their paths.
         open_picture_asked(str), link_asked(str): a picture or a link was activated.
     """
 
@@ -59,10 +61,11 @@ class TranscriptView(QAbstractScrollArea):
     choose_asked = Signal(int)
     fork_asked = Signal(int)
     tell_all_asked = Signal()
+    choose_pictures_asked = Signal(object)
     open_picture_asked = Signal(str)
     link_asked = Signal(str)
 
-    def __init__(self, transcript: Transcript) -> None:
+    def __init__(self, transcript: Transcript, edits: Edits) -> None:
         super().__init__()
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
@@ -72,6 +75,7 @@ class TranscriptView(QAbstractScrollArea):
         self.viewport().setAutoFillBackground(False)
         self.verticalScrollBar().setSingleStep(STEP_PX)
         self._transcript = transcript
+        self._edits = edits
         self._places = RowPlaces(GAP_PX)
         self._built: dict[int, RowWidget] = {}
         # What was unfolded in messages that have no widgets any more, by their ids.
@@ -230,7 +234,8 @@ class TranscriptView(QAbstractScrollArea):
         return reply
 
     def _make_user(self, row: Row) -> UserRow:
-        user = UserRow(row)
+        user = UserRow(row, self._edits)
+        user.choose_pictures_asked.connect(self.choose_pictures_asked)
         user.edit_asked.connect(self.edit_asked)
         user.tell_all_asked.connect(self.tell_all_asked)
         user.open_picture_asked.connect(self.open_picture_asked)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QCursor
-from PySide6.QtWidgets import (
-    QFrame,
-    QHBoxLayout,
-    QSizePolicy,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout
 
+from desktop.controllers.edits import Edits
 from desktop.item_models.messages import Row
-from desktop.views.composer_text import ComposerText
 from desktop.views.left_out_line import LeftOutLine
+from desktop.views.message_editor import MessageEditor
 from desktop.views.message_row import MessageRow
 from desktop.views.picture_strip import PictureStrip
-from desktop.views.plain import Button, show_tip
 from desktop.views.user_text import UserText
 
 
@@ -28,14 +21,17 @@ class UserRow(MessageRow):
         edit_asked(int, str): send this message again in these words.
         tell_all_asked(): have the model read the messages above too.
         open_picture_asked(str): a thumbnail was clicked.
+        choose_pictures_asked(object): pictures are to be chosen; called with their paths.
     """
 
     edit_asked = Signal(int, str)
     tell_all_asked = Signal()
     open_picture_asked = Signal(str)
+    choose_pictures_asked = Signal(object)
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, edits: Edits) -> None:
         super().__init__(row, "user")
+        self._edits = edits
         self._line = LeftOutLine()
         self._line.undo_asked.connect(self.tell_all_asked)
         self._strip = PictureStrip()
@@ -43,7 +39,7 @@ class UserRow(MessageRow):
         self._strip.open_asked.connect(self.open_picture_asked)
         self._strip.filled.connect(self._fit)
         self._text = UserText()
-        self._editor: QWidget | None = None
+        self._editor: MessageEditor | None = None
         self._bubble = self._make_bubble()
         self.bar.edit_asked.connect(self._edit)
         layout = QVBoxLayout(self)
@@ -54,6 +50,8 @@ class UserRow(MessageRow):
         layout.addWidget(self.bar)
         self.hides(self.bar)
         self.show_row(row)
+        if edits.of(row.id) is not None:
+            self._open_editor()
 
     def show_row(self, row: Row) -> None:
         """Show a message, or the same one among more alternatives."""
@@ -61,6 +59,7 @@ class UserRow(MessageRow):
             self._text.set_text(row.text)
         if self.row.message.pictures != row.message.pictures or self.row is row:
             self._strip.show_pictures(row.message.pictures)
+            self._strip.setVisible(bool(row.message.pictures) and self._editor is None)
         self.row = row
         self.bar.show_row(row)
         self._line.setVisible(row.first_told)
@@ -90,43 +89,35 @@ class UserRow(MessageRow):
         self._bubble.setFixedWidth(min(room, wanted) if self._editor is None else room)
 
     def _edit(self) -> None:
-        if self._editor is not None:
-            return
-        field = ComposerText(can_be_left=True)
-        field.setObjectName("editText")
-        field.setAccessibleName("Edit your message")
-        field.setPlainText(self.row.text)
-        field.send_asked.connect(lambda: self._send_again(field.toPlainText()))
-        field.left.connect(self._close_editor)
-        field.refused.connect(lambda words: show_tip(QCursor.pos(), words, field))
-        send = Button("Send again", name="editSend", style="primary", spoken="Send again")
-        send.clicked.connect(lambda: self._send_again(field.toPlainText()))
-        cancel = Button("Cancel", name="editCancel", spoken="Cancel")
-        cancel.clicked.connect(self._close_editor)
-        self._open_editor(field, send, cancel)
+        if self._editor is None:
+            field = self._open_editor().text
+            field.setFocus()
+            field.moveCursor(field.textCursor().MoveOperation.End)
 
-    def _open_editor(self, field: ComposerText, send: Button, cancel: Button) -> None:
-        self._editor = QWidget()
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(cancel)
-        row.addWidget(send)
-        layout = QVBoxLayout(self._editor)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(field)
-        layout.addLayout(row)
+    def _open_editor(self) -> MessageEditor:
+        """Edit the message in its place, or go on where that was left."""
+        editor = MessageEditor(self._edits.begin(self.row.message), self._edits.pictures)
+        editor.send_asked.connect(self._send_again)
+        editor.left.connect(self._cancel)
+        editor.open_picture_asked.connect(self.open_picture_asked)
+        editor.choose_pictures_asked.connect(self.choose_pictures_asked)
+        editor.filled.connect(self._fit)
         inside = self._bubble.layout()
         assert inside is not None
-        inside.addWidget(self._editor)
+        inside.addWidget(editor)
+        self._editor = editor
         self._text.hide()
+        self._strip.hide()
         self._fit()
-        field.setFocus()
-        field.moveCursor(field.textCursor().MoveOperation.End)
+        return editor
 
     def _send_again(self, text: str) -> None:
-        if text.strip() or self.row.message.pictures:
-            self._close_editor()
-            self.edit_asked.emit(self.row.id, text)
+        self._close_editor()
+        self.edit_asked.emit(self.row.id, text)
+
+    def _cancel(self) -> None:
+        self._edits.end(self.row.id)
+        self._close_editor()
 
     def _close_editor(self) -> None:
         if self._editor is not None:
@@ -134,6 +125,7 @@ class UserRow(MessageRow):
             self._editor.deleteLater()
             self._editor = None
         self._text.setVisible(bool(self.row.text))
+        self._strip.setVisible(bool(self.row.message.pictures))
         self._fit()
 
     def resizeEvent(self, event: object) -> None:

@@ -28,7 +28,10 @@ SECRET = "secret"
 CHAT = Conversation(
     messages=(
         UserMessage(
-            content=(TextPart(text=SECRET), ImagePart(digest="a" * 64, path=f"/{SECRET}.png"))
+            content=(
+                TextPart(text=SECRET),
+                ImagePart(digest="a" * 64, path=f"/{SECRET}.png", name=SECRET),
+            )
         ),
     )
 )

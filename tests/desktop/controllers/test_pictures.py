@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from core.api.chat import ImagePart
+from core.api.errors import EngineDiedError
+from core.api.events import ImageDescribed
+from core.client.requests import EngineError
 from desktop.controllers import pictures
 from desktop.controllers.window_parts import WindowParts
 from desktop.item_models.engine_status import Phase
 from desktop.store.folders import Folders
+from desktop.words.pictures import not_taken
 from tests.desktop.conftest import OpenParts, until
+from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 
 
@@ -19,11 +25,15 @@ async def shown_pictures(parts: WindowParts, count: int) -> None:
     await until(lambda: len(parts.chat.draft.ready_pictures()) == count)
 
 
+def looking(parts: WindowParts) -> bool:
+    return any(task.get_name() == "Looking at pictures again" for task in parts.tasks._running)
+
+
 async def ready(open_parts: OpenParts) -> tuple[WindowParts, list[str]]:
     parts = await open_parts()
     await until(lambda: parts.engine.status.phase is Phase.READY)
     refused: list[str] = []
-    parts.pictures.refused.connect(refused.append)
+    parts.pictures.refused.connect(lambda _draft, what: refused.append(not_taken(what)))
     return parts, refused
 
 
@@ -62,7 +72,7 @@ async def test_what_is_no_picture_is_refused_in_words(
     assert [each.name for each in parts.chat.draft.pictures] == ["good.png"]
     (words,) = refused
     for expected in (
-        "notes.txt is no picture",
+        "notes.txt is not a picture",
         "folder is a folder",
         "empty.png is empty",
         "gone.png is not readable",
@@ -78,7 +88,7 @@ async def test_a_pipe_is_refused_without_being_opened(
     os.mkfifo(tmp_path / "pipe.png")
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "pipe.png"])
     await until(lambda: refused)
-    assert refused == ["Not taken: pipe.png is no file."]
+    assert refused == ["Not taken: pipe.png is not a file."]
 
 
 async def test_fifty_files_are_all_answered_for(open_parts: OpenParts, tmp_path: Path) -> None:
@@ -88,7 +98,7 @@ async def test_fifty_files_are_all_answered_for(open_parts: OpenParts, tmp_path:
     parts.pictures.add_files(parts.chat.draft, [*bad, *good])
     await until(lambda: len(parts.chat.draft.pictures) == 40 and parts.chat.draft.complete)
     assert [each.name for each in parts.chat.draft.pictures] == [path.name for path in good]
-    assert refused == ["Not taken: 0.txt, 1.txt, 2.txt and 7 more are no picture."]
+    assert refused == ["Not taken: 0.txt, 1.txt, 2.txt and 7 more are not pictures."]
 
 
 async def test_a_damaged_picture_is_refused_by_the_engine(
@@ -168,3 +178,60 @@ async def test_closing_forgets_the_files_in_no_message_and_no_draft(
     await parts.close()
     kept = {path.name for path in folders.pictures.rglob("*") if path.is_file()}
     assert kept == {digest, unsent.digest, "notes.txt"}
+
+
+async def test_a_picture_that_was_sent_is_not_looked_at_again(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    """Its chat may be gone for good, and its file with it; nobody is to hear that it is missing."""
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
+    await shown_pictures(parts, 1)
+    (await ask(parts, engine, "What is it?")).finish("A picture")
+    await ended(parts)
+    chat = parts.transcript.chat
+    assert chat is not None
+    parts.chat.open(None)
+    parts.chats.delete(chat)
+    await until(lambda: parts.chats.trash.chats)
+    parts.deletion.delete_for_good(chat)
+    await until(lambda: not list(folders.pictures.glob("??/*")))
+    loads = len(engine.loads)
+    parts.settings.load()
+    await until(lambda: len(engine.loads) > loads)
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    await until(lambda: not looking(parts))
+    assert refused == []
+
+
+async def test_a_picture_that_is_missing_is_named_as_the_user_knows_it(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "star.png", png())])
+    await shown_pictures(parts, 1)
+    (file,) = folders.pictures.glob("??/*")
+    file.unlink()
+    parts.settings.load()
+    await until(lambda: refused)
+    assert refused == ["star.png was not taken: star.png is not there any more, or is no file."]
+    assert parts.chat.draft.pictures == []
+
+
+async def test_an_engine_that_dies_costs_a_draft_no_picture(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "star.png", png())])
+    await shown_pictures(parts, 1)
+    asked: list[str] = []
+
+    async def die(image: ImagePart, thumbnail: int = 256) -> ImageDescribed:
+        asked.append(image.name)
+        raise EngineError(EngineDiedError("The engine is not running.").info())
+
+    monkeypatch.setattr(engine, "describe_image", die)
+    parts.settings.load()
+    await until(lambda: asked == ["star.png"])
+    await until(lambda: not looking(parts))
+    assert refused == [] and len(parts.chat.draft.pictures) == 1

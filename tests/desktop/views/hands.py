@@ -13,7 +13,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
 from core.api.events import RequestStats
+from core.client.blobs import BlobStore
 from desktop.app import App
+from desktop.controllers.edits import Edits
+from desktop.controllers.engine import EngineController
+from desktop.controllers.pictures import PictureController
+from desktop.controllers.tasks import Tasks
 from desktop.store.records import Reply
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
@@ -122,6 +127,12 @@ def paste(app: App, data: QMimeData) -> None:
 def thumbnails(app: App) -> list[PictureThumbnail]:
     """The pictures in the composer."""
     return app.window.page.composer.strip.thumbnails()
+
+
+def no_edits() -> Edits:
+    """For a transcript in which nobody edits."""
+    tasks = Tasks(lambda error: None)
+    return Edits(PictureController(EngineController(FakeEngine(), tasks), BlobStore(Path()), tasks))
 
 
 async def settle() -> None:

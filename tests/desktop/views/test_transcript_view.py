@@ -19,6 +19,7 @@ from desktop.views.reply_row import ReplyRow
 from desktop.views.transcript_view import BUILT_AT_ONCE, RowWidget, TranscriptView
 from desktop.views.user_row import UserRow
 from desktop.views.widgets.markdown_body import PAGE
+from tests.desktop.views.hands import no_edits
 
 MakeView = Callable[..., TranscriptView]
 
@@ -44,7 +45,7 @@ def row(number: int, text: str = "") -> Row:
 def make_view(qtbot: QtBot) -> MakeView:
     def make(count: int, *last: str) -> TranscriptView:
         transcript = Transcript()
-        view = TranscriptView(transcript)
+        view = TranscriptView(transcript, no_edits())
         qtbot.addWidget(view)
         view.resize(700, 600)
         view.show()
