@@ -16,8 +16,8 @@ from desktop import theme
 from desktop.item_models.chat_list import CHAT_ROLE, LONGEST_TITLE, NOTE_ROLE
 
 AnyIndex = QModelIndex | QPersistentModelIndex
-# As the style sheet has it for every row.
-SIDE_PX, ENDS_PX = 11, 8
+# Where the style, with the style sheet's padding, has a title begin.
+SIDE_PX, ENDS_PX = 14, 8
 NOTE_PX = 2
 SMALLER = 0.88
 

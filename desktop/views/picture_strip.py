@@ -167,7 +167,7 @@ class PictureStrip(QScrollArea):
 
 
 def caption_of(picture: Picture) -> str:
-    """'4000 x 3000 -> 1184 x 864, 999 tokens'."""
+    """'4000 x 3000 to 1184 x 864, 999 tokens', with an arrow between the sizes."""
     return picture_caption(
         ImageDescribed(
             request=0,

@@ -126,7 +126,7 @@ def picture_caption(described: ImageDescribed) -> str:
     """What becomes of a picture: its size, the size the model sees, and its cost in tokens."""
     words = _size(described.size)
     if described.resized is not None and described.resized != described.size:
-        words += f" -> {_size(described.resized)}"
+        words += f" \N{RIGHTWARDS ARROW} {_size(described.resized)}"
     if described.tokens is not None:
         words += f", {count_of(described.tokens, 'token')}"
     return words

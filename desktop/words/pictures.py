@@ -61,7 +61,7 @@ def not_taken(refusals: Iterable[Refusal]) -> str:
         if why:
             by_reason.setdefault(why, []).append(name)
         else:
-            sentences.append(f"{name} was not taken: {said}" if name else said)
+            sentences.append(_said(name, said))
     grouped = [_not_taken(why, names) for why, names in by_reason.items()]
     more = sentences[SENTENCES_SHOWN:]
     if more:
@@ -73,6 +73,12 @@ def not_taken(refusals: Iterable[Refusal]) -> str:
 def count_in_strip(count: int) -> str:
     """Said over a strip of which only a part is seen."""
     return count_of(count, "picture")
+
+
+def _said(name: str, said: str) -> str:
+    if not name:
+        return said
+    return f"Not taken: {said}" if name in said else f"{name} was not taken: {said}"
 
 
 def _not_taken(why: str, names: list[str]) -> str:

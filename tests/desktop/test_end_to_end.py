@@ -98,7 +98,7 @@ async def test_a_day_with_a_picture(open_app: OpenApp, folders: Folders) -> None
 async def a_picture_is_dropped_and_asked_about(app: App) -> None:
     drop(app, files([SAMPLE_PICTURES / "three-shapes.png"]))
     await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
-    assert thumbnails(app)[0].caption() == "480 x 480 -> 96 x 96, 9 tokens"
+    assert thumbnails(app)[0].caption() == "480 x 480 \N{RIGHTWARDS ARROW} 96 x 96, 9 tokens"
     row = await answer(app, "What is in the picture?")
     for thing in ("red circle", "blue star", "green triangle"):
         assert thing in said(row)

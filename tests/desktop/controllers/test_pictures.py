@@ -214,7 +214,7 @@ async def test_a_picture_that_is_missing_is_named_as_the_user_knows_it(
     file.unlink()
     parts.settings.load()
     await until(lambda: refused)
-    assert refused == ["star.png was not taken: star.png is not there any more, or is no file."]
+    assert refused == ["Not taken: star.png is not there any more, or is no file."]
     assert parts.chat.draft.pictures == []
 
 

@@ -70,4 +70,6 @@ async def test_drafts_survive_a_restart(
     again.parts.chat.open(again.parts.chat_list.chats[0].id)
     await until(lambda: again.parts.transcript.rows)
     assert again.window.page.composer.text.toPlainText() == "unsent words"
-    assert [each.caption() for each in thumbnails(again)] == ["48 x 32 -> 32 x 32, 4 tokens"]
+    assert [each.caption() for each in thumbnails(again)] == [
+        "48 x 32 \N{RIGHTWARDS ARROW} 32 x 32, 4 tokens"
+    ]

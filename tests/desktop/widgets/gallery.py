@@ -88,7 +88,7 @@ def composer(caption: str) -> QFrame:
 
 
 def chat_page() -> QWidget:
-    caption = "4000 x 3000 -> 1184 x 864, 999 tokens"
+    caption = "4000 x 3000 \N{RIGHTWARDS ARROW} 1184 x 864, 999 tokens"
     transcript = QWidget()
     transcript.setObjectName("transcriptContent")
     column = QVBoxLayout(transcript)

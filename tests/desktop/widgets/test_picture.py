@@ -12,7 +12,7 @@ from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture import LARGEST, SMALLEST, PictureThumbnail, read_thumbnail
 from tests.desktop.widgets import samples
 
-CAPTION = "4000 x 3000 -> 1184 x 864, 999 tokens"
+CAPTION = "4000 x 3000 \N{RIGHTWARDS ARROW} 1184 x 864, 999 tokens"
 
 
 def thumbnail(

@@ -19,7 +19,10 @@ def image(
 @pytest.mark.parametrize(
     ("described", "words"),
     [
-        (image((4000, 3000), (1184, 864), 999), "4000 x 3000 -> 1184 x 864, 999 tokens"),
+        (
+            image((4000, 3000), (1184, 864), 999),
+            "4000 x 3000 \N{RIGHTWARDS ARROW} 1184 x 864, 999 tokens",
+        ),
         (image((480, 480), (480, 480), 225), "480 x 480, 225 tokens"),
         (image((480, 480), None, None), "480 x 480"),
         (image((32, 32), (32, 32), 1), "32 x 32, 1 token"),

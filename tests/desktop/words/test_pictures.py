@@ -24,6 +24,11 @@ def test_of_many_a_few_are_named_and_the_others_counted() -> None:
     assert words.endswith(" And 12 more were not taken.") and len(words) < 300
 
 
+def test_a_name_is_said_once() -> None:
+    damaged = Refusal("a.png", said="a.png is damaged.")
+    assert not_taken([damaged]) == "Not taken: a.png is damaged."
+
+
 def test_what_has_no_name_is_said_as_it_is() -> None:
     words = not_taken([Refusal(said="Not taken: an address."), Refusal("a.txt", why=NO_PICTURE)])
     assert words == "Not taken: a.txt is not a picture. Not taken: an address."
