@@ -34,7 +34,7 @@ class Drafts:
             for chat, draft in self._drafts.items()
         }
         pictures.changed.connect(self.save)
-        pictures.outdated.connect(lambda: pictures.look_again(self._drafts.values()))
+        pictures.outdated.connect(lambda: pictures.look_again(self._all()))
 
     def of(self, chat: int | None) -> Draft:
         return self._drafts.setdefault(chat, Draft())
@@ -68,7 +68,7 @@ class Drafts:
     def save(self, draft: Draft) -> None:
         """Store a draft as it is, in the background; one that was sent is none any more."""
         for chat, known in self._drafts.items():
-            if known is draft:
+            if known is draft or draft in known.queued:
                 self._tasks.spawn(self._save(chat), "Keeping a draft")
 
     async def store_at_closing(self) -> None:
@@ -93,6 +93,9 @@ class Drafts:
             await self._database.run(drafts.save, chat, text, system, draft.key, pictures)
         if self._stored.get(chat) is begun:
             self._stored[chat] = now
+
+    def _all(self) -> list[Draft]:
+        return [each for draft in self._drafts.values() for each in (*draft.queued, draft)]
 
     def _read(self, row: StoredDraft) -> Draft:
         shown = [self._pictures.draft_picture(picture) for picture in row.pictures]

@@ -101,7 +101,6 @@ class MessageQueue(QObject):
         if chat is None:
             # Those of the chat that would have begun with it.
             draft.key, draft.system = message.key, message.system
-        self._pictures.adopt(draft)
         self._drafts.save(draft)
         self.given_back.emit(draft)
         self.changed.emit()

@@ -164,5 +164,3 @@ class ChatPage(QWidget):
         self.composer.set_active(False)
         self.composer.take_data(event.mimeData())
         event.acceptProposedAction()
-
-

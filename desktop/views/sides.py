@@ -74,7 +74,9 @@ class Sides(QSplitter):
     def _on_theme(self) -> None:
         """Larger text needs wider parts."""
         for place, least in enumerate((LEFT_PX, MIDDLE_PX, RIGHT_PX)):
-            self.widget(place).setMinimumWidth(_least(least))
+            part = self.widget(place)
+            assert part is not None
+            part.setMinimumWidth(_least(least))
         self.updateGeometry()
         self._fold()
 

@@ -127,10 +127,6 @@ class _PictureFace(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.set_picture(png)
 
-    def _on_theme(self) -> None:
-        # Its words may be larger now.
-        self.set_caption(self._words)
-
     def set_picture(self, png: bytes) -> None:
         self._pixmap = QPixmap.fromImage(read_thumbnail(png))
         size = self._pixmap.size() if not self._pixmap.isNull() else LARGEST
