@@ -114,6 +114,9 @@ class LongText(QPlainTextEdit):
         rest = self._rests[0]
         at = _whole_step(rest.text)
         piece, rest.text = rest.text[:at], rest.text[at:]
+        if not rest.text:
+            # Who hears of the last piece finds the text whole.
+            self._rests.remove(rest)
         if rest.undone:
             # All steps at once, and nothing that was typed before.
             join = rest.place.joinPreviousEditBlock if rest.begun else rest.place.beginEditBlock
@@ -132,7 +135,6 @@ class LongText(QPlainTextEdit):
 
     def _end(self, rest: _Rest) -> None:
         """All of it is in: go on with what was pressed meanwhile."""
-        self._rests.remove(rest)
         if rest.shows_end:
             self.ensureCursorVisible()
         while self._held and not self._rests:

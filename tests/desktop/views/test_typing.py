@@ -9,13 +9,12 @@ from contextlib import closing
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPlainTextEdit
+from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit
 
 from core.api.chat import SystemMessage
 from desktop.app import App
 from desktop.controllers import drafts
 from desktop.store.folders import Folders
-from desktop.views.widgets.icon_button import IconButton
 from tests.desktop.conftest import PATIENCE_S, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.views.hands import ended, find, press, send, settle
@@ -119,7 +118,7 @@ async def test_typed_instructions_stay_in_their_chat(open_app: OpenApp, engine: 
 
 async def test_the_header_shows_that_there_are_instructions(open_app: OpenApp) -> None:
     app = await open_app()
-    button = find(app, IconButton, "toggleInstructions")
+    button = find(app, QAbstractButton, "toggleInstructions")
     assert not button.isChecked()
     field = instructions(app)
     QTest.keyClicks(field, "B")
