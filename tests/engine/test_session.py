@@ -183,10 +183,10 @@ def test_a_stop_is_seen_between_the_steps_on_a_new_picture(
     flag = CancelFlag()
     opened: list[Path] = []
 
-    def read(path: Path, digest: str) -> bytes:
+    def read(path: Path, digest: str, name: str) -> bytes:
         opened.append(path)
         flag.set()
-        return read_picture(path, digest)
+        return read_picture(path, digest, name)
 
     monkeypatch.setattr(images, "read_picture", read)
     chat: list[Message] = [user(picture(1), picture(2), "What is it?")]
@@ -202,6 +202,10 @@ def test_a_picture_that_is_gone_is_named(machine: Machine, picture: Draw, tmp_pa
     for broken in (gone, gone.model_copy(update={"path": str(tmp_path)})):
         with pytest.raises(ImageUnreadableError):
             machine.ask([user(broken, "What is it?")])
+    # In a store a file is named by its digest, which says nothing to anybody.
+    named = gone.model_copy(update={"name": "star.png"})
+    with pytest.raises(ImageUnreadableError, match=r"^star\.png is not there"):
+        machine.ask([user(named, "What is it?")])
     machine.same_as_cold([user(picture(1), "What is it?")])
 
 
