@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import psutil
 from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import (
@@ -113,6 +112,9 @@ class SettingsController(QObject):
     def _most(self, key: str) -> int | None:
         """The bytes that there are of what a budget is about; None where that is not known."""
         if key == HOST_ROW.key:
+            # Asked rarely, and a megabyte of the window's memory.
+            import psutil
+
             return psutil.virtual_memory().total
         if key in (DISK_ROW.key, WEIGHTS_ROW.key) and self._contexts is not None:
             with contextlib.suppress(OSError):
@@ -161,5 +163,5 @@ class SettingsController(QObject):
         try:
             self._file.save(settings)
         except OSError as error:
-            self.said.emit(f"The settings could not be written: {error}.")
+            self.said.emit(words.not_written(str(error)))
         self.changed.emit()

@@ -12,8 +12,9 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 from desktop.item_models.web_address import RefusedAddressError, web_address
 from desktop.views.link_dialog import LinkDialog
 from desktop.views.plain import make_plain
+from desktop.words import frame as words
 
-PICTURES = "Pictures (*.png *.jpg *.jpeg *.webp *.gif *.bmp *.tif *.tiff);;All files (*)"
+KINDS = "*.png *.jpg *.jpeg *.webp *.gif *.bmp *.tif *.tiff"
 
 
 async def outcome(dialog: QDialog) -> int:
@@ -46,7 +47,7 @@ async def choose_folder(parent: QWidget, title: str, start: str) -> str:
 
 async def choose_pictures(parent: QWidget) -> list[str]:
     """Picture files the user picks."""
-    dialog = QFileDialog(parent, "Add pictures", "", PICTURES)
+    dialog = QFileDialog(parent, words.ADD_PICTURES, "", words.picture_kinds(KINDS))
     dialog.setObjectName("pictureDialog")
     dialog.setFileMode(QFileDialog.FileMode.ExistingFiles)
     dialog.setOption(QFileDialog.Option.ReadOnly)

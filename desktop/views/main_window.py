@@ -192,7 +192,7 @@ class MainWindow(QMainWindow):
     async def _set_chosen_model(self) -> bool:
         """Have the user pick a folder; says whether one was picked."""
         start = self._parts.settings.settings.model.path
-        folder = await dialogs.choose_folder(self, "Choose a model folder", start)
+        folder = await dialogs.choose_folder(self, frame_words.FOLDER_TITLE, start)
         if folder:
             self._parts.settings.set_model_path(folder)
         return bool(folder)

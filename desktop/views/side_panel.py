@@ -15,6 +15,7 @@ from desktop.views.plain import ToolButton
 from desktop.views.scrolled import scrolled
 from desktop.views.settings_panel import SettingsPanel
 from desktop.views.widgets.context_panel import ContextPanel
+from desktop.words import frame as words
 
 
 class SidePanel(QFrame):
@@ -30,8 +31,8 @@ class SidePanel(QFrame):
         self._icons: list[tuple[ToolButton, str]] = []
         tabs = QHBoxLayout()
         tabs.setContentsMargins(10, 8, 10, 0)
-        tabs.addWidget(self._tab("Context", "context", "contextTab", 0))
-        tabs.addWidget(self._tab("Model & settings", "settings", "settingsTab", 1))
+        tabs.addWidget(self._tab(words.CONTEXT_TAB, "context", "contextTab", 0))
+        tabs.addWidget(self._tab(words.SETTINGS_TAB, "settings", "settingsTab", 1))
         tabs.addStretch(1)
         self._pages.addWidget(scrolled(context, "contextScroll"))
         self._pages.addWidget(settings)

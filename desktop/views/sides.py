@@ -23,6 +23,7 @@ class Sides(QSplitter):
         super().__init__(Qt.Orientation.Horizontal)
         self.setObjectName("splitter")
         self._left, self._right = left, right
+        self._parts = ((left, LEFT_PX), (middle, MIDDLE_PX), (right, RIGHT_PX))
         self._wants_left = self._wants_right = True
         # Where there is room for one of the two only, it is the one that was asked for last.
         self._right_first = False
@@ -73,9 +74,7 @@ class Sides(QSplitter):
 
     def _on_theme(self) -> None:
         """Larger text needs wider parts."""
-        for place, least in enumerate((LEFT_PX, MIDDLE_PX, RIGHT_PX)):
-            part = self.widget(place)
-            assert part is not None
+        for part, least in self._parts:
             part.setMinimumWidth(_least(least))
         self.updateGeometry()
         self._fold()

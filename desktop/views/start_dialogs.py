@@ -12,11 +12,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from core.api.errors import WaymarkError
 from desktop.views import dialogs
 from desktop.views.plain import message_box
-
-ANEW_WORDS = (
-    "Start with empty chats leaves the file in its folder under another name; nothing in it is "
-    "deleted."
-)
+from desktop.words import frame as words
 
 
 class Choice(enum.Enum):
@@ -30,14 +26,14 @@ class Choice(enum.Enum):
 async def choose(error: WaymarkError, folder: Path | None, anew: bool) -> Choice:
     """Say why there is no window; `anew` offers to begin with empty chats beside the old file."""
     while True:
-        box = message_box(error.title, error.message + (f"\n\n{ANEW_WORDS}" if anew else ""))
+        box = message_box(error.title, error.message + (f"\n\n{words.ANEW_WORDS}" if anew else ""))
         box.setObjectName("refusal")
         box.setStandardButtons(QMessageBox.StandardButton.Close | QMessageBox.StandardButton.Retry)
         anew_button = open_button = None
         if anew:
-            anew_button = box.addButton("Start with empty chats", QMessageBox.ButtonRole.ActionRole)
+            anew_button = box.addButton(words.ANEW, QMessageBox.ButtonRole.ActionRole)
         if folder is not None:
-            open_button = box.addButton("Open folder", QMessageBox.ButtonRole.ActionRole)
+            open_button = box.addButton(words.OPEN_FOLDER, QMessageBox.ButtonRole.ActionRole)
         box.setEscapeButton(QMessageBox.StandardButton.Close)
         await dialogs.outcome(box)
         clicked = box.clickedButton()
@@ -52,10 +48,10 @@ async def choose(error: WaymarkError, folder: Path | None, anew: bool) -> Choice
 
 def tell(window: QWidget, notices: Sequence[str], folder: Path) -> QMessageBox:
     """Say beside the window what happened at the start; it stays until it is closed."""
-    box = message_box("Waymark has started, and something was wrong", "\n\n".join(notices), window)
+    box = message_box(words.STARTED_WITH_TROUBLE, "\n\n".join(notices), window)
     box.setObjectName("startNotice")
     box.setStandardButtons(QMessageBox.StandardButton.Close)
-    opens = box.addButton("Open folder", QMessageBox.ButtonRole.ActionRole)
+    opens = box.addButton(words.OPEN_FOLDER, QMessageBox.ButtonRole.ActionRole)
     opens.clicked.connect(lambda: dialogs.open_folder(folder))
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     box.setWindowModality(Qt.WindowModality.NonModal)

@@ -30,8 +30,8 @@ def waiting_words(state: str) -> str:
 EMPTY_TITLE = "What would you like to look at?"
 EMPTY_WORDS = (
     "Ask a question below, or drop a picture and ask about it.\n"
-    "Everything stays on this computer. What was read is reused where it can be: see Context on "
-    "the right."
+    "Everything stays on this computer. What was read is reused where it can be: Context (Ctrl+1) "
+    "shows how."
 )
 TRY_SAMPLE = "Try this one"
 
@@ -81,4 +81,25 @@ OTHER_KEYS = (
     ("F, 1", "In the large picture: fit, one to one"),
 )
 UNKNOWN = "not known"
-NO_ENGINE = "no model is loaded"
+
+
+# The right side, and the system's dialogs.
+
+CONTEXT_TAB, SETTINGS_TAB = "Context", "Model & settings"
+FOLDER_TITLE, ADD_PICTURES = "Choose a model folder", "Add pictures"
+
+
+def picture_kinds(patterns: str) -> str:
+    """What a dialog for pictures offers to show."""
+    return f"Pictures ({patterns});;All files (*)"
+
+
+# At the start.
+
+ANEW = "Start with empty chats"
+ANEW_WORDS = (
+    "Start with empty chats leaves the file in its folder under another name; nothing in it is "
+    "deleted."
+)
+OPEN_FOLDER = "Open folder"
+STARTED_WITH_TROUBLE = "Waymark has started, and something was wrong"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from desktop.words.numbers import format_bytes, format_count
+from desktop.words.numbers import count_of, format_bytes, format_count
 
 # The parts of the page: the head, and what holds for all that is below it.
 
@@ -201,6 +201,79 @@ def too_small_words(size: str, place: str, context: int, least: str) -> str:
 def too_large_words(size: str, place: str, most: int) -> str:
     """Why a budget is too large for this computer."""
     return f"{size} is more than this computer has: {format_bytes(most)} of {place}."
+
+
+def not_written(why: str) -> str:
+    """The file of settings could not be written."""
+    return f"The settings could not be written: {why}."
+
+
+# What a setting costs with the loaded model.
+
+NO_MODEL = "What it costs is known once a model is loaded."
+NO_STATE = "This model has no recurrent state, so it needs no checkpoints."
+SWITCHED_OFF = "Switched off: what was read is read again, every turn."
+WITHOUT_EFFECT = "Without effect while checkpoints are switched off."
+NO_DISK = "Nothing is kept on disk: after a restart, chats are read again."
+NO_WEIGHTS = "Nothing is kept now."
+
+
+def count_words(count: int, each: int, fits: int) -> str:
+    """What so many checkpoints of `each` bytes take, and how many of them fit into the budget."""
+    words = f"{count_of(count, 'checkpoint')}: up to {format_bytes(count * each)}"
+    words += f" ({format_bytes(each)} each)." if count > 1 else "."
+    if fits < count:
+        words += f" The memory budget has room for {format_count(fits)} of them."
+    return words
+
+
+def interval_words(most: int) -> str:
+    """What is read again at most inside a message."""
+    return f"At most {format_count(most)} tokens are read again inside a long message."
+
+
+def room_for(what: str) -> str:
+    """What a budget holds."""
+    return f"Room for {what}."
+
+
+def full_context_words(length: int, size: int, beside: str) -> str:
+    """A budget that holds a full context, and what there is room for beside it."""
+    full = f"Room for a full context of {format_count(length)} tokens ({format_bytes(size)})"
+    return f"{full}, and beside it for {beside}." if beside else f"{full} only."
+
+
+def context_words(tokens: int) -> str:
+    """What graphics memory holds."""
+    return f"Room for {count_of(tokens, 'token')} of context."
+
+
+def disk_words(tokens: int, checkpoints: int | None) -> str:
+    """What the disk holds; None where the model has no checkpoints."""
+    held = f"{count_of(tokens, 'token')} kept"
+    if checkpoints is not None:
+        held += f", or {count_of(checkpoints, 'checkpoint')} on disk"
+    return f"Room for {held}, of all chats together."
+
+
+def kept_words(tokens: int) -> str:
+    """Tokens whose keys and values are held."""
+    return f"{count_of(tokens, 'token')} kept"
+
+
+def kept_or_words(tokens: int, checkpoints: int) -> str:
+    """Where there is no room for all checkpoints that are allowed."""
+    return f"{kept_words(tokens)} or {count_of(checkpoints, 'checkpoint')}"
+
+
+def all_and_words(checkpoints: int, tokens: int) -> str:
+    """Where there is room for all checkpoints that are allowed, and more."""
+    return f"all {count_of(checkpoints, 'checkpoint')} and {kept_words(tokens)}"
+
+
+def weights_words(kept: int) -> str:
+    """What quantised weights take on disk."""
+    return f"{format_bytes(kept)} kept now, of all models."
 
 
 # The model's box.
