@@ -94,6 +94,7 @@ class ChatPage(QWidget):
         self.find_bar.closed.connect(self._write_on)
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions_toggled.connect(self._toggle_instructions)
+        self.composer.instructions_asked.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)
         self.instructions.done.connect(self._toggle_instructions)
         self.empty.sample_asked.connect(self._try_sample)
@@ -127,7 +128,9 @@ class ChatPage(QWidget):
         (self.instructions.text if shown else self.composer).setFocus()
 
     def _mark_instructions(self) -> None:
-        self.header.mark_instructions(bool(self._parts.chat.instructions))
+        given = bool(self._parts.chat.instructions)
+        self.header.mark_instructions(given)
+        self.composer.mark_instructions(given)
 
     def _turn(self) -> None:
         rows = self._parts.transcript.rows

@@ -24,6 +24,7 @@ from desktop.views.taking import take_data
 from desktop.views.widgets.icon_button import IconButton
 from desktop.words.conversation import (
     ADD_PICTURES,
+    INSTRUCTIONS_IN_USE,
     QUEUE,
     QUEUE_TIP,
     SEND,
@@ -45,8 +46,10 @@ class Composer(QFrame):
     Signals:
         choose_pictures_asked(): the button for pictures was pressed.
         open_picture_asked(str): a thumbnail was clicked; the digest of its picture.
+        instructions_asked(): show the instructions that go with the message, or hide them.
     """
 
+    instructions_asked = Signal()
     choose_pictures_asked = Signal()
     open_picture_asked = Signal(str)
 
@@ -64,6 +67,10 @@ class Composer(QFrame):
         self.notice.hide()
         self._add = IconButton("picture", ADD_PICTURES)
         self._add.setObjectName("addPictures")
+        self._instructions = IconButton("chat", INSTRUCTIONS_IN_USE)
+        self._instructions.setObjectName("composerInstructions")
+        self._instructions.clicked.connect(self.instructions_asked)
+        self._instructions.hide()
         self._queue = Button(QUEUE, name="queueButton", spoken=QUEUE_TIP, tip=QUEUE_TIP)
         self._send = Button(name="sendButton")
         self._waiting = QueuedMessages()
@@ -115,6 +122,10 @@ class Composer(QFrame):
         self._draft.text = self.text.toPlainText()
         self._chat.keep_draft(self._draft)
 
+    def mark_instructions(self, given: bool) -> None:
+        """Show that the model is told more than the message."""
+        self._instructions.setVisible(given)
+
     def set_active(self, active: bool) -> None:
         """Show that a drop would be taken."""
         self.setProperty("active", "true" if active else "false")
@@ -124,6 +135,7 @@ class Composer(QFrame):
         row = QHBoxLayout()
         row.setSpacing(6)
         row.addWidget(self._add, 0, Qt.AlignmentFlag.AlignBottom)
+        row.addWidget(self._instructions, 0, Qt.AlignmentFlag.AlignBottom)
         row.addWidget(self.text, 1)
         row.addWidget(self._queue, 0, Qt.AlignmentFlag.AlignBottom)
         row.addWidget(self._send, 0, Qt.AlignmentFlag.AlignBottom)

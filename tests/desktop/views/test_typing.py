@@ -116,6 +116,19 @@ async def test_typed_instructions_stay_in_their_chat(open_app: OpenApp, engine: 
     await until(lambda: instructions(again).toPlainText() == "Be brief.")
 
 
+async def test_the_composer_shows_that_there_are_instructions(open_app: OpenApp) -> None:
+    app = await open_app()
+    mark = find(app, QAbstractButton, "composerInstructions")
+    assert not mark.isVisible()
+    field = instructions(app)
+    QTest.keyClicks(field, "B")
+    press(app, "instructionsSave")
+    await settle()
+    assert mark.isVisible() and not field.isVisible()
+    press(app, "composerInstructions")
+    assert field.isVisible()
+
+
 async def test_the_header_shows_that_there_are_instructions(open_app: OpenApp) -> None:
     app = await open_app()
     button = find(app, QAbstractButton, "toggleInstructions")
