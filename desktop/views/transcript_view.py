@@ -280,6 +280,7 @@ class TranscriptView(QAbstractScrollArea):
             bar.setValue(end)
         elif len(self._places):
             bar.setValue(ENDS_PX + self._places.top(looked_at) + offset)
+            self.follows = bar.value() >= end - END_PX
         for place, widget in self._built.items():
             self._put(place, widget)
         self._offer_jump()

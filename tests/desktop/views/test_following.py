@@ -82,3 +82,14 @@ async def test_a_button_leads_back_to_the_end_while_the_reader_is_further_up(
     press(app, "jumpToNewest")
     await settle()
     assert bar.value() == bar.maximum() and not button.isVisible()
+
+
+async def test_who_was_led_to_the_end_is_at_the_end(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("A short reply.")
+    await ended(app)
+    await settle()
+    app.window.page.transcript.show_message(1)
+    await settle()
+    assert app.window.page.transcript.follows
+    assert not find(app, QAbstractButton, "jumpToNewest").isVisible()
