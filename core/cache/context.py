@@ -26,11 +26,11 @@ from core.cache.node import Node, Role
 from core.cache.pace import Pace
 from core.cache.policy import plan
 from core.cache.slab import KVSlab
-from core.cache.specs import LayerSpec, RecurrentSpec
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
 from core.cache.way_back import MemoryTier, Restored, WayBack
+from core.layers.memory import LayerSpec, RecurrentSpec
 
 # Embeddings may take this share of host memory: a picture's embedding saves one call of the tower,
 # a checkpoint everything before it.

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
 from core.cache.slab import KVRows, KVSlab
-from core.cache.specs import LayerSpec
 from core.cache.tree import PrefixTree
+from core.layers.memory import LayerSpec
 
 # From which tier a run came into the slab.
 FROM_SLAB, FROM_MEMORY, FROM_DISK = range(3)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.cache.specs import FullAttentionSpec, LayerSpec
+from core.layers.memory import FullAttentionSpec, LayerSpec
 
 # Rows the slab grows by: small beside any context, and few enough calls.
 GROWTH = 1_024

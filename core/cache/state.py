@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.cache.specs import LayerSpec, LayerState, RecurrentSpec
+from core.layers.memory import LayerSpec, LayerState, RecurrentSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ from core.cache.node import Node
 from core.cache.pace import Pace
 from core.cache.segment import SegmentDamagedError, SegmentKind, largest_copy
 from core.cache.slab import KVRows, KVSlab
-from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tree import PrefixTree
+from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 
 # A segment is read through one buffer of its own size.
 BUFFERS = 2

@@ -17,10 +17,10 @@ from core.api.prompt import Cut, Prompt
 from core.cache.eviction import Evictor
 from core.cache.live import FROM_DISK, FROM_SLAB, LivePath, RestoreFailedError
 from core.cache.node import Node
-from core.cache.specs import LayerSpec
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
+from core.layers.memory import LayerSpec
 
 MemoryTier = Literal["slab", "memory", "disk"]
 TIERS: tuple[MemoryTier, ...] = ("slab", "memory", "disk")

@@ -23,7 +23,6 @@ from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk import SegmentStore
 from core.cache.host_copies import SideStream
-from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.cache.tier import DiskTier
 from core.engine.backend import recalled, what_slows
 from core.engine.draw_choice import choose_drawing
@@ -33,6 +32,7 @@ from core.engine.kept_weights import kept_bytes, open_keeping, weights_budget
 from core.engine.precision import Precision, choose_precision
 from core.engine.recorded import StepRecorder
 from core.engine.sampler import Drawing
+from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.models.model import Model
 from core.models.registry import load_model, try_kernels
 from core.text.chat_text import ChatText

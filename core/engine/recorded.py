@@ -14,9 +14,9 @@ from torch import Tensor
 
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
-from core.cache.specs import LayerState
 from core.cache.state import RecurrentState
 from core.engine.run_memory import RunMemory
+from core.layers.memory import LayerState
 from core.models.model import Model
 from kernels.recording import NotRecordableError, Record, Recorder, Recording
 
@@ -115,7 +115,7 @@ def _tensors(state: RecurrentState) -> list[Tensor]:
 
 
 class _Memory:
-    """A `LayerMemory` (core.cache.specs) of a step that is recorded."""
+    """A `LayerMemory` (core.layers.memory) of a step that is recorded."""
 
     def __init__(
         self,

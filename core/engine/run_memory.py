@@ -8,8 +8,8 @@ from torch import Tensor
 
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
-from core.cache.specs import LayerState
 from core.cache.state import RecurrentState
+from core.layers.memory import LayerState
 
 
 class RunMemory:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from core.cache.specs import FullAttentionSpec, LayerMemory
 from core.layers.linear import JoinedLinear, Linear
+from core.layers.memory import FullAttentionSpec, LayerMemory
 from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
 from core.weights.balance import Channels

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.cache.specs import LayerMemory, RecurrentSpec, StateTensor
 from core.layers.linear import JoinedLinear, Linear
+from core.layers.memory import LayerMemory, RecurrentSpec, StateTensor
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.balance import Channels

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import NoVisionError
-from core.cache.specs import LayerMemory, LayerSpec
+from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.rope import Rotation, Rotations
 from core.models.settings import Settings
 from core.weights.plan import Weights

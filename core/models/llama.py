@@ -13,8 +13,8 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.attention import Attention, AttentionSizes
+from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE, Rotations

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from core.cache.specs import LayerMemory, LayerSpec
+from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.rope import Rotations
 
 

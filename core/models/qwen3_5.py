@@ -14,9 +14,9 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
-from core.cache.specs import LayerMemory, LayerSpec
 from core.layers.attention import AttentionSizes, GatedAttention
 from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
+from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import InterleavedMRoPE, Rotations

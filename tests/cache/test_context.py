@@ -11,8 +11,8 @@ from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, Segment, TextRun
 from core.cache.context import Usage
 from core.cache.slab import KVRows
-from core.cache.specs import LayerSpec
 from core.cache.state import Checkpoint, RecurrentState
+from core.layers.memory import LayerSpec
 from tests.api.prompts import END
 from tests.cache.worlds import HYBRID, PURE, World
 

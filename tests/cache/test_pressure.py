@@ -12,7 +12,7 @@ from core.api.prompt import Image, Prompt, Segment, TextRun
 from core.cache.context import Usage
 from core.cache.ledger import Held
 from core.cache.policy import PRECIOUS
-from core.cache.specs import LayerSpec
+from core.layers.memory import LayerSpec
 from tests.api.prompts import END
 from tests.cache.worlds import HYBRID, PURE, World, roles, traces
 

@@ -18,7 +18,7 @@ from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, Segment, TextRun
 from core.cache.context import Usage
 from core.cache.segment import SegmentKind
-from core.cache.specs import LayerSpec
+from core.layers.memory import LayerSpec
 from tests.api.prompts import END
 from tests.cache.disk_worlds import PLENTY, DiedError, FailingFiles
 from tests.cache.worlds import HYBRID, PURE, World, roles, traces

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from core.cache.specs import RecurrentSpec, StateTensor
 from core.cache.state import RecurrentState
+from core.layers.memory import RecurrentSpec, StateTensor
 
 SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
 

@@ -22,10 +22,10 @@ from core.cache.ledger import Held
 from core.cache.node import Node, Role
 from core.cache.side import Branch, SideBranch
 from core.cache.slab import KVSlab
-from core.cache.specs import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.cache.state import RecurrentState
 from core.cache.tier import DiskTier
 from core.cache.way_back import Restored
+from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from tests.cache.disk_worlds import PLENTY, RoomyFiles
 
 CPU = torch.device("cpu")

@@ -10,9 +10,9 @@ import torch
 
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
-from core.cache.specs import RecurrentSpec, StateTensor
 from core.cache.state import RecurrentState
 from core.engine.run_memory import RunMemory, StepMemory
+from core.layers.memory import RecurrentSpec, StateTensor
 from kernels.recording import Watch
 
 SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.cache.specs import FullAttentionSpec
 from core.layers.attention import Attention, AttentionSizes, GatedAttention
+from core.layers.memory import FullAttentionSpec
 from core.layers.rope import InterleavedMRoPE
 from tests.layers.sources import random_weights, weight_of
 from tests.models.memory import ConcatenatingMemory

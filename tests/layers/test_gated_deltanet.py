@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.cache.specs import RecurrentSpec
 from core.layers import gated_deltanet
 from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
+from core.layers.memory import RecurrentSpec
 from kernels.ops import PLAIN_OPS, Ops
 from tests.kernels.poison import poisoned_memory
 from tests.layers.sources import random_weights

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.cache.specs import FullAttentionSpec, LayerSpec, LayerState, RecurrentSpec
+from core.layers.memory import FullAttentionSpec, LayerSpec, LayerState, RecurrentSpec
 
 CPU = torch.device("cpu")
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import NoVisionError, RequestCancelled
-from core.cache.specs import FullAttentionSpec, RecurrentSpec, StateTensor
+from core.layers.memory import FullAttentionSpec, RecurrentSpec, StateTensor
 from core.models.model import Model
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import VOCABULARY, Tiny, write_folder
