@@ -13,7 +13,8 @@ import sys
 from typing import Any
 
 from core import worker
-from core.cache import disk_files, slab
+from core.cache import slab
+from core.cache.disk import files as disk_files
 from core.engine import ahead, engine
 
 PLENTY = disk_files.Space(2**40, 2**40)

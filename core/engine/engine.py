@@ -38,7 +38,7 @@ from core.api.events import (
     Prepared,
 )
 from core.api.params import ModelSettings
-from core.cache.disk_forgetting import forget_everywhere
+from core.cache.disk.forgetting import forget_everywhere
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
 from core.engine.images import naming

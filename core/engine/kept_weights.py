@@ -11,8 +11,8 @@ from pathlib import Path
 
 from core.api.errors import NotDeletedError
 from core.api.params import ModelSettings
-from core.cache.disk_files import Files
-from core.cache.disk_room import DEFAULT_FLOOR, FreeSpaceFloor
+from core.cache.disk.files import Files
+from core.cache.disk.room import DEFAULT_FLOOR, FreeSpaceFloor
 from core.engine.fingerprint import quantising_conditions
 from core.engine.precision import Precision
 from core.weights.keeping import Keeping

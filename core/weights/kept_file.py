@@ -43,7 +43,7 @@ class Entry(Protocol):
 
 
 class Disk(Protocol):
-    """The file system, as core.cache.disk_files has it. Everything may raise OSError."""
+    """The file system, as core.cache.disk.files has it. Everything may raise OSError."""
 
     def make_folder(self, folder: Path) -> None: ...
     def list(self, folder: Path) -> Sequence[Entry]: ...

@@ -17,10 +17,10 @@ from core.api.errors import NoRoomBesideError
 from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, Segment, TextRun
 from core.cache.context import Usage
-from core.cache.segment import SegmentKind
+from core.cache.disk.segment import SegmentKind
 from core.layers.memory import LayerSpec
 from tests.api.prompts import END
-from tests.cache.disk_worlds import PLENTY, DiedError, FailingFiles
+from tests.cache.disk.worlds import PLENTY, DiedError, FailingFiles
 from tests.cache.worlds import HYBRID, PURE, World, roles, traces
 
 CONTEXT = 56

@@ -13,8 +13,8 @@ from core.api.commands import DeleteMatrices, Forget, Generate, LoadModel
 from core.api.errors import NotDeletedError
 from core.api.events import Finished, Loaded
 from core.api.params import ModelSettings
-from core.cache.disk_files import Space
-from core.cache.disk_room import DEFAULT_FLOOR
+from core.cache.disk.files import Space
+from core.cache.disk.room import DEFAULT_FLOOR
 from core.engine import kept_weights
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
@@ -27,7 +27,7 @@ from core.engine.kept_weights import (
     weights_budget,
 )
 from core.engine.precision import INT4, INT8, PRECISIONS
-from tests.cache.disk_worlds import FailingFiles, RoomyFiles
+from tests.cache.disk.worlds import FailingFiles, RoomyFiles
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny
 from tests.promises.machine import GREEDY, user

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from core.api.params import ModelSettings
-from core.cache.segment import (
+from core.cache.disk.segment import (
     KEY_BYTES,
     Label,
     SegmentDamagedError,

@@ -23,7 +23,7 @@ from core.weights.keeping import Keeping
 from core.weights.known_files import SETTLED_NS
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
-from tests.cache.disk_worlds import DiedError, FailingFiles
+from tests.cache.disk.worlds import DiedError, FailingFiles
 from tests.models.outliers import plant
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder

@@ -28,16 +28,16 @@ from core.api.events import Event, Finished, Prepared
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.prompt import Prompt
 from core.cache.context import Budgets, ContextCache
-from core.cache.disk import SegmentStore
-from core.cache.disk_files import Files
+from core.cache.disk.files import Files
+from core.cache.disk.store import SegmentStore
+from core.cache.disk.tier import DiskTier
 from core.cache.node import Node
-from core.cache.tier import DiskTier
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts
 from core.engine.loaded import LoadedModel
 from core.models.model import Model
-from tests.cache.disk_worlds import PLENTY, FailingFiles
+from tests.cache.disk.worlds import PLENTY, FailingFiles
 from tests.oracle.checkpoints import token_id
 
 GREEDY = SamplingParams(temperature=0, max_tokens=4)

@@ -16,8 +16,8 @@ from core.api.chat import ImagePart, Message
 from core.api.params import CacheSettings, SamplingParams
 from core.api.prompt import Image
 from core.cache.context import Budgets, ContextCache
-from core.cache.disk import SegmentStore
-from core.cache.tier import DiskTier
+from core.cache.disk.store import SegmentStore
+from core.cache.disk.tier import DiskTier
 from core.engine.debug import check_positions
 from core.engine.loaded import LoadedModel
 from tests.promises.fixtures import PURE

@@ -14,13 +14,13 @@ from core.api.chat import ImagePart, Message
 from core.api.commands import LoadModel
 from core.api.params import ModelSettings
 from core.api.prompt import CutKind
-from core.cache.disk_files import Files, Space
-from core.cache.segment import SegmentKind
+from core.cache.disk.files import Files, Space
+from core.cache.disk.segment import SegmentKind
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
 from core.engine.precision import PRECISIONS
-from tests.cache.disk_worlds import PLENTY
+from tests.cache.disk.worlds import PLENTY
 from tests.promises.machine import (
     Machine,
     last_end,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from core.cache.disk_files import Files
+from core.cache.disk.files import Files
 from core.weights import outline, raw, stream
 from core.weights.keeping import Keeping
 from core.weights.kept_store import KeptStore
 from core.weights.known_files import KnownFiles
-from tests.cache.disk_worlds import PLENTY, RoomyFiles
+from tests.cache.disk.worlds import PLENTY, RoomyFiles
 
 # Long before any load, so that what is read is remembered.
 WRITTEN_NS = 10**18

@@ -15,7 +15,7 @@ from core.weights.plan import TensorSpec, Use, WeightPlan
 from kernels.linear.int4 import Int4Form
 from kernels.linear.int8 import Int8Form
 from kernels.linear.reference import Form, Forms, Kept, PlainForm
-from tests.cache.disk_worlds import FailingFiles, RoomyFiles
+from tests.cache.disk.worlds import FailingFiles, RoomyFiles
 from tests.weights.files import write_raw
 
 KEY = "ab" * 32

@@ -17,7 +17,7 @@ from core.weights.kept_store import KeptStore
 from core.weights.plan import TensorSpec, Use
 from kernels.linear.int8 import Int8Form
 from kernels.linear.reference import Forms, PlainForm
-from tests.cache.disk_worlds import PLENTY, DiedError, FailingFiles, RoomyFiles
+from tests.cache.disk.worlds import PLENTY, DiedError, FailingFiles, RoomyFiles
 from tests.weights.keeping import store_in
 
 FORM = Int8Form(None)

@@ -3,7 +3,7 @@
 A record names a segment and the run before it, so the logs alone tell owners and parents when a
 store is opened. A record counts only with its own checksum, which also covers the model's
 fingerprint and the owner: a torn, flipped or misplaced one is no record. Knows nothing of which
-segments exist; `core.cache.disk` keeps the logs free of records that name none.
+segments exist; `core.cache.disk.store` keeps the logs free of records that name none.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.cache.disk_files import UNFINISHED, Files
-from core.cache.segment import KEY_BYTES, SegmentId, SegmentKind
+from core.cache.disk.files import UNFINISHED, Files
+from core.cache.disk.segment import KEY_BYTES, SegmentId, SegmentKind
 
 # The owner of what belongs to nobody in particular; goes only when everything goes.
 NOBODY = ""

@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from core.cache.disk import SegmentStore
-from core.cache.disk_files import Files, Space
-from core.cache.segment import SegmentKind
+from core.cache.disk.files import Files, Space
+from core.cache.disk.segment import SegmentKind
+from core.cache.disk.store import SegmentStore
 
 FINGERPRINT = bytes(range(32))
 KV, STATE, EMBEDDING = SegmentKind.KV, SegmentKind.STATE, SegmentKind.EMBEDDING

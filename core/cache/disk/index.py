@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from core.cache.disk_owners import Record
-from core.cache.segment import SegmentId, SegmentKind
+from core.cache.disk.owners import Record
+from core.cache.disk.segment import SegmentId, SegmentKind
 
 
 @dataclass(slots=True)

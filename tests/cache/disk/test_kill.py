@@ -8,9 +8,9 @@ import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from core.cache.disk import SegmentStore
-from tests.cache.disk_worlds import KV, STATE, get, key, open_store
-from tests.cache.disk_writer import write_for_ever
+from core.cache.disk.store import SegmentStore
+from tests.cache.disk.worlds import KV, STATE, get, key, open_store
+from tests.cache.disk.writer import write_for_ever
 
 Fact = tuple[str, int]
 
@@ -21,7 +21,7 @@ def facts_until_killed(folder: Path, first: int, num_facts: int) -> list[Fact]:
         how = multiprocessing.get_context("spawn")
     else:
         how = multiprocessing.get_context("forkserver")
-        how.set_forkserver_preload(["tests.cache.disk_writer"])  # imports torch once for all ten
+        how.set_forkserver_preload(["tests.cache.disk.writer"])  # imports torch once for all ten
     reader, writer = how.Pipe(duplex=False)
     process = how.Process(target=write_for_ever, args=(folder, first, writer), daemon=True)
     process.start()

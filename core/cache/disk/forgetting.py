@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.api.errors import NotDeletedError
-from core.cache.disk import SegmentStore
-from core.cache.disk_files import Files
-from core.cache.disk_opening import OWNERS, in_words
+from core.cache.disk.files import Files
+from core.cache.disk.opening import OWNERS, in_words
+from core.cache.disk.store import SegmentStore
 
 _FOLDER_NAME = re.compile(r"[0-9a-f]{64}")
 

@@ -14,10 +14,10 @@ import pytest
 import safetensors.torch
 import torch
 
-from core.cache.disk import SegmentStore
-from core.cache.disk_owners import RECORD_BYTES, OwnerLogs, Record
-from core.cache.segment import Label, SegmentDamagedError, SegmentId, SegmentKind, pack, unpack
-from tests.cache.disk_worlds import (
+from core.cache.disk.owners import RECORD_BYTES, OwnerLogs, Record
+from core.cache.disk.segment import Label, SegmentDamagedError, SegmentId, SegmentKind, pack, unpack
+from core.cache.disk.store import SegmentStore
+from tests.cache.disk.worlds import (
     EMBEDDING,
     FINGERPRINT,
     KV,

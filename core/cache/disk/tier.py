@@ -2,7 +2,7 @@
 
 Only places where people go on from are written: the newest message end, the last picture's edge,
 the system prompt's end, with the runs above them. Files, owners and what goes first under the cap
-are the segment store's (`core.cache.disk`).
+are the segment store's (`core.cache.disk.store`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from torch import Tensor
 
 from core.api.prompt import CutKind, Image, Run
-from core.cache.disk import SegmentStore
+from core.cache.disk.segment import SegmentDamagedError, SegmentKind, largest_copy
+from core.cache.disk.store import SegmentStore
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
 from core.cache.pace import Pace
-from core.cache.segment import SegmentDamagedError, SegmentKind, largest_copy
 from core.cache.slab import KVRows, KVSlab
 from core.cache.state import Checkpoint, RecurrentState
 from core.cache.tree import PrefixTree

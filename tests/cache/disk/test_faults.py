@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from core.api.errors import NotDeletedError
-from core.cache.disk import SegmentStore
-from core.cache.segment import SegmentKind
-from tests.cache.disk_worlds import (
+from core.cache.disk.segment import SegmentKind
+from core.cache.disk.store import SegmentStore
+from tests.cache.disk.worlds import (
     EMBEDDING,
     KV,
     PLENTY,

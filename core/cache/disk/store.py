@@ -7,8 +7,8 @@ indexed anywhere else; the logs and the folder's listing are the truth. A model 
 state is no special case: its states are segments that hold the last hidden row alone, and KV that
 no state needs is not kept.
 
-Knows nothing of prompts, trees and models; `core.cache.tier` decides what is worth writing. One
-thread uses a store, and a lock elsewhere keeps two processes from sharing a folder.
+Knows nothing of prompts, trees and models; `core.cache.disk.tier` decides what is worth writing.
+One thread uses a store, and a lock elsewhere keeps two processes from sharing a folder.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pathlib import Path
 from torch import Tensor
 
 from core.api.errors import NotDeletedError
-from core.cache.disk_files import UNFINISHED, Files
-from core.cache.disk_index import SegmentIndex
-from core.cache.disk_opening import OWNERS, in_words, open_folder, sweep
-from core.cache.disk_owners import NOBODY, OwnerLogs
-from core.cache.disk_room import DEFAULT_FLOOR, FreeSpaceFloor
-from core.cache.segment import Label, SegmentDamagedError, SegmentId, SegmentKind, pack, unpack
+from core.cache.disk.files import UNFINISHED, Files
+from core.cache.disk.index import SegmentIndex
+from core.cache.disk.opening import OWNERS, in_words, open_folder, sweep
+from core.cache.disk.owners import NOBODY, OwnerLogs
+from core.cache.disk.room import DEFAULT_FLOOR, FreeSpaceFloor
+from core.cache.disk.segment import Label, SegmentDamagedError, SegmentId, SegmentKind, pack, unpack
 
 
 class SegmentStore:

@@ -18,8 +18,8 @@ from hypothesis.stateful import (
 )
 from torch import Tensor
 
-from core.cache.segment import SegmentKind
-from tests.cache.disk_worlds import (
+from core.cache.disk.segment import SegmentKind
+from tests.cache.disk.worlds import (
     EMBEDDING,
     KV,
     PLENTY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.cache.disk_files import Files
+from core.cache.disk.files import Files
 
 # Other programs, and the chats themselves, must still be able to write: a full disk breaks far more
 # than a cache can save. A twentieth is what file systems themselves like to keep in reserve.

@@ -6,9 +6,9 @@ import itertools
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from core.cache.disk import SegmentStore
-from core.cache.disk_files import Files
-from tests.cache.disk_worlds import FINGERPRINT, PLENTY, RoomyFiles, put_chain
+from core.cache.disk.files import Files
+from core.cache.disk.store import SegmentStore
+from tests.cache.disk.worlds import FINGERPRINT, PLENTY, RoomyFiles, put_chain
 
 
 class WaitingFiles(RoomyFiles):

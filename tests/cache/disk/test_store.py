@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.cache.disk import SegmentStore
-from core.cache.disk_files import Files, Space
-from core.cache.disk_forgetting import forget_everywhere
-from core.cache.disk_owners import RECORD_BYTES
-from core.cache.segment import SegmentDamagedError
-from tests.cache.disk_worlds import (
+from core.cache.disk.files import Files, Space
+from core.cache.disk.forgetting import forget_everywhere
+from core.cache.disk.owners import RECORD_BYTES
+from core.cache.disk.segment import SegmentDamagedError
+from core.cache.disk.store import SegmentStore
+from tests.cache.disk.worlds import (
     EMBEDDING,
     FINGERPRINT,
     KV,

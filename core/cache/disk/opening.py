@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from core.cache.disk_files import UNFINISHED, Files
-from core.cache.disk_index import SegmentIndex
-from core.cache.disk_owners import Log, OwnerLogs, Record
-from core.cache.segment import SegmentId, SegmentKind
+from core.cache.disk.files import UNFINISHED, Files
+from core.cache.disk.index import SegmentIndex
+from core.cache.disk.owners import Log, OwnerLogs, Record
+from core.cache.disk.segment import SegmentId, SegmentKind
 
 OWNERS = "owners"
 

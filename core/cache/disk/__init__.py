@@ -1,0 +1,1 @@
+"""What survives a restart: segments in files, their index and owners, and the tier above them."""
