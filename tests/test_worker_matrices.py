@@ -10,8 +10,8 @@ from pathlib import Path
 from core.api.events import LoadFacts
 from core.api.params import ModelSettings
 from core.client.client import EngineClient
+from tests.loading.quantised.keeping import settle
 from tests.promises.fixtures import folder_of
-from tests.weights.keeping import settle
 
 __all__ = ["folder_of"]
 

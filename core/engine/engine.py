@@ -42,10 +42,10 @@ from core.cache.disk.forgetting import forget_everywhere
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
 from core.engine.images import naming
-from core.engine.kept_weights import delete_kept
 from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
+from core.loading.kept_weights import delete_kept
 from core.vision.decode import DecodedPicture, Decoder, read_picture
 from core.weights.memory import hand_back
 

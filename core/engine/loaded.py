@@ -24,17 +24,17 @@ from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
 from core.cache.disk.tier import DiskTier
 from core.cache.host_copies import SideStream
-from core.engine.backend import recalled, what_slows
 from core.engine.draw_choice import choose_drawing
-from core.engine.fingerprint import fingerprint
 from core.engine.images import ImageCatalog
-from core.engine.kept_weights import kept_bytes, open_keeping, weights_budget
-from core.engine.precision import Precision, choose_precision
 from core.engine.recorded import StepRecorder
 from core.engine.sampler import Drawing
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
+from core.loading.backend import recalled, what_slows
+from core.loading.fingerprint import fingerprint
+from core.loading.kept_weights import kept_bytes, open_keeping, weights_budget
+from core.loading.precision import Precision, choose_precision
+from core.loading.registry import load_model, try_kernels
 from core.models.model import Model
-from core.models.registry import load_model, try_kernels
 from core.text.chat_text import ChatText
 from core.vision import kinds
 from core.vision.kinds import PictureProcessor

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from core.models.registry import FAMILIES
+from core.loading.registry import FAMILIES
 from core.weights.plan import TensorSpec, plan_weights
 
 DEMO = Path(__file__).parents[2] / "resources" / "models" / "demo"

@@ -30,7 +30,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import image_parts
 from core.engine.loaded import LoadedModel
-from core.models.registry import try_kernels
+from core.loading.registry import try_kernels
 from kernels.dispatch import Backend
 from kernels.ops import Attend
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from core.api.params import ModelSettings, Precision
 from core.engine.loaded import checkpoint_bytes, kv_bytes_per_token
+from core.loading.registry import FAMILIES
 from core.models.decoder import Decoder
-from core.models.registry import FAMILIES
 from core.weights.folder import ModelFolder
 from core.weights.plan import Weights, plan_weights
 from kernels.dispatch import BackendName

@@ -18,9 +18,9 @@ from core.cache.state import RecurrentState
 from core.engine.decode import Decode
 from core.engine.draw_choice import choose_drawing
 from core.engine.loaded import LoadedModel, load, resolve_device
-from core.engine.precision import choose_precision
+from core.loading.precision import choose_precision
+from core.loading.registry import try_kernels
 from core.models.decoder import Decoder
-from core.models.registry import try_kernels
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes
 from tests.bench.beside import go_on, read_beside, start_of

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.engine.backend import VARIABLE
 from core.engine.loaded import LoadedModel
 from core.engine.recorded import StepRecorder
+from core.loading.backend import VARIABLE
 from kernels.ops import PLAIN_OPS
 from kernels.recording import NotRecordableError, Recorder, Recording
 from tests.engine.place import Place

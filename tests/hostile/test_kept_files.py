@@ -18,17 +18,17 @@ from core.cache.disk.segment import (
     pack,
     unpack,
 )
-from core.engine.backend import recalled
-from core.models.loading import LoadedModel
-from core.models.registry import load_model
+from core.loading.backend import recalled
+from core.loading.model import LoadedModel
+from core.loading.registry import load_model
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes
 from tests.hostile.watch import opened_elsewhere
+from tests.loading.quantised.keeping import keeping_in, settle
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
-from tests.weights.keeping import keeping_in, settle
 
 CPU = torch.device("cpu")
 

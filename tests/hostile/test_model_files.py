@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from core.api.errors import WaymarkError
-from core.models.registry import estimate_bytes, load_model
+from core.loading.registry import estimate_bytes, load_model
 from core.vision.kinds import open_processor
 from core.weights.folder import ModelFolder
 from core.weights.safetensors_file import LENGTH_BYTES, read_header

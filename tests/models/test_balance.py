@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.models.registry import load_model
+from core.loading.registry import load_model
 from core.weights import balance
 from core.weights.folder import ModelFolder
 from core.weights.outline import Outline

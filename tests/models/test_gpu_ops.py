@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from core.loading.registry import load_model
 from core.models.model import Model
-from core.models.registry import load_model
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers

@@ -23,8 +23,8 @@ from core.api.errors import (
     WaymarkError,
     WrongShapeError,
 )
-from core.models.loading import LoadedModel
-from core.models.registry import estimate_bytes, load_model
+from core.loading.model import LoadedModel
+from core.loading.registry import estimate_bytes, load_model
 from core.weights import outline, stream
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES

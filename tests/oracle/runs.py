@@ -12,8 +12,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from core.api.prompt import Image, Prompt, Segment, TextRun
+from core.loading.registry import load_model
 from core.models.model import Model
-from core.models.registry import load_model
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from tests.models.memory import ConcatenatingMemory

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from core.models.registry import FAMILIES
+from core.loading.registry import FAMILIES
 from core.weights.folder import ModelFolder
 from tests.oracle.runs import (
     TOLERANCE,

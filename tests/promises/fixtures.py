@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from core.api.chat import ImagePart
-from core.engine.backend import VARIABLE
 from core.engine.loaded import LoadedModel
+from core.loading.backend import VARIABLE
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_llama import TinyLlama, write_llama

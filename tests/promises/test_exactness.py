@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from core.api.chat import ImagePart, Message
 from core.api.params import CacheSettings, SamplingParams
 from core.engine.loaded import LoadedModel
-from core.engine.precision import PRECISIONS
+from core.loading.precision import PRECISIONS
 from tests.promises.machine import (
     Machine,
     num_common,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from core.api.chat import ImagePart, Message
 from core.api.params import Precision
-from core.engine.backend import VARIABLE
+from core.loading.backend import VARIABLE
 from kernels.ops import PLAIN_OPS
 from tests.promises.machine import Machine, load, same, system, user, words
 

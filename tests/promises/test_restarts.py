@@ -19,7 +19,7 @@ from core.cache.disk.segment import SegmentKind
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
-from core.engine.precision import PRECISIONS
+from core.loading.precision import PRECISIONS
 from tests.cache.disk.worlds import PLENTY
 from tests.promises.machine import (
     Machine,

@@ -13,7 +13,7 @@ import contextlib
 import json
 from pathlib import Path
 
-from core.weights.kept_file import Disk
+from core.loading.quantised.kept_file import Disk
 from core.weights.safetensors_file import SafetensorsFile
 
 SETTLED_NS = 2 * 10**9

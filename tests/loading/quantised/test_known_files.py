@@ -11,10 +11,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from core.weights.known_files import SETTLED_NS, Facts, KnownFiles, are_settled, facts_of
+from core.loading.quantised.known_files import SETTLED_NS, Facts, KnownFiles, are_settled, facts_of
 from core.weights.safetensors_file import read_header
 from tests.cache.disk.worlds import DiedError, FailingFiles, RoomyFiles
-from tests.weights.keeping import WRITTEN_NS, settle
+from tests.loading.quantised.keeping import WRITTEN_NS, settle
 
 DIGEST = "5a" * 32
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.weights.kept_layout import KeptLayout, KeptPart
+from core.loading.quantised.kept_layout import KeptLayout, KeptPart
 from core.weights.plan import TensorSpec
 from core.weights.raw import allocate, fill
 from kernels.linear.reference import Kept

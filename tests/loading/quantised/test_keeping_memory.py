@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.test_load_memory import LOADER, write_big_model
-from tests.weights.keeping import settle
+from tests.loading.quantised.keeping import settle
+from tests.loading.test_load_memory import LOADER, write_big_model
 
 # Loads as LOADER does, but keeps what it quantises in argv[4].
 KEEPER = LOADER.replace(
     "kernels=kernels)",
     'kernels=kernels, keeping=keeping_in(Path(sys.argv[4])))\nprint(loaded.from_disk, end=" ")',
-).replace("import torch\n", "import torch\n\nfrom tests.weights.keeping import keeping_in\n", 1)
+).replace(
+    "import torch\n", "import torch\n\nfrom tests.loading.quantised.keeping import keeping_in\n", 1
+)
 assert KEEPER.count("keeping_in") == 2
 
 

@@ -1,7 +1,7 @@
 """Reading only what is asked for from weights files that are known already: no byte is digested.
 
-For a second load, whose matrices come from elsewhere (core.weights.kept_file): between the tensors
-that are asked for, files are passed over by seeking.
+For a second load, whose matrices come from elsewhere (`kept_file`): between the tensors that are
+asked for, files are passed over by seeking.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from core.api.events import Finished, Loaded
 from core.api.params import ModelSettings
 from core.cache.disk.files import Space
 from core.cache.disk.room import DEFAULT_FLOOR
-from core.engine import kept_weights
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.engine.kept_weights import (
+from core.loading import kept_weights
+from core.loading.kept_weights import (
     WEIGHTS_LIMIT,
     WEIGHTS_SHARE,
     delete_kept,
@@ -26,12 +26,12 @@ from core.engine.kept_weights import (
     open_keeping,
     weights_budget,
 )
-from core.engine.precision import INT4, INT8, PRECISIONS
+from core.loading.precision import INT4, INT8, PRECISIONS
 from tests.cache.disk.worlds import FailingFiles, RoomyFiles
+from tests.loading.quantised.keeping import settle
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny
 from tests.promises.machine import GREEDY, user
-from tests.weights.keeping import settle
 
 TINY = Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False)
 

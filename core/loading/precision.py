@@ -13,8 +13,8 @@ from functools import partial
 import torch
 
 from core.api.params import ModelSettings
-from core.engine.backend import choose_backend, faster_type
-from core.models.registry import estimate_bytes
+from core.loading.backend import choose_backend, faster_type
+from core.loading.registry import estimate_bytes
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import Backend

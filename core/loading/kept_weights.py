@@ -13,11 +13,11 @@ from core.api.errors import NotDeletedError
 from core.api.params import ModelSettings
 from core.cache.disk.files import Files
 from core.cache.disk.room import DEFAULT_FLOOR, FreeSpaceFloor
-from core.engine.fingerprint import quantising_conditions
-from core.engine.precision import Precision
-from core.weights.keeping import Keeping
-from core.weights.kept_store import KeptStore
-from core.weights.known_files import KnownFiles
+from core.loading.fingerprint import quantising_conditions
+from core.loading.precision import Precision
+from core.loading.quantised.keeping import Keeping
+from core.loading.quantised.kept_store import KeptStore
+from core.loading.quantised.known_files import KnownFiles
 
 # By default they may take this share of what is free on disk, up to a limit.
 WEIGHTS_SHARE = 0.1

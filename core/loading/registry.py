@@ -13,12 +13,12 @@ from typing import Any
 import torch
 
 from core.api.errors import UnknownArchitectureError, UnsupportedDeviceError
+from core.loading.model import Load, LoadedModel
+from core.loading.quantised.keeping import Keeping
 from core.models import gemma3, llama, qwen3_5
-from core.models.loading import Load, LoadedModel
 from core.models.model import Model
 from core.weights.balance import balanced_norms
 from core.weights.folder import ModelFolder
-from core.weights.keeping import Keeping
 from core.weights.memory import available_bytes, check_memory
 from core.weights.plan import TensorSpec, WeightPlan, Weights, plan_weights, planned_bytes
 from core.weights.published.packed import PackedPlan, find_packed, plain_names

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from core.api.params import Device, ModelSettings, Precision
-from core.engine.backend import choose_backend
-from core.engine.precision import (
+from core.loading.backend import choose_backend
+from core.loading.precision import (
     BFLOAT16,
     FLOAT32,
     INT4,
@@ -18,7 +18,7 @@ from core.engine.precision import (
     choose_precision,
     wished,
 )
-from core.models.registry import estimate_bytes
+from core.loading.registry import estimate_bytes
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 

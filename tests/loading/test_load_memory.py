@@ -27,7 +27,7 @@ from pathlib import Path
 
 import torch
 
-from core.models.registry import estimate_bytes, load_model
+from core.loading.registry import estimate_bytes, load_model
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 

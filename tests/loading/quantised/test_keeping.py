@@ -15,20 +15,20 @@ import pytest
 import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
-from core.models.loading import Load, LoadedModel
-from core.models.registry import load_model
+from core.loading.model import Load, LoadedModel
+from core.loading.quantised.keeping import Keeping
+from core.loading.quantised.known_files import SETTLED_NS
+from core.loading.registry import load_model
 from core.weights import stream
 from core.weights.folder import ModelFolder
-from core.weights.keeping import Keeping
-from core.weights.known_files import SETTLED_NS
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
 from tests.cache.disk.worlds import DiedError, FailingFiles
+from tests.loading.quantised.keeping import WRITTEN_NS, counted_reads, keeping_in, settle
 from tests.models.outliers import plant
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
-from tests.weights.keeping import WRITTEN_NS, counted_reads, keeping_in, settle
 
 CPU = torch.device("cpu")
 PLAIN = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1, max_shard_size="150KB")

@@ -12,7 +12,7 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
-from core.engine.backend import VARIABLE, choose_backend, faster_type, recalled, what_slows
+from core.loading.backend import VARIABLE, choose_backend, faster_type, recalled, what_slows
 from kernels import capability, dispatch
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
 from kernels.linear.int8 import Int8Form

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.weights.kept_layout import KeptLayout
-from core.weights.kept_store import KeptStore
+from core.loading.quantised.kept_layout import KeptLayout
+from core.loading.quantised.kept_store import KeptStore
 from core.weights.plan import TensorSpec, Use
 from kernels.linear.int8 import Int8Form
 from kernels.linear.reference import Forms, PlainForm
 from tests.cache.disk.worlds import PLENTY, DiedError, FailingFiles, RoomyFiles
-from tests.weights.keeping import store_in
+from tests.loading.quantised.keeping import store_in
 
 FORM = Int8Form(None)
 KEYS = [f"{number:02x}" * 32 for number in range(8)]

@@ -1,8 +1,7 @@
 """The folder of quantised matrices: one file for each model and form, under a cap of bytes.
 
-Knows which file goes first and what the disk must have left. What is in a file is
-core.weights.kept_file's. Nothing here fails a load: what can't be kept is quantised again next
-time, and the log says why.
+Knows which file goes first and what the disk must have left. What is in a file is kept_file's.
+Nothing here fails a load: what can't be kept is quantised again next time, and the log says why.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from core.weights.kept_file import Disk, Entry, KeptDamagedError, KeptFile, KeptWriter
-from core.weights.kept_layout import KeptLayout
+from core.loading.quantised.kept_file import Disk, Entry, KeptDamagedError, KeptFile, KeptWriter
+from core.loading.quantised.kept_layout import KeptLayout
 
 log = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.loading.quantised.kept_file import KeptFile, KeptWriter
+from core.loading.quantised.kept_layout import FORMAT, KeptLayout
+from core.loading.quantised.kept_store import KeptStore
+from core.loading.quantised.known_files import Facts, KnownFiles, are_settled, facts_of
 from core.weights.held import ReadWeights
-from core.weights.kept_file import KeptFile, KeptWriter
-from core.weights.kept_layout import FORMAT, KeptLayout
-from core.weights.kept_store import KeptStore
-from core.weights.known_files import Facts, KnownFiles, are_settled, facts_of
 from core.weights.plan import TensorSpec
 from core.weights.safetensors_file import SafetensorsFile
 from core.weights.table import Table

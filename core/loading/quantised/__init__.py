@@ -1,0 +1,1 @@
+"""Quantised tensors kept on disk, so that a second load of a model quantises nothing again."""
