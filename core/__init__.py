@@ -5,12 +5,14 @@
     helper   the limited process in which pictures, templates and tokenizers are interpreted
     text     tokenizer, chat template, history as ids, reply channels, stop rules
     vision   pictures as patches
-    cache    what layers remember: slab, recurrent states, checkpoints, the prefix tree, the policy
     weights  safetensors folders as published
-    layers   linear, norm, rope, attention, gated delta net
+    layers   linear, norm, rope, attention, gated delta net; what each needs remembered
+    cache    what layers remember: slab, recurrent states, checkpoints, the prefix tree, the policy
     models   one file per family
-    engine   sequence, prefill, decode, sampler, session, stats
-    worker   the child process; replay: the headless runner
+    loading  from a folder to a model that is ready; quantised tensors kept on disk
+    engine   one turn: session, prefill, decode, sampler, pictures, idle work, statistics
+    worker   the child process
+    replay   conversation scripts, and the runner that plays one without a window
 
 Imports go downward only (pyproject.toml holds the contract). One chat turn passes through
 client -> worker -> engine.session -> text + vision -> cache -> engine.prefill -> engine.decode.

@@ -12,10 +12,10 @@ import signal
 import sys
 from typing import Any
 
-from core import worker
 from core.cache import slab
 from core.cache.disk import files as disk_files
 from core.engine import ahead, engine
+from core.worker import __main__ as worker
 
 PLENTY = disk_files.Space(2**40, 2**40)
 DISK_STEPS = ("_create", "_open", "_write", "_sync", "_replace", "delete")

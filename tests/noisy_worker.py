@@ -10,8 +10,8 @@ import os
 import time
 from typing import Any
 
-from core import worker
 from core.engine import engine, loaded
+from core.worker import __main__ as worker
 
 NOISE = b"a library says something\n"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core import replay
+from core.replay import __main__ as replay
 
 
 @dataclass(frozen=True)

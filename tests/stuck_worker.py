@@ -9,8 +9,8 @@ import ctypes
 import sys
 from typing import Any
 
-from core import worker
 from core.engine import engine
+from core.worker import __main__ as worker
 
 
 def main() -> None:

@@ -17,9 +17,9 @@ from core.engine import engine as engine_module
 from core.engine import loaded as loaded_module
 from core.engine.loaded import LoadedModel
 from core.engine.quiet import QuietTime
-from core.inbox import Entry
 from core.weights.memory import HEADROOM_BYTES
-from core.worker import Outbox, Worker
+from core.worker.inbox import Entry
+from core.worker.worker import Outbox, Worker
 from tests.promises.machine import Machine
 
 

@@ -10,7 +10,7 @@ from core.api.errors import RequestCancelled
 from core.api.events import CacheBytes, Done, Event, Failed, Prepared, Queued
 from core.engine.cancel import CancelFlag
 from core.engine.quiet import QuietTime
-from core.inbox import Entry, Inbox
+from core.worker.inbox import Entry, Inbox
 
 NOTHING = Conversation(messages=())
 STOPPED = RequestCancelled("stopped").info()

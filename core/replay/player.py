@@ -5,31 +5,26 @@
         [--device-bytes N] [--disk-bytes N] [--grid G] [--no-cache] [--data DIR] [--logits FILE]
 
 This is how bugs are reported and benchmarks run. The script's format is in
-`core.client.script_steps`. Exit code 0 when all went well, 1 when a step ended in an error, 2 when
+`core.replay.steps`. Exit code 0 when all went well, 1 when a step ended in an error, 2 when
 the script doesn't fit.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import hashlib
 import json
-import sys
-import tempfile
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from core.api.chat import ContentPart, ImagePart, TextPart, UserMessage
-from core.api.errors import ImageUnreadableError, InvalidRequestError, WaymarkError
+from core.api.errors import ImageUnreadableError, WaymarkError
 from core.api.events import Finished, Prepared
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
-from core.client.lock import DataFolderLock
-from core.client.script import read_script
-from core.client.script_chats import Chat, Chats
-from core.client.script_steps import (
+from core.replay.chats import Chat, Chats
+from core.replay.lines import Line, answer_line, empty_line, error_line, prepared_line
+from core.replay.options import cache_settings, model_settings
+from core.replay.steps import (
     AnsweringStep,
     ChatStep,
     Content,
@@ -47,8 +42,6 @@ from core.client.script_steps import (
     Side,
     Step,
 )
-from core.replay_lines import Line, answer_line, empty_line, error_line, prepared_line
-from core.replay_options import cache_settings, model_settings, parse_options
 
 
 class Replay:
@@ -212,42 +205,3 @@ class Replay:
 def chat_key(name: str) -> str:
     """What the cache knows a script's chat by; a name may hold any character, a key may not."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _replay(script: Script, options: argparse.Namespace, data: Path) -> int:
-    lock = DataFolderLock(data)
-    try:
-        replay = Replay(script, options.script.resolve().parent, data, options)
-        return 0 if asyncio.run(replay.run()) else 1
-    finally:
-        lock.release()
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Run a replay from the command line and return its exit code."""
-    options = parse_options(arguments)
-    try:
-        script = read_script(options.script)
-        cache_settings(options)
-        model_settings(options, Path())
-    except InvalidRequestError as error:
-        print(error.message, file=sys.stderr)
-        return 2
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        print(f"{first['loc'][0]}: {first['msg']}", file=sys.stderr)
-        return 2
-    try:
-        if options.data is not None:
-            return _replay(script, options, options.data.resolve())
-        with tempfile.TemporaryDirectory(prefix="waymark-replay-") as folder:
-            return _replay(script, options, Path(folder))
-    except WaymarkError as error:
-        print(f"{error.title}: {error.message}", file=sys.stderr)
-    except OSError as error:
-        print(f"A file can't be written: {error}", file=sys.stderr)
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

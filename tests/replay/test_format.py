@@ -8,9 +8,9 @@ import pytest
 from core.api.chat import AssistantMessage, TextPart, UserMessage
 from core.api.errors import InvalidRequestError
 from core.api.params import CacheSettings
-from core.client.script import read_script
-from core.client.script_chats import Chat
-from core.client.script_steps import Script, SettingsStep
+from core.replay.chats import Chat
+from core.replay.format import read_script
+from core.replay.steps import Script, SettingsStep
 
 
 def read(tmp_path: Path, *steps: object, **top: object) -> Script:

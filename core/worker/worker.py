@@ -1,19 +1,17 @@
-"""The child process: commands in on standard input, engine steps, events out.
+"""The child process at work: commands in on standard input, engine steps, events out.
 
 A reader thread parses commands, sets cancel flags and ends the process when its input closes; on
 Linux the system ends it with the window whatever it is doing. A heartbeat tells the window that it
-lives. The main thread computes, one request at a time, and writes
-to disk when it has been quiet for a while. Pictures are described on a thread of their own, so that
-a thumbnail doesn't wait for a reply. Whatever libraries print goes to standard error, and so does a
+lives. The main thread computes, one request at a time, and writes to disk when it has been quiet
+for a while. Pictures are described on a thread of their own, so that a thumbnail doesn't wait for a
+reply. Whatever libraries print goes to standard error, and so does a
 line of numbers for each request: the descriptor of standard output carries frames only.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import functools
 import os
-import signal
 import sys
 import threading
 import traceback
@@ -24,7 +22,6 @@ from typing import TYPE_CHECKING, BinaryIO
 from core import pulse
 from core.api.commands import (
     COMMANDS,
-    PROTOCOL_VERSION,
     Cancel,
     ClearCache,
     Command,
@@ -41,13 +38,12 @@ from core.api.commands import (
     UnloadModel,
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, WaymarkError
-from core.api.events import Done, Event, Failed, Hello
+from core.api.events import Done, Event, Failed
 from core.client.codec import decode, encode, read_frame
-from core.client.programs import die_with_parent
 from core.engine.quiet import QuietTime
 from core.engine.request_log import log_line
-from core.heartbeat import Heartbeat
-from core.inbox import Entry, Inbox, Work
+from core.worker.heartbeat import Heartbeat
+from core.worker.inbox import Entry, Inbox, Work
 
 if TYPE_CHECKING:
     from core.engine.engine import Engine
@@ -196,33 +192,3 @@ def _longest_step(work: Work, engine: Engine) -> float:
 def _out_of_memory(words: str) -> NotEnoughMemoryError:
     advice = "Close other programs, choose a shorter context or fewer checkpoints."
     return NotEnoughMemoryError(f"The system had no memory left for this request. {advice} {words}")
-
-
-def _frames() -> tuple[BinaryIO, BinaryIO]:
-    """The pipes, taken before any library can print into them."""
-    events = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    return os.fdopen(os.dup(0), "rb"), events
-
-
-def main() -> None:
-    """Run as the child of a window; there is nothing to see when started by hand."""
-    die_with_parent()
-    commands, events = _frames()
-    faulthandler.enable()
-    # Ctrl-C in a terminal reaches the whole group; the window decides when the worker ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    outbox = Outbox(events)
-    outbox.emit(Hello(protocol=PROTOCOL_VERSION, pid=os.getpid()))
-    # Torch takes seconds to import; the window needn't wait for it to know that the worker lives.
-    from core.engine import debug
-    from core.engine.engine import Engine
-    from core.engine.threads import fix_threads
-
-    fix_threads()
-    engine = Engine()
-    Worker(commands, outbox, engine, QuietTime(engine, debug.integrity())).run()
-
-
-if __name__ == "__main__":
-    main()

@@ -8,7 +8,7 @@ from core.api.chat import Conversation
 from core.api.commands import ClearCache, Generate, LoadModel
 from core.api.events import Done, Event, Failed, Finished, Queued
 from core.api.params import ModelSettings
-from core.inbox import Entry, Inbox
+from core.worker.inbox import Entry, Inbox
 
 ENDED = Done(request=0)
 

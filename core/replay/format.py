@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from core.api.chat import AssistantMessage
 from core.api.errors import InvalidRequestError
-from core.client.script_chats import Chats
-from core.client.script_steps import AnsweringStep, ChatStep, ContinueStep, Script, Side
+from core.replay.chats import Chats
+from core.replay.steps import AnsweringStep, ChatStep, ContinueStep, Script, Side
 
 
 def read_script(path: Path) -> Script:

@@ -12,7 +12,7 @@ from core.api.errors import NoModelError
 from core.api.events import Event, Failed
 from core.engine.engine import Engine
 from core.engine.quiet import QuietTime
-from core.worker import Outbox, Worker
+from core.worker.worker import Outbox, Worker
 
 
 def no_model() -> Event:

@@ -16,7 +16,7 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import InvalidRequestError
-from core.client.script_steps import (
+from core.replay.steps import (
     ChatStep,
     ContinueStep,
     Delete,

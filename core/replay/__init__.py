@@ -1,0 +1,1 @@
+"""Conversation scripts: their format, and the runner that plays one against a real engine."""
