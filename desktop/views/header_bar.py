@@ -122,7 +122,7 @@ class HeaderBar(QFrame):
 
     def _fit(self) -> None:
         """In a narrow window words give way to the title, if they tell nothing to act on."""
-        narrow = self.width() < NARROW_PX
+        narrow = self.width() < theme.px(NARROW_PX)
         styles = Qt.ToolButtonStyle
         self._instructions.setToolButtonStyle(
             styles.ToolButtonIconOnly if narrow else styles.ToolButtonTextBesideIcon
