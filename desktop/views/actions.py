@@ -1,38 +1,31 @@
-"""Every command of the menus in one table: its name, words, shortcut, and what it does."""
+"""The menus, built from their table of words: every command of the window has an entry in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMainWindow
 
 from desktop.views.plain import action
+from desktop.words.menus import ENTRIES
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A menu's entry; `name` is the action's objectName, an empty shortcut is none."""
-
-    menu: str
-    name: str
-    words: str
-    shortcut: str
-    act: Callable[[], object]
-
-
-def add_menus(window: QMainWindow, commands: tuple[Command, ...]) -> dict[str, QAction]:
-    """Build the menu bar from a table; returns the actions by name."""
+def add_menus(window: QMainWindow, acts: Mapping[str, Callable[[], object]]) -> dict[str, QAction]:
+    """Build the menu bar; `acts` and the actions that come back go by the entries' names."""
+    assert acts.keys() == ENTRIES.keys(), "every entry does something, and everything has an entry"
     actions: dict[str, QAction] = {}
-    for title in dict.fromkeys(command.menu for command in commands):
-        menu = window.menuBar().addMenu(title)
-        for command in commands:
-            if command.menu == title:
-                made = actions[command.name] = action(command.words, window, command.act)
-                made.setObjectName(command.name)
-                made.setShortcut(QKeySequence(command.shortcut))
-                menu.addAction(made)
+    menus = {
+        title: window.menuBar().addMenu(title)
+        for title in dict.fromkeys(entry.menu for entry in ENTRIES.values())
+    }
+    for name, entry in ENTRIES.items():
+        if entry.parted:
+            menus[entry.menu].addSeparator()
+        made = actions[name] = action(entry.words, window, acts[name])
+        made.setObjectName(name)
+        made.setShortcut(QKeySequence(entry.shortcut))
+        menus[entry.menu].addAction(made)
     window.menuBar().setObjectName("menuBar")
     window.menuBar().setAccessibleName("Menus")
     return actions

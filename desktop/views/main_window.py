@@ -22,7 +22,7 @@ from desktop.item_models.diagnostics import diagnostics
 from desktop.store.chats import TRASH_DAYS
 from desktop.store.records import Picture
 from desktop.views import dialogs
-from desktop.views.actions import Command, add_menus
+from desktop.views.actions import add_menus
 from desktop.views.appearance import Appearance
 from desktop.views.chat_page import ChatPage
 from desktop.views.help_dialogs import AboutDialog, ShortcutsDialog
@@ -65,7 +65,7 @@ class MainWindow(QMainWindow):
         self.toast = Toast(self.page, self.page.composer)
         self._sides = Sides(self.side_bar, self.page, self.side_panel)
         self.setCentralWidget(self._sides)
-        self.actions_by_name = add_menus(self, self._commands())
+        self.actions_by_name = add_menus(self, self._acts())
         self._connect()
         self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
         self._restore_geometry()
@@ -95,34 +95,30 @@ class MainWindow(QMainWindow):
                 self.setGeometry(fitted(place, screens))
         self._sides.restore(self._geometry)
 
-    def _commands(self) -> tuple[Command, ...]:
-        chat, page = self._parts.chat, self.page
-        return (
-            Command("&Chat", "actionNewChat", "New chat", "Ctrl+N", lambda: self._open(None)),
-            Command("&Chat", "actionAddPictures", "Add pictures", "Ctrl+O", self._choose_pictures),
-            Command("&Chat", "actionRename", "Rename", "F2", self.side_bar.rename_current),
-            Command("&Chat", "actionPin", words.PIN_OR_UNPIN, "Ctrl+P", self.side_bar.pin_current),
-            Command("&Chat", "actionDelete", "Delete", "", self.side_bar.delete_current),
-            Command("&Chat", "actionDeleteAll", "Delete all data", "", page.ask_to_delete_all),
-            Command("&Chat", "actionQuit", "Quit", "Ctrl+Q", self.close),
-            Command("&Reply", "actionStop", "Stop", "Esc", chat.stop),
-            Command("&Reply", "actionRegenerate", "Another reply", "Ctrl+R", self._regenerate),
-            Command(
-                "&Engine", "actionRestart", "Restart the engine", "", self._parts.engine.restart
-            ),
-            Command("&View", "actionChats", "Chats", "Ctrl+B", self._toggle_chats),
-            Command(
-                *("&View", "actionSearchChats", words.SEARCH, "Ctrl+Shift+F"),
-                self.side_bar.search_chats,
-            ),
-            Command("&View", "actionSide", "Right side", "Ctrl+J", self._toggle_side),
-            Command("&View", "actionContext", "Context", "Ctrl+1", lambda: self._turn_to(0)),
-            Command("&View", "actionSettings", "Settings", "Ctrl+2", lambda: self._turn_to(1)),
-            Command("&View", "actionFind", "Find in this chat", "Ctrl+F", page.find_bar.begin),
-            Command("&View", "actionWrite", "Write a message", "Ctrl+L", page.composer.setFocus),
-            Command("&Help", "actionShortcuts", frame_words.SHORTCUTS, "F1", self._show_shortcuts),
-            Command("&Help", "actionAbout", frame_words.ABOUT, "", self._show_about),
-        )
+    def _acts(self) -> dict[str, Callable[[], object]]:
+        """What each command does, by the name of its entry in the menus."""
+        chat, page, side_bar = self._parts.chat, self.page, self.side_bar
+        return {
+            "actionNewChat": lambda: self._open(None),
+            "actionAddPictures": self._choose_pictures,
+            "actionRename": side_bar.rename_current,
+            "actionPin": side_bar.pin_current,
+            "actionDelete": side_bar.delete_current,
+            "actionDeleteAll": page.ask_to_delete_all,
+            "actionQuit": self.close,
+            "actionStop": chat.stop,
+            "actionRegenerate": self._regenerate,
+            "actionRestart": self._parts.engine.restart,
+            "actionChats": self._toggle_chats,
+            "actionSearchChats": side_bar.search_chats,
+            "actionSide": self._toggle_side,
+            "actionContext": lambda: self._turn_to(0),
+            "actionSettings": lambda: self._turn_to(1),
+            "actionFind": page.find_bar.begin,
+            "actionWrite": page.composer.setFocus,
+            "actionShortcuts": self._show_shortcuts,
+            "actionAbout": self._show_about,
+        }
 
     def _connect(self) -> None:
         parts, page = self._parts, self.page

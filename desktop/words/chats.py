@@ -14,14 +14,12 @@ DELETE = "Delete"
 DELETE_CHAT = "Delete the chat (Delete)"
 PIN = "Pin to the top"
 UNPIN = "Unpin"
-PIN_OR_UNPIN = "Pin or unpin"
 
 PINNED = "Pinned"
 TODAY = "Today"
 YESTERDAY = "Yesterday"
 EARLIER = "Earlier"
 
-SEARCH = "Search chats"
 SEARCH_TITLES = "Search titles"
 CLEAR = "Clear the search"
 

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QLabel,
     QLineEdit,
+    QMenu,
     QPlainTextEdit,
     QProgressBar,
     QTextEdit,
@@ -169,3 +170,12 @@ async def test_every_control_can_be_reached_by_keyboard(
         and not widget.focusPolicy().value & 1  # TabFocus
     ]
     assert stuck == []
+
+
+async def test_a_line_parts_what_deletes_everything_from_the_rest(open_app: OpenApp) -> None:
+    app = await open_app()
+    entries = app.window.actions_by_name["actionDeleteAll"].associatedObjects()
+    menu = next(each for each in entries if isinstance(each, QMenu))
+    actions = menu.actions()
+    at = actions.index(app.window.actions_by_name["actionDeleteAll"])
+    assert actions[at - 1].isSeparator() and actions[at + 1].isSeparator()
