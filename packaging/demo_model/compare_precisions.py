@@ -156,7 +156,6 @@ def answer_logits(loaded: LoadedModel, sample: Sample) -> Tensor:
         state,
         sample.prompt_end,
         lambda: None,
-        loaded.threads,
         loaded.steps,
     )
     # What the end of the answer predicts is no part of it.
