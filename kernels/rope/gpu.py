@@ -1,9 +1,7 @@
-"""Rotary position embedding for NVIDIA GPUs in Triton, up to the rows of the slab.
+"""Rotary position embedding for NVIDIA GPUs in Triton.
 
-`rotation` turns positions into cosines and sines, once for all layers; `rotate_and_store` turns one
-layer's queries and keys by them, after their norms where a family has those, and writes keys and
-values to their rows. Which row comes first is read from the device, so that a captured graph can
-be played again one token later.
+`rotation` turns positions into cosines and sines, once for all layers; `rotate` rotates one layer's
+queries or keys by them, `norm_rotate` after their norm, where a family has one.
 """
 
 from __future__ import annotations
@@ -66,71 +64,33 @@ def _dense(cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
     return cosine.contiguous(), sine.contiguous()
 
 
-def rotate_and_store(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    cosine: Tensor,
-    sine: Tensor,
-    slab: tuple[Tensor, Tensor],
-    first_row: Tensor,
-    *,
-    norms: tuple[Tensor, Tensor, float] | None = None,
-) -> Tensor:
-    """The rotated queries; rotated keys and the values go to `slab` from `first_row` on.
-
-    `queries` [n, heads, dim], `keys` and `values` [n, kv_heads, dim] with a contiguous last axis;
-    `slab` are the keys' and the values' rows [capacity, kv_heads, dim]; `first_row` is one integer
-    on the device, and the caller sees to it that first_row + n <= capacity. `norms` are the scales
-    [dim] of queries and keys in float32 and their epsilon: both are normalised before they turn.
-    """
-    outputs = torch.empty(queries.shape, dtype=queries.dtype, device=queries.device)
-    query_scale, key_scale, epsilon = norms if norms is not None else (None, None, 0.0)
-    _launch(queries, cosine, sine, outputs, scale=query_scale, epsilon=epsilon)
-    _launch(
-        keys, cosine, sine, slab[0], (values, slab[1]), first_row, scale=key_scale, epsilon=epsilon
-    )
-    return outputs
-
-
 def _launch(
     heads: Tensor,
     cosine: Tensor,
     sine: Tensor,
     outputs: Tensor,
-    copied: tuple[Tensor, Tensor] | None = None,
-    first_row: Tensor | None = None,
     *,
     scale: Tensor | None = None,
     epsilon: float = 0.0,
 ) -> None:
     num_tokens, num_heads, head_dim = heads.shape
-    assert dense_rows(heads, cosine, sine, outputs, *(copied or ()))
+    assert dense_rows(heads, cosine, sine, outputs)
     assert cosine.stride() == sine.stride()
-    source, target = copied if copied is not None else (heads, outputs)
-    programs = num_heads if copied is None else 2 * num_heads
-    _rotate[(triton.cdiv(num_tokens, _TOKENS), programs)](
+    _rotate[(triton.cdiv(num_tokens, _TOKENS), num_heads)](
         heads,
         cosine,
         sine,
         outputs,
-        source,
-        target,
-        cosine if first_row is None else first_row,
         cosine if scale is None else scale,
         num_tokens,
-        num_heads,
         epsilon,
         *heads.stride()[:2],
         *outputs.stride()[:2],
-        *source.stride()[:2],
-        *target.stride()[:2],
         cosine.stride(0),
         HALF=cosine.shape[1],
         WIDTH=head_dim,
         BLOCK=triton.next_power_of_2(head_dim),
         TOKENS=_TOKENS,
-        STORED=first_row is not None,
         NORMALISED=scale is not None,
     )
 
@@ -166,58 +126,38 @@ def _rotate(
     cosine: tl.tensor,
     sine: tl.tensor,
     outputs: tl.tensor,
-    source: tl.tensor,
-    target: tl.tensor,
-    first_row: tl.tensor,
     scale: tl.tensor,
     num_tokens: int,
-    num_heads: int,
     epsilon: float,
     stride: int,
     head_stride: int,
     output_stride: int,
     output_head_stride: int,
-    source_stride: int,
-    source_head_stride: int,
-    target_stride: int,
-    target_head_stride: int,
     angle_stride: int,
     HALF: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     TOKENS: tl.constexpr,
-    STORED: tl.constexpr,
     NORMALISED: tl.constexpr,
 ) -> None:
-    """Programs (tokens, head); heads from num_heads on are those of `source`, copied as they are.
-
-    Number i < HALF turns with number i + HALF, which is loaded beside it.
-    """
+    """Programs (tokens, head). Number i < HALF rotates with number i + HALF, loaded beside it."""
     token = (tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]).to(tl.int64)
     column = tl.arange(0, BLOCK)[None, :]
     valid = (token < num_tokens) & (column < WIDTH)
-    row = token
-    if STORED:
-        row += tl.load(first_row).to(tl.int64)
     head = tl.program_id(1)
-    if head >= num_heads:
-        head -= num_heads
-        copied = tl.load(source + token * source_stride + head * source_head_stride + column, valid)
-        tl.store(target + row * target_stride + head * target_head_stride + column, copied, valid)
-    else:
-        turned = column < 2 * HALF
-        other = tl.where(column < HALF, column + HALF, column - HALF)
-        here = heads + token * stride + head * head_stride
-        value = tl.load(here + column, valid, 0.0).to(tl.float32)
-        partner = tl.load(here + other, valid & turned, 0.0).to(tl.float32)
-        if NORMALISED:
-            mean_square = tl.sum(value * value, 1, keep_dims=True) / WIDTH
-            inverse = tl.rsqrt(mean_square + epsilon)
-            value *= inverse * tl.load(scale + column, column < WIDTH, 0.0)
-            partner *= inverse * tl.load(scale + other, turned, 0.0)
-        angle = token * angle_stride + tl.where(column < HALF, column, column - HALF)
-        cos = tl.load(cosine + angle, valid & turned, 1.0).to(tl.float32)
-        sin = tl.load(sine + angle, valid & turned, 0.0).to(tl.float32)
-        result = value * cos + tl.where(column < HALF, -partner, partner) * sin
-        there = outputs + row * output_stride + head * output_head_stride + column
-        tl.store(there, result.to(outputs.dtype.element_ty), valid)
+    rotated = column < 2 * HALF
+    other = tl.where(column < HALF, column + HALF, column - HALF)
+    here = heads + token * stride + head * head_stride
+    value = tl.load(here + column, valid, 0.0).to(tl.float32)
+    partner = tl.load(here + other, valid & rotated, 0.0).to(tl.float32)
+    if NORMALISED:
+        mean_square = tl.sum(value * value, 1, keep_dims=True) / WIDTH
+        inverse = tl.rsqrt(mean_square + epsilon)
+        value *= inverse * tl.load(scale + column, column < WIDTH, 0.0)
+        partner *= inverse * tl.load(scale + other, rotated, 0.0)
+    angle = token * angle_stride + tl.where(column < HALF, column, column - HALF)
+    cos = tl.load(cosine + angle, valid & rotated, 1.0).to(tl.float32)
+    sin = tl.load(sine + angle, valid & rotated, 0.0).to(tl.float32)
+    result = value * cos + tl.where(column < HALF, -partner, partner) * sin
+    there = outputs + token * output_stride + head * output_head_stride + column
+    tl.store(there, result.to(outputs.dtype.element_ty), valid)

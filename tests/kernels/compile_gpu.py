@@ -100,14 +100,10 @@ def _rotation() -> None:
     positions = torch.zeros(3, TOKENS, dtype=torch.int64)
     axis_of = torch.zeros(HALF, dtype=torch.int64)
     angles = rope.rotation(positions, torch.ones(HALF), axis_of, torch.bfloat16)
-    doubled, keys = _rows(TOKENS, HEADS, 2 * HEAD_DIM), _rows(TOKENS, KV_HEADS, HEAD_DIM)
-    queries = doubled[..., :HEAD_DIM]
-    slab = _rows(TOKENS, KV_HEADS, HEAD_DIM), _rows(TOKENS, KV_HEADS, HEAD_DIM)
-    scale, first = torch.ones(HEAD_DIM), torch.zeros(1, dtype=torch.int64)
+    queries = _rows(TOKENS, HEADS, 2 * HEAD_DIM)[..., :HEAD_DIM]
+    scale = torch.ones(HEAD_DIM)
     rope.rotate(queries, *angles)
     rope.norm_rotate(queries, scale, 1e-6, *angles)
-    rope.rotate_and_store(queries, keys, keys, *angles, slab, first)
-    rope.rotate_and_store(queries, keys, keys, *angles, slab, first, norms=(scale, scale, 1e-6))
 
 
 def _attention() -> None:

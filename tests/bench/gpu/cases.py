@@ -20,7 +20,7 @@ from kernels.gpu_ops import convolve
 from kernels.rms_norm import gpu as norms
 from kernels.rms_norm import reference as plain_norms
 from kernels.rope import reference as plain_rope
-from kernels.rope.gpu import rotate, rotate_and_store
+from kernels.rope.gpu import norm_rotate, rotate
 from kernels.sampling.draw import Limits
 from kernels.sampling.gpu import sample, settings
 from tests.bench.gpu.case import EPSILON, PLAIN, Case, Numbers, copied, rows
@@ -41,7 +41,7 @@ def cases(numbers: Numbers, dtype: torch.dtype) -> Iterator[Case]:
     yield conv_run(numbers, dtype)
     for count in (1, run):
         yield rotation(numbers, dtype, count)
-        yield stored_rotation(numbers, dtype, count)
+        yield normalised_rotation(numbers, dtype, count)
     for context in numbers.sizes.contexts:
         yield attention(numbers, dtype, context)
     yield sampling(numbers)
@@ -135,42 +135,22 @@ def rotation(numbers: Numbers, dtype: torch.dtype, count: int) -> Case:
     )
 
 
-def stored_rotation(numbers: Numbers, dtype: torch.dtype, count: int) -> Case:
-    """Queries and keys normalised and turned; keys and values into rows of the slab."""
+def normalised_rotation(numbers: Numbers, dtype: torch.dtype, count: int) -> Case:
+    """Queries normalised and rotated, in and out."""
     shape = numbers.sizes.shape
-    every = shape.heads + 2 * shape.kv_heads
-    heads = numbers.apart(count, every, shape.head_dim, dtype=dtype)
-    parts = [each.split((shape.heads, shape.kv_heads, shape.kv_heads), dim=1) for each in heads]
+    heads = numbers.apart(count, shape.heads, shape.head_dim, dtype=dtype)
+    scale = numbers.normal(1, shape.head_dim)[0]
     cosine, sine = _turns(numbers, dtype, count)
-    first_row = torch.zeros(1, dtype=torch.int64, device=numbers.device)
-    slabs = [
-        torch.empty(2, count, shape.kv_heads, shape.head_dim, dtype=dtype, device=numbers.device)
-        for _ in range(2)
-    ]
-    scales = numbers.normal(2, shape.head_dim)
-    places = torch.arange(count, device=numbers.device)
-
-    def own(number: int) -> Tensor:
-        room = slabs[0][0], slabs[0][1]
-        given = (*parts[number], cosine, sine, room, first_row)
-        return rotate_and_store(*given, norms=(scales[0], scales[1], EPSILON))
-
-    def plain(number: int) -> Tensor:
-        queries, keys, values = parts[number]
-        turned = [
-            plain_rope.rotate(plain_norms.rms_norm(each, scale, EPSILON), cosine, sine)
-            for each, scale in zip((queries, keys), scales, strict=True)
-        ]
-        slabs[1][0].index_copy_(0, places, turned[1])
-        slabs[1][1].index_copy_(0, places, values)
-        return turned[0]
-
     return Case(
-        name=f"norms, rotate and store, {rows(count)}",
-        run=own,
+        name=f"norm and rotate, {rows(count)}",
+        run=lambda number: norm_rotate(heads[number], scale, EPSILON, cosine, sine),
         copies=len(heads),
         least_bytes=2 * heads[0].nbytes + 2 * cosine.nbytes,
-        others={PLAIN: plain},
+        others={
+            PLAIN: lambda number: plain_rope.norm_rotate(
+                heads[number], scale, EPSILON, cosine, sine
+            )
+        },
     )
 
 
