@@ -40,6 +40,10 @@ def _tasks_of(area: str) -> Mapping[str, Task]:
         from core.helper.pictures import PictureTasks
 
         return PictureTasks().handlers()
+    if area == "pattern":
+        from core.helper.patterns import PatternTasks
+
+        return PatternTasks().handlers()
     if area == "template":
         from core.helper.templates import TemplateTasks
 

@@ -7,7 +7,7 @@ is refused here, before a byte of the weights is read.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
@@ -17,7 +17,7 @@ from core.weights.published.fields import Fields
 from core.weights.published.format import Format
 from core.weights.published.fp8 import read_fp8
 from core.weights.published.gptq import read_gptq
-from core.weights.published.patterns import Pattern
+from core.weights.published.patterns import Patterns
 
 _READERS: Mapping[str, Callable[[Fields], Format]] = {
     "fp8": read_fp8,
@@ -28,7 +28,6 @@ _READERS: Mapping[str, Callable[[Fields], Format]] = {
 # Levels of a model that lists of modules may leave out: the same layer is `layers.0.mlp` under
 # `model`, `language_model`, `model.language_model` or nothing.
 _ROOTS = ("model.", "language_model.")
-_MAX_PATTERNS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +36,12 @@ class Scheme:
 
     format: Format
     names: tuple[str, ...] = ()
-    patterns: tuple[Pattern, ...] = ()
+    patterns: Patterns = field(default_factory=lambda: Patterns([]))
 
     def leaves_out(self, module: str) -> bool:
         """Whether the config lists this module, or one it lies in, as not quantised."""
         place = f".{_from_root(module)}."
-        return any(f".{name}." in place for name in self.names) or any(
-            pattern.matches(module) for pattern in self.patterns
-        )
+        return any(f".{name}." in place for name in self.names) or self.patterns.match(module)
 
 
 def read_scheme(config: Mapping[str, Any]) -> Scheme | None:
@@ -67,13 +64,11 @@ def read_scheme(config: Mapping[str, Any]) -> Scheme | None:
     if method == "gptq":
         dynamic = fields.section("dynamic").sections()
         sources += [key.removeprefix("-:") for key, _ in dynamic if key.startswith("-:")]
-    if len(sources) > _MAX_PATTERNS:
-        raise BrokenConfigError(f'"{fields.path}" has {len(sources)} patterns.')
     names = (_from_root(name) for name in listed if not name.startswith("re:"))
     return Scheme(
         format=reader(fields),
         names=tuple(name for name in names if name),
-        patterns=tuple(map(Pattern, sources)),
+        patterns=Patterns(sources),
     )
 
 
