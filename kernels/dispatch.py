@@ -12,7 +12,8 @@ from typing import Literal
 
 import torch
 
-from kernels.capability import gpu_kernels_run
+from kernels.common.capability import gpu_kernels_run
+from kernels.common.recording import Record
 from kernels.linear.cpu import PackedForm, can_pack
 from kernels.linear.int4 import Int4Form, multiplies_nibbles
 from kernels.linear.int8 import Int8Form, multiplies_integers
@@ -27,7 +28,6 @@ from kernels.native.library import Library
 from kernels.native.tape import record
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.recording import Record
 from kernels.sampling.draw import Draw
 
 BackendName = Literal["reference", "torch", "cpu", "gpu"]

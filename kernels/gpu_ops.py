@@ -13,8 +13,9 @@ from torch import Tensor
 
 from kernels.attention import fused
 from kernels.attention.gpu import decode_attention
-from kernels.capability import interpreted
 from kernels.causal_conv import gpu as causal_conv
+from kernels.common.capability import interpreted
+from kernels.common.recording import Record
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, cuda_capture, record
@@ -24,7 +25,6 @@ from kernels.linear.int8 import Int8Form
 from kernels.linear.reference import PLAIN, Form, Forms, Integers, PlainForm
 from kernels.ops import DeltaRule, Ops
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
-from kernels.recording import Record
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rope.gpu import norm_rotate, rotate
 

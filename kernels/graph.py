@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernels.recording import MAKE_ROOM, NotRecordableError, Recorder, Watch
-from kernels.views import lies_in
+from kernels.common.recording import MAKE_ROOM, NotRecordableError, Recorder, Watch
+from kernels.common.views import lies_in
 
 Capture = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
 """Keeps what a step would launch, without doing it: what does it, and where the result will be."""
@@ -63,7 +63,7 @@ def _made(length: int, device: torch.device) -> Tensor:
 
 
 class Graph:
-    """A `Recording` (kernels.recording), and the `Recorder` while it comes about."""
+    """A `Recording` (kernels.common.recording), and the `Recorder` while it comes about."""
 
     def __init__(self, device: torch.device, token: int) -> None:
         self._token = token
@@ -104,7 +104,7 @@ class Graph:
 def record(
     device: torch.device, capture: Capture, token: int, step: Callable[[Recorder], Tensor]
 ) -> tuple[Graph, Tensor]:
-    """As `Record` (kernels.recording), for steps on `device`."""
+    """As `Record` (kernels.common.recording), for steps on `device`."""
     graph = Graph(device, token)
     return graph, graph.note(capture, step)
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor, get_num_threads
 
+from kernels.common.recording import NotRecordableError
 from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops, composed
-from kernels.recording import NotRecordableError
 
 # Of attention's two kernels and gated_delta/native.c.
 _WIDEST_HEAD, _WIDEST_KEY = 512, 1024

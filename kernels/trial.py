@@ -21,10 +21,10 @@ import torch
 from torch import Tensor
 
 from kernels.attention import reference as attention
-from kernels.capability import device_facts
+from kernels.common.capability import device_facts
+from kernels.common.shapes import OpShape
 from kernels.dispatch import Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.shapes import OpShape
 from kernels.trial_cases import Case, cases
 
 _LOG = logging.getLogger(__name__)

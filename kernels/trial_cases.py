@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from kernels.gated_delta.reference import CHUNK
-from kernels.ops import Ops
-from kernels.shapes import (
+from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
     FullAttentionShape,
@@ -25,6 +23,8 @@ from kernels.shapes import (
     RotationShape,
     SumShape,
 )
+from kernels.gated_delta.reference import CHUNK
+from kernels.ops import Ops
 
 _EPSILON = 1e-6
 _ROWS = CHUNK + 1  # of a run: one chunk of the delta rule, and the first row of another

@@ -13,7 +13,7 @@ from core.cache.state import RecurrentState
 from core.engine.recorded import StepRecorder
 from core.engine.run_memory import StepMemory
 from core.models.model import Model
-from kernels.recording import NotRecordableError
+from kernels.common.recording import NotRecordableError
 
 
 class Decode:

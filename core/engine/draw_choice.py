@@ -7,7 +7,7 @@ import logging
 import torch
 
 from core.engine.sampler import Drawing, draw
-from kernels.capability import device_facts
+from kernels.common.capability import device_facts
 from kernels.sampling.draw import Draw, Limits
 from kernels.trial import Recall, find_out, sources
 

@@ -40,7 +40,7 @@ from core.vision import kinds
 from core.vision.kinds import PictureProcessor
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES, available_bytes
-from kernels.capability import processor_level
+from kernels.common.capability import processor_level
 
 # Image detail by default: a 12-megapixel photo at full detail is minutes of work for a CPU.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}

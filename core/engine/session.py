@@ -30,7 +30,7 @@ from core.engine.reply import ReplyStream
 from core.engine.report import Report
 from core.engine.sampler import Sampler, resolve
 from core.engine.stats import MessageMap, explain
-from kernels.views import octets
+from kernels.common.views import octets
 
 
 class Session:

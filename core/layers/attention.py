@@ -13,7 +13,7 @@ from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
 from core.weights.balance import Channels
 from core.weights.plan import Weights
-from kernels.shapes import AttentionShape, OpenGateShape, RotationShape
+from kernels.common.shapes import AttentionShape, OpenGateShape, RotationShape
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.balance import Channels
 from core.weights.plan import Weights
-from kernels.shapes import DeltaShape
+from kernels.common.shapes import DeltaShape
 
 
 @dataclass(frozen=True, slots=True)

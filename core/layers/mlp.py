@@ -9,7 +9,7 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.rows import in_row_blocks
 from core.weights.balance import Channels
 from core.weights.plan import Weights
-from kernels.shapes import GateShape
+from kernels.common.shapes import GateShape
 
 
 class SwiGLU:

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from core.weights.plan import Weights
-from kernels.shapes import NormShape
+from kernels.common.shapes import NormShape
 
 
 class RMSNorm:

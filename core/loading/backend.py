@@ -18,7 +18,7 @@ import torch
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.loading.fingerprint import NUMERICS_VERSION
-from kernels.capability import interpreted, processor_facts
+from kernels.common.capability import interpreted, processor_facts
 from kernels.dispatch import (
     DEFAULT_ROWS,
     Backend,

@@ -8,7 +8,7 @@ import platform
 
 import torch
 
-from kernels.capability import processor_facts
+from kernels.common.capability import processor_facts
 
 # Raised whenever any output bit of any kernel, layer or preprocessing step may change.
 NUMERICS_VERSION = 5

@@ -25,7 +25,7 @@ from core.models.gemma3_vision import VisionConfig, VisionTower
 from core.models.rope_settings import RopeSettings, one_spelling
 from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
-from kernels.shapes import SumShape
+from kernels.common.shapes import SumShape
 
 LayerType = Literal["sliding_attention", "full_attention"]
 

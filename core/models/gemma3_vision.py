@@ -19,7 +19,7 @@ from core.layers.mlp import GeluMLP
 from core.layers.norm import LayerNorm, ZeroCentredRMSNorm
 from core.models.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
-from kernels.shapes import FullAttentionShape
+from kernels.common.shapes import FullAttentionShape
 
 
 class VisionConfig(Settings):

@@ -22,7 +22,7 @@ from core.models.decoder import Decoder, Stack
 from core.models.rope_settings import RopeSettings, one_spelling
 from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
-from kernels.shapes import SumShape
+from kernels.common.shapes import SumShape
 
 # ------------------------------------------------------------------ config
 

@@ -24,7 +24,7 @@ from core.models.decoder import Decoder, Stack
 from core.models.qwen3_5_vision import VisionConfig, VisionTower
 from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
-from kernels.shapes import SumShape
+from kernels.common.shapes import SumShape
 
 LayerType = Literal["linear_attention", "full_attention"]
 Section = Annotated[int, Field(ge=0)]

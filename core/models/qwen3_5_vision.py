@@ -21,7 +21,7 @@ from core.layers.norm import LayerNorm
 from core.layers.rope import Rotation, inverse_frequencies
 from core.models.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
-from kernels.shapes import FullAttentionShape, RotationShape
+from kernels.common.shapes import FullAttentionShape, RotationShape
 
 _EPSILON = 1e-6  # of every LayerNorm in the tower; not in the config
 

@@ -21,7 +21,7 @@ from core.weights.plan import TensorSpec, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.raw import AS_STORED, allocate, changed, fill, unreadable
 from core.weights.safetensors_file import SafetensorsFile
-from kernels.views import octets
+from kernels.common.views import octets
 
 
 class Outline:

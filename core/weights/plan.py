@@ -20,9 +20,9 @@ from core.api.errors import WrongShapeError
 from core.weights.balance import Channels, factors
 from core.weights.memory import hand_back
 from core.weights.table import HeldTable, Table
+from kernels.common.shapes import OpShape
 from kernels.linear.reference import PLAIN, Form, Forms, Kept, Matrix, PlainMatrix, StackedMatrix
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.shapes import OpShape
 
 Shape = tuple[int, ...]
 

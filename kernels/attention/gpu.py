@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.views import dense_rows
+from kernels.common.views import dense_rows
 
 SPLITS = 64  # times 2 to 8 key heads: a program or more for each of an H200's 132 multiprocessors
 _KEYS = 32  # of one step; 16 KiB in bfloat16 for the widest heads

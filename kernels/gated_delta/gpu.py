@@ -13,10 +13,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.common.views import dense_rows
 from kernels.gated_delta.gpu_chunked import prepare_chunks, read_chunks, scan_chunks
 from kernels.gated_delta.gpu_parts import EPSILON, SLICE
 from kernels.gated_delta.reference import CHUNK
-from kernels.views import dense_rows
 
 _STEP_COLUMNS = 16  # of the state in one program: 64 bytes of a row
 _SCAN_COLUMNS = 16  # the fewest that a dot takes: the scan is a chain, so more programs are faster

@@ -20,8 +20,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels.common.views import dense_rows
 from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
-from kernels.views import dense_rows
 
 MAX_ROWS = 16  # what a tensor core multiplies at once; with more, dequantising pays
 _OUTPUTS = 16  # of one program: the fewest that a dot takes, and so the most programs

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from kernels.common.pages import room
 from kernels.linear.reference import Kept, Matrix
 from kernels.linear.trying import INPUTS, OUTPUTS, ROWS, Product, keeps_up
-from kernels.pages import room
 
 GROUP = 32
 _MIDDLE = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.pages import enlarge, mapped
+from kernels.common.pages import enlarge, mapped
 
 _CHUNK = 64 * 2**20
 _ALIGNED_TO = 64  # a cache line

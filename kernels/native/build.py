@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kernels.capability import processor_facts
+from kernels.common.capability import processor_facts
 from kernels.native.run import HangsError, RunError, run
 
 _KERNELS = Path(__file__).parents[1]

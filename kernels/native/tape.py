@@ -12,10 +12,10 @@ from typing import Any
 
 from torch import Tensor
 
+from kernels.common.recording import MAKE_ROOM, NotRecordableError, Recorder, Watch
+from kernels.common.views import lies_in
 from kernels.native.calls import calls
 from kernels.native.library import Call, Library, address
-from kernels.recording import MAKE_ROOM, NotRecordableError, Recorder, Watch
-from kernels.views import lies_in
 
 
 class _Call(ctypes.Structure):
@@ -30,7 +30,7 @@ def _address_of(call: Call) -> _Call:
 
 
 class Tape:
-    """A `Recording` (kernels.recording), and the `Recorder` while it comes about."""
+    """A `Recording` (kernels.common.recording), and the `Recorder` while it comes about."""
 
     def __init__(self, library: Library, token: int) -> None:
         self._library = library
@@ -90,7 +90,7 @@ class Tape:
 
 
 def record(library: Library, token: int, step: Callable[[Recorder], Tensor]) -> tuple[Tape, Tensor]:
-    """As `Record` (kernels.recording), for steps that call nothing but `library`."""
+    """As `Record` (kernels.common.recording), for steps that call nothing but `library`."""
     tape = Tape(library, token)
     return tape, tape.note(step)
 

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.views import dense_rows
+from kernels.common.views import dense_rows
 
 _TOKENS = 8  # of one head in one program
 

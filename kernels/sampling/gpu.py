@@ -13,8 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.common.views import dense_rows
 from kernels.sampling.draw import Limits
-from kernels.views import dense_rows
 
 NOT_A_NUMBER = -1  # instead of an id, where the logits hold NaN, +inf, or nothing above -inf
 _BLOCK = 1024

@@ -9,7 +9,7 @@ from typing import get_args
 import psutil
 
 from core.api.params import Precision
-from kernels.capability import what_is_missing
+from kernels.common.capability import what_is_missing
 from tests.bench.folders import RELEASED
 from tests.bench.page import PAGE, has_place
 from tests.bench.rounds import Plan

@@ -15,8 +15,8 @@ from torch import Tensor
 from core.engine.loaded import LoadedModel
 from core.engine.recorded import StepRecorder
 from core.loading.backend import VARIABLE
+from kernels.common.recording import NotRecordableError, Recorder, Recording
 from kernels.ops import PLAIN_OPS
-from kernels.recording import NotRecordableError, Recorder, Recording
 from tests.engine.place import Place
 from tests.promises.machine import Machine, user
 

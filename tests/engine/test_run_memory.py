@@ -13,7 +13,7 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.run_memory import RunMemory, StepMemory
 from core.layers.memory import RecurrentSpec, StateTensor
-from kernels.recording import Watch
+from kernels.common.recording import Watch
 
 SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
 CPU = torch.device("cpu")

@@ -8,10 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.dispatch import REFERENCE, Backend
-from kernels.native_ops import native_ops
-from kernels.ops import PLAIN_OPS, Ops
-from kernels.shapes import (
+from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
     FullAttentionShape,
@@ -22,6 +19,9 @@ from kernels.shapes import (
     RotationShape,
     SumShape,
 )
+from kernels.dispatch import REFERENCE, Backend
+from kernels.native_ops import native_ops
+from kernels.ops import PLAIN_OPS, Ops
 from kernels.trial import tried
 from kernels.trial_cases import cases
 from tests.kernels.native.here import NEEDS_COMPILER, library

@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 
 from kernels import trial
-from kernels.dispatch import REFERENCE, Backend
-from kernels.ops import PLAIN_OPS, Ops
-from kernels.shapes import (
+from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
     FullAttentionShape,
@@ -25,6 +23,8 @@ from kernels.shapes import (
     RotationShape,
     SumShape,
 )
+from kernels.dispatch import REFERENCE, Backend
+from kernels.ops import PLAIN_OPS, Ops
 from kernels.trial import tried
 
 CPU = torch.device("cpu")

@@ -13,7 +13,8 @@ import torch
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.loading.backend import VARIABLE, choose_backend, faster_type, recalled, what_slows
-from kernels import capability, dispatch
+from kernels import dispatch
+from kernels.common import capability
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
 from kernels.linear.int8 import Int8Form
 from kernels.linear.probe import CHOICES

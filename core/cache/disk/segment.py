@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernels.views import octets
+from kernels.common.views import octets
 
 FORMAT = "waymark-segment-1"
 KEY_BYTES = 32

@@ -21,8 +21,8 @@ from core.api.errors import BrokenWeightsError
 from core.loading.quantised.kept_layout import KeptLayout, KeptPart
 from core.weights.plan import TensorSpec
 from core.weights.raw import allocate, fill
+from kernels.common.views import octets
 from kernels.linear.reference import Kept
-from kernels.views import octets
 
 _PIECE_BYTES = 4 * 2**20  # between two looks at progress and cancel
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels.attention import reference
+from kernels.common.recording import NotRecordableError
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
-from kernels.recording import NotRecordableError
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with, has_tiles
 from tests.kernels.poison import poisoned_memory

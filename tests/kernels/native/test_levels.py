@@ -8,6 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from kernels.common.shapes import (
+    AttentionShape,
+    DeltaShape,
+    FullAttentionShape,
+    GateShape,
+    NormShape,
+    OpenGateShape,
+    RotationShape,
+    SumShape,
+)
 from kernels.dispatch import REFERENCE, Backend
 from kernels.linear.native import (
     FEW_ON_TILES,
@@ -19,16 +29,6 @@ from kernels.native import build
 from kernels.native.build import CannotCompileError, built
 from kernels.native.library import Library
 from kernels.native_ops import native_ops
-from kernels.shapes import (
-    AttentionShape,
-    DeltaShape,
-    FullAttentionShape,
-    GateShape,
-    NormShape,
-    OpenGateShape,
-    RotationShape,
-    SumShape,
-)
 from kernels.trial import tried
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, rounded

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from core.api.errors import RequestCancelled
+from kernels.common.recording import NotRecordableError, Recorder
 from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
 from kernels.linear.reference import Matrix
 from kernels.native.library import Library
 from kernels.native.tape import Tape, record
 from kernels.native_ops import native_ops
-from kernels.recording import NotRecordableError, Recorder
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER

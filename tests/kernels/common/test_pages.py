@@ -9,11 +9,11 @@ from unittest import mock
 import pytest
 import torch
 
-from kernels import pages
+from kernels.common import pages
+from kernels.common.pages import room
 from kernels.linear.int4 import Int4Form
 from kernels.linear.int8 import Int8Form
 from kernels.linear.reference import Form
-from kernels.pages import room
 
 
 class Maps:
