@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from core.api.positions import TokenIndex
 from core.api.prompt import Image, Segment, TextRun
-from core.text.added_tokens import AddedToken, without_swallowed
-from core.text.plain_encoder import PlainEncoder
 from core.text.splicing import Picture, Piece, Sampled
+from core.text.tokenizer.added_tokens import AddedToken, without_swallowed
+from core.text.tokenizer.plain_encoder import PlainEncoder
 
 
 class Assembly:

@@ -29,22 +29,22 @@ from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
 from core.helper.process import Helper
-from core.text.added_tokens import AddedToken
 from core.text.assembly import assemble
-from core.text.detokenizer import TokenText
 from core.text.files import TextFiles, read_text_files
 from core.text.history import TextKit, Traits, plain_pieces, spliced_pieces
-from core.text.masking import num_images
-from core.text.picture_frame import PictureFrame
-from core.text.plain_encoder import PlainEncoder
-from core.text.probes import splicing_obstacle
-from core.text.reply_parts import ThinkingTokens, stored_ids
-from core.text.reply_reader import Delta, ReplyReader
+from core.text.reply.parts import ThinkingTokens, stored_ids
+from core.text.reply.reader import Delta, ReplyReader
 from core.text.sampling_defaults import sampling_defaults
 from core.text.splicing import Piece, message_places
-from core.text.template import ChatTemplate
-from core.text.tokenizer import Tokenizer
-from core.text.traits import probe_traits
+from core.text.template.chat_template import ChatTemplate
+from core.text.template.masking import num_images
+from core.text.template.picture_frame import PictureFrame
+from core.text.template.probes import splicing_obstacle
+from core.text.template.traits import probe_traits
+from core.text.tokenizer.added_tokens import AddedToken
+from core.text.tokenizer.detokenizer import TokenText
+from core.text.tokenizer.plain_encoder import PlainEncoder
+from core.text.tokenizer.tokenizer import Tokenizer
 
 # A tokenizer of 27 MB with 262,144 tokens, as the largest published are, is built within 0.7 GiB.
 TEXT_MEMORY_BYTES = 3 * 2**30

@@ -21,15 +21,22 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.text.added_tokens import AddedTokens
-from core.text.detokenizer import TokenText
-from core.text.masking import ContentStyle, Marks, Masks, TemplateMessage, mask, template_message
-from core.text.picture_frame import PictureFrame
-from core.text.plain_encoder import PlainEncoder
-from core.text.reply_parts import SampledReply, ThinkingTokens, split_reply, stored_ids
+from core.text.reply.parts import SampledReply, ThinkingTokens, split_reply, stored_ids
 from core.text.splicing import Item, Piece, read_marks, splice_replies, to_pieces
-from core.text.template import ChatTemplate
-from core.text.tokenizer import Tokenizer
+from core.text.template.chat_template import ChatTemplate
+from core.text.template.masking import (
+    ContentStyle,
+    Marks,
+    Masks,
+    TemplateMessage,
+    mask,
+    template_message,
+)
+from core.text.template.picture_frame import PictureFrame
+from core.text.tokenizer.added_tokens import AddedTokens
+from core.text.tokenizer.detokenizer import TokenText
+from core.text.tokenizer.plain_encoder import PlainEncoder
+from core.text.tokenizer.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from core.api.chat import AssistantMessage, Message
 from core.api.errors import TemplateError
-from core.text.added_tokens import AddedToken, AddedTokens
-from core.text.detokenizer import TokenText
-from core.text.masking import Masks, Slot, num_images
-from core.text.reply_parts import THINK_CLOSE, THINK_OPEN, SampledReply, trimmed
+from core.text.reply.parts import THINK_CLOSE, THINK_OPEN, SampledReply, trimmed
+from core.text.template.masking import Masks, Slot, num_images
+from core.text.tokenizer.added_tokens import AddedToken, AddedTokens
+from core.text.tokenizer.detokenizer import TokenText
 
 
 @dataclass(frozen=True, slots=True)

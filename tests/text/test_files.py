@@ -18,11 +18,11 @@ from core.api.errors import (
 )
 from core.api.params import SamplingParams
 from core.helper.tokenizer import pattern_of
-from core.text.added_tokens import AddedToken, AddedTokens, without_swallowed
 from core.text.chat_text import ChatText
 from core.text.files import read_text_files
-from core.text.picture_frame import PictureFrame
 from core.text.sampling_defaults import sampling_defaults
+from core.text.template.picture_frame import PictureFrame
+from core.text.tokenizer.added_tokens import AddedToken, AddedTokens, without_swallowed
 from tests.text.chats import chat, library_tokenizer, render
 from tests.text.tiny_tokenizer import write_text_folder
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from core.api.chat import AssistantMessage, ReplyIds
 from core.helper.process import Helper
-from core.text import plain_encoder
 from core.text.chat_text import TEXT_MEMORY_BYTES, ChatText
 from core.text.files import read_text_files
-from core.text.plain_encoder import PlainEncoder
-from core.text.tokenizer import Tokenizer
+from core.text.tokenizer.plain_encoder import PlainEncoder
+from core.text.tokenizer.tokenizer import Tokenizer, plain_encoder
 from tests.text.chats import (
     PICTURE,
     chat,

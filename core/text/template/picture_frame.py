@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from core.api.errors import TemplateTooLargeError
 from core.helper.templates import MAX_OUTPUT_CHARACTERS
 from core.model_files import JsonObject
-from core.text.added_tokens import AddedTokens
+from core.text.tokenizer.added_tokens import AddedTokens
 
 # What transformers' Gemma3Config takes for ids that config.json leaves out.
 _BEGIN_ID, _END_ID, _PLACEHOLDER_ID = 255_999, 256_000, 262_144

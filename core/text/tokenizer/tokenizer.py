@@ -17,7 +17,7 @@ from core.api.errors import BrokenTokenizerError
 from core.helper.process import Helper, HelperFailedError
 from core.helper.tokenizer import MAX_IDS, NO_TOKEN
 from core.helper.wire import Fields
-from core.text.added_tokens import AddedTokens
+from core.text.tokenizer.added_tokens import AddedTokens
 
 # A tokenizer with a vocabulary of 262,144 is built in 3 s here; one is built at each load.
 BUILD_S = 30.0

@@ -10,7 +10,7 @@ import codecs
 from functools import lru_cache
 from typing import Protocol
 
-from core.text.tokenizer import Tokenizer
+from core.text.tokenizer.tokenizer import Tokenizer
 
 # A character has at most four bytes, so more open tokens than this can't be one character.
 _MAX_OPEN_TOKENS = 8

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.api.chat import AssistantMessage
-from core.text.added_tokens import AddedTokens
+from core.text.tokenizer.added_tokens import AddedTokens
 
 THINK_OPEN = "<think>"
 THINK_CLOSE = "</think>"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from core.helper.process import Helper
 from core.text.chat_text import TEXT_MEMORY_BYTES, ChatText, RenderedPrompt, ReplyReader
-from core.text.detokenizer import TokenText
-from core.text.stop_strings import StopStrings
-from core.text.tokenizer import Tokenizer
+from core.text.reply.stop_strings import StopStrings
+from core.text.tokenizer.detokenizer import TokenText
+from core.text.tokenizer.tokenizer import Tokenizer
 from tests.text.chats import added_id, chat, library_tokenizer, plain_ids, render
 from tests.text.tiny_tokenizer import FAMILIES, tokenizer_json
 

@@ -14,10 +14,10 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
-from core.text.added_tokens import AddedToken
 from core.text.history import TextKit, Traits, masked_items
-from core.text.masking import ContentStyle, Slot
 from core.text.splicing import Item
+from core.text.template.masking import ContentStyle, Slot
+from core.text.tokenizer.added_tokens import AddedToken
 
 # A picture that is never opened: probing only asks what the template writes for one.
 PROBE_PICTURE = ImagePart(digest="0" * 64, path="")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from core.text.detokenizer import TokenText
-from core.text.reply_parts import ThinkingTokens
-from core.text.stop_strings import StopStrings
+from core.text.reply.parts import ThinkingTokens
+from core.text.reply.stop_strings import StopStrings
+from core.text.tokenizer.detokenizer import TokenText
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, TextPart
-from core.text.reply_parts import SampledReply
+from core.text.reply.parts import SampledReply
 
 SlotKind = Literal["text", "thought", "answer"]
 TemplateMessage = dict[str, Any]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from core.text.tokenizer import Encoded, Tokenizer
+from core.text.tokenizer.tokenizer import Encoded, Tokenizer
 
 # Characters of text whose ids are remembered: encoding 39,000 tokens of a conversation took 130 ms
 # each time. About a million tokens, 12 MB.

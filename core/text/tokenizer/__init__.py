@@ -1,0 +1,1 @@
+"""Text to ids and back; the tokenizer itself runs in the helper."""
