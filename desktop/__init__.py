@@ -3,7 +3,7 @@
     app          puts the parts together, runs the loop, shuts down
     views        draw; they hold no truth and act through controllers
     controllers  act: send, stop, load, take pictures in
-    item_models  hold what is shown, and say it in words
+    presentation  hold what is shown, and say it in words
     store        remembers: chats in SQLite, pictures as files, settings as JSON
 
 Imports go downward only (pyproject.toml holds the contract). docs/ui.md names the controls.

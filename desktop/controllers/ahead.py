@@ -25,8 +25,8 @@ from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.controllers.settings import SettingsController
 from desktop.controllers.tasks import Tasks
-from desktop.item_models.draft import Draft
-from desktop.item_models.messages import LiveReply
+from desktop.presentation.draft import Draft
+from desktop.presentation.messages import LiveReply
 from desktop.store import messages
 from desktop.store.database import Database
 from desktop.store.records import ChatPath, Reply, ReplyState

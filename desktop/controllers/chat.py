@@ -24,9 +24,9 @@ from desktop.controllers.replies import Replies
 from desktop.controllers.settings import SettingsController
 from desktop.controllers.shown_chat import ShownChat
 from desktop.controllers.tasks import Tasks
-from desktop.item_models.draft import Draft
-from desktop.item_models.messages import LiveReply
-from desktop.item_models.transcript import Transcript
+from desktop.presentation.draft import Draft
+from desktop.presentation.messages import LiveReply
+from desktop.presentation.transcript import Transcript
 from desktop.store import messages, turns
 from desktop.store.database import Database
 from desktop.store.records import Message, Picture

@@ -9,9 +9,9 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from desktop.controllers.replies import Replies
 from desktop.controllers.tasks import Tasks
-from desktop.item_models.chat_list import ChatList
-from desktop.item_models.messages import LiveReply
-from desktop.item_models.trash_list import TrashList
+from desktop.presentation.chat_list import ChatList
+from desktop.presentation.messages import LiveReply
+from desktop.presentation.trash_list import TrashList
 from desktop.store import chats, forks
 from desktop.store.database import Database
 from desktop.store.records import Chat

@@ -13,9 +13,9 @@ from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.engine import EngineController
 from desktop.controllers.replies import Replies
-from desktop.item_models.context_view import ContextView, Strip, prepared_strip
-from desktop.item_models.engine_status import EngineStatus
-from desktop.item_models.messages import LiveReply, Row
+from desktop.presentation.context_view import ContextView, Strip, prepared_strip
+from desktop.presentation.engine_status import EngineStatus
+from desktop.presentation.messages import LiveReply, Row
 from desktop.store.records import Reply
 
 SHOWN_EVERY_MS = 250

@@ -1,6 +1,6 @@
 """The drafts of all chats: in memory while they are written, in the store for the next start.
 
-What a draft holds is `item_models.draft`; taking pictures into one is `pictures`.
+What a draft holds is `presentation.draft`; taking pictures into one is `pictures`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import partial
 
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.tasks import Tasks, attempted
-from desktop.item_models.draft import Draft
+from desktop.presentation.draft import Draft
 from desktop.store import drafts
 from desktop.store.database import Database
 from desktop.store.drafts import StoredDraft

@@ -6,7 +6,7 @@ They are in memory alone, and outlive the widgets they are written in.
 from __future__ import annotations
 
 from desktop.controllers.pictures import PictureController
-from desktop.item_models.draft import Draft
+from desktop.presentation.draft import Draft
 from desktop.store.records import Message, Picture
 
 

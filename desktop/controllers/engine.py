@@ -21,7 +21,7 @@ from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request
 from desktop.controllers.tasks import Tasks
-from desktop.item_models.engine_status import EngineStatus, Phase
+from desktop.presentation.engine_status import EngineStatus, Phase
 
 
 class Engine(Protocol):

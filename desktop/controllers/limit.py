@@ -23,7 +23,7 @@ from desktop.controllers.conversation import conversation_of
 from desktop.controllers.engine import EngineController
 from desktop.controllers.settings import SettingsController
 from desktop.controllers.tasks import Tasks
-from desktop.item_models.context_fill import (
+from desktop.presentation.context_fill import (
     PREPARE,
     ContextFill,
     estimate,
@@ -32,7 +32,7 @@ from desktop.item_models.context_fill import (
     longer_context,
     plan,
 )
-from desktop.item_models.setting_rows import MODEL_ROWS
+from desktop.presentation.setting_rows import MODEL_ROWS
 from desktop.store import chats, messages, summaries
 from desktop.store.database import Database
 from desktop.store.forks import Fork

@@ -14,8 +14,8 @@ from desktop.controllers.drafts import Drafts
 from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.controllers.tasks import Tasks
-from desktop.item_models.draft import Draft
-from desktop.item_models.messages import LiveReply
+from desktop.presentation.draft import Draft
+from desktop.presentation.messages import LiveReply
 from desktop.store.records import Reply, ReplyState
 
 Send = Callable[[int, Draft], Awaitable[bool]]

@@ -23,8 +23,8 @@ from core.api.events import ImageDescribed, ImageRendered
 from core.client.blobs import BlobStore
 from desktop.controllers.engine import EngineController
 from desktop.controllers.tasks import Tasks
-from desktop.item_models.draft import Draft, DraftPicture
-from desktop.item_models.engine_status import Phase
+from desktop.presentation.draft import Draft, DraftPicture
+from desktop.presentation.engine_status import Phase
 from desktop.store.records import Picture
 from desktop.words.pictures import (
     EMPTY,

@@ -16,7 +16,7 @@ from core.api.events import Generated
 from desktop.controllers.engine import EngineController
 from desktop.controllers.reply_run import ReplyRun
 from desktop.controllers.tasks import Tasks, attempted
-from desktop.item_models.messages import LiveReply
+from desktop.presentation.messages import LiveReply
 from desktop.store.database import Database
 from desktop.store.records import Reply
 from desktop.store.settings import AppSettings

@@ -16,8 +16,8 @@ from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkE
 from core.api.events import Failed, Finished, FinishReason, Generated, Prefilling, Queued
 from core.client.requests import Answer, Request
 from desktop.controllers.engine import EngineController
-from desktop.item_models.engine_status import EngineStatus, Phase
-from desktop.item_models.messages import LiveReply
+from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.presentation.messages import LiveReply
 from desktop.store import messages
 from desktop.store.database import Database
 from desktop.store.records import Reply, ReplyState

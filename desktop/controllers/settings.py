@@ -19,8 +19,8 @@ from core.api.errors import (
 )
 from core.api.params import ModelSettings
 from desktop.controllers.engine import EngineController
-from desktop.item_models.budgets import too_large, too_small
-from desktop.item_models.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
+from desktop.presentation.budgets import too_large, too_small
+from desktop.presentation.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
 from desktop.store.settings import AppSettings, SettingsFile
 from desktop.words import settings as words
 

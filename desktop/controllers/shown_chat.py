@@ -14,9 +14,9 @@ from desktop.controllers.drafts import Drafts
 from desktop.controllers.instructions import Instructions
 from desktop.controllers.replies import Replies
 from desktop.controllers.tasks import Tasks
-from desktop.item_models.draft import Draft
-from desktop.item_models.messages import LiveReply, Row
-from desktop.item_models.transcript import Transcript
+from desktop.presentation.draft import Draft
+from desktop.presentation.messages import LiveReply, Row
+from desktop.presentation.transcript import Transcript
 from desktop.store import messages
 from desktop.store.database import Database
 from desktop.store.forks import Fork

@@ -24,9 +24,9 @@ from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.controllers.settings import SettingsController
 from desktop.controllers.tasks import Tasks, attempted
-from desktop.item_models.chat_list import ChatList
-from desktop.item_models.messages import LiveReply
-from desktop.item_models.transcript import Transcript
+from desktop.presentation.chat_list import ChatList
+from desktop.presentation.messages import LiveReply
+from desktop.presentation.transcript import Transcript
 from desktop.store import messages
 from desktop.store.database import Database
 from desktop.store.folders import Folders

@@ -9,9 +9,9 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.controllers.settings import SettingsController
-from desktop.item_models.budgets import automatic, too_small
-from desktop.item_models.setting_costs import setting_cost
-from desktop.item_models.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
+from desktop.presentation.budgets import automatic, too_small
+from desktop.presentation.setting_costs import setting_cost
+from desktop.presentation.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
 from desktop.views.plain import Label
 from desktop.views.setting_editor import CONTROL_HEIGHT, control_name
 from desktop.views.widgets.size_box import SizeBox

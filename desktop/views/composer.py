@@ -15,7 +15,7 @@ from desktop import theme
 from desktop.controllers.chat import ChatController
 from desktop.controllers.drafts import STORED_AFTER_MS
 from desktop.controllers.pictures import PictureController
-from desktop.item_models.draft import Draft
+from desktop.presentation.draft import Draft
 from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.plain import Button, Label, set_tip

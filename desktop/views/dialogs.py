@@ -9,7 +9,7 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
-from desktop.item_models.web_address import RefusedAddressError, web_address
+from desktop.presentation.web_address import RefusedAddressError, web_address
 from desktop.views.link_dialog import LinkDialog
 from desktop.views.plain import make_plain
 from desktop.words import frame as words

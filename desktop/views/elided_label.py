@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 
-from desktop.item_models.plain_text import shortened
+from desktop.presentation.plain_text import shortened
 from desktop.views.plain import Label, set_tip
 
 # More than the widest window shows.

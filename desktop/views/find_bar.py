@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QTextEdit
 
 from desktop import theme
-from desktop.item_models.transcript import Transcript
+from desktop.presentation.transcript import Transcript
 from desktop.views.plain import Label
 from desktop.views.transcript_view import TextField, TranscriptView
 from desktop.views.widgets.icon_button import IconButton

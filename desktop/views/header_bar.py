@@ -10,7 +10,7 @@ from desktop import theme
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.engine import EngineController
 from desktop.controllers.settings import SettingsController
-from desktop.item_models.engine_status import EngineStatus, Phase
+from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.views.elided_label import ElidedLabel
 from desktop.views.model_switcher import ModelSwitcher
 from desktop.views.plain import Button, ToolButton, set_tip

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QDialog, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop.item_models.diagnostics import Diagnostics
+from desktop.presentation.diagnostics import Diagnostics
 from desktop.views.plain import Button, Label
 from desktop.views.scrolled import scrolled
 from desktop.words import frame as words

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtGui import QTextOption
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
-from desktop.item_models.plain_text import shortened, visible
-from desktop.item_models.web_address import WebAddress
+from desktop.presentation.plain_text import shortened, visible
+from desktop.presentation.web_address import WebAddress
 from desktop.views.plain import Button, Label
 
 WIDTH = 460

@@ -18,7 +18,7 @@ from core.api.errors import ErrorInfo, WaymarkError
 from core.api.events import ImageRendered
 from desktop import theme
 from desktop.controllers.window_parts import WindowParts
-from desktop.item_models.diagnostics import diagnostics
+from desktop.presentation.diagnostics import diagnostics
 from desktop.store.chats import TRASH_DAYS
 from desktop.store.records import Picture
 from desktop.views import dialogs

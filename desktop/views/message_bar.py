@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from desktop import theme
-from desktop.item_models.messages import Row
+from desktop.presentation.messages import Row
 from desktop.views.plain import Button, Label
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.icon_button import IconButton

@@ -10,7 +10,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop.controllers.pictures import PictureController
-from desktop.item_models.draft import Draft
+from desktop.presentation.draft import Draft
 from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.plain import Button, Label

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QFrame, QGraphicsOpacityEffect, QWidget
 
-from desktop.item_models.messages import Row
+from desktop.presentation.messages import Row
 from desktop.views.message_bar import MessageBar
 from desktop.words.conversation import REPLY, YOUR_MESSAGE
 

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.controllers.settings import SettingsController
-from desktop.item_models.engine_status import EngineStatus, Phase
-from desktop.item_models.plain_text import shortened
+from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.presentation.plain_text import shortened
 from desktop.views.plain import Button, Label, set_tip
 from desktop.views.widgets.icon_button import IconButton
 from desktop.words import settings as words

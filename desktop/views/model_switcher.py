@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from desktop import theme
 from desktop.controllers.settings import SettingsController
-from desktop.item_models.engine_status import EngineStatus, Phase
-from desktop.item_models.plain_text import shortened
+from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.presentation.plain_text import shortened
 from desktop.store.folders import DEMO_MODEL
 from desktop.views.plain import ToolButton, action, set_tip
 from desktop.words import frame as words

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWi
 
 from core.api.events import ImageDescribed
 from desktop import theme
-from desktop.item_models.draft import DraftPicture
+from desktop.presentation.draft import DraftPicture
 from desktop.store.records import Picture
 from desktop.views.pacing import pace
 from desktop.views.plain import Label, set_tip

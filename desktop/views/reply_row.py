@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout
 
-from desktop.item_models.messages import Row, ending_words
+from desktop.presentation.messages import Row, ending_words
 from desktop.views.message_row import MessageRow
 from desktop.views.plain import Label
 from desktop.views.widgets.markdown_body import MarkdownBody

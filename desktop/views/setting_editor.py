@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QW
 
 from desktop import theme
 from desktop.controllers.settings import SettingsController
-from desktop.item_models.setting_costs import setting_cost
-from desktop.item_models.setting_rows import SettingRow
+from desktop.presentation.setting_costs import setting_cost
+from desktop.presentation.setting_rows import SettingRow
 from desktop.views.plain import Label
 from desktop.views.widgets.number_box import NumberBox
 from desktop.views.widgets.switch import Switch

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
 from desktop.controllers.settings import SettingsController
-from desktop.item_models.setting_rows import (
+from desktop.presentation.setting_rows import (
     AHEAD_ROWS,
     BUDGET_ROWS,
     CHECKPOINT_ROWS,

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from desktop import theme
 from desktop.controllers.chats import ChatsController
-from desktop.item_models.chat_list import CHAT_ROLE
+from desktop.presentation.chat_list import CHAT_ROLE
 from desktop.store.records import Chat
 from desktop.views.chat_delegate import ChatDelegate
 from desktop.views.plain import Button, Label, action

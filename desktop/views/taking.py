@@ -6,7 +6,7 @@ from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QDragEnterEvent
 
 from desktop.controllers.pictures import PictureController
-from desktop.item_models.draft import Draft
+from desktop.presentation.draft import Draft
 from desktop.views.given_data import sort_data
 from desktop.views.widgets.long_text import LongText
 from desktop.words.pictures import PASTED

@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from desktop import theme
-from desktop.item_models.plain_text import shortened
+from desktop.presentation.plain_text import shortened
 from desktop.views.plain import Button, Label
 from desktop.views.widgets.icon_button import IconButton
 

@@ -18,8 +18,8 @@ from PySide6.QtWidgets import (
 )
 
 from desktop.controllers.edits import Edits
-from desktop.item_models.messages import Row
-from desktop.item_models.transcript import Transcript
+from desktop.presentation.messages import Row
+from desktop.presentation.transcript import Transcript
 from desktop.views.pacing import pace
 from desktop.views.plain import Button
 from desktop.views.reply_row import ReplyRow

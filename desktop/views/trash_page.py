@@ -6,7 +6,7 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QListView, QMenu, QVBoxLayout, QWidget
 
 from desktop.controllers.chats import ChatsController
-from desktop.item_models.chat_list import CHAT_ROLE
+from desktop.presentation.chat_list import CHAT_ROLE
 from desktop.store.chats import TRASH_DAYS
 from desktop.views.chat_delegate import ChatDelegate
 from desktop.views.notice_bar import NoticeBar

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout
 
 from desktop.controllers.edits import Edits
-from desktop.item_models.messages import Row
+from desktop.presentation.messages import Row
 from desktop.views.left_out_line import LeftOutLine
 from desktop.views.message_editor import MessageEditor
 from desktop.views.message_row import MessageRow

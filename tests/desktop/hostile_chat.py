@@ -19,7 +19,7 @@ from qasync import QEventLoop
 
 from desktop import theme
 from desktop.app import App
-from desktop.item_models.engine_status import Phase
+from desktop.presentation.engine_status import Phase
 from desktop.store import chats, turns
 from desktop.store.folders import Folders
 from desktop.views.pacing import pace

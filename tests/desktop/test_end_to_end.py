@@ -17,8 +17,8 @@ from PySide6.QtWidgets import QLineEdit, QSpinBox
 from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.item_models.engine_status import Phase
-from desktop.item_models.setting_rows import AHEAD_ROWS
+from desktop.presentation.engine_status import Phase
+from desktop.presentation.setting_rows import AHEAD_ROWS
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.records import ReplyState
 from desktop.views.reply_row import ReplyRow

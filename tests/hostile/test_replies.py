@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from desktop import theme
-from desktop.item_models.messages import LiveReply, Row
-from desktop.item_models.transcript import Transcript
+from desktop.presentation.messages import LiveReply, Row
+from desktop.presentation.transcript import Transcript
 from desktop.store.records import Message, Reply, ReplyState
 from desktop.views.pacing import pace
 from desktop.views.reply_row import ReplyRow

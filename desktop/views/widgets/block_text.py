@@ -14,7 +14,7 @@ from PySide6.QtGui import QImage, QResizeEvent, QTextDocument, QTextOption, QWhe
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from desktop import theme
-from desktop.item_models.web_address import hover_words
+from desktop.presentation.web_address import hover_words
 from desktop.views.pacing import pace
 from desktop.views.plain import set_tip
 from desktop.views.widgets.markdown_html import is_web_address, style, to_html

@@ -1,6 +1,6 @@
 """What the cache holds, place by place: a stacked bar against the budget, each class in numbers.
 
-Leaves which class lies where to item_models.byte_stores.
+Leaves which class lies where to presentation.byte_stores.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout
 
 from core.api.events import CacheBytes
 from desktop import theme
-from desktop.item_models.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
+from desktop.presentation.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
 from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.fills import fill
 from desktop.views.widgets.legend_entry import LegendEntry

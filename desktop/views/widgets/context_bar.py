@@ -21,8 +21,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from core.api.events import ContextPart
 from desktop import theme
-from desktop.item_models.context_view import Strip
-from desktop.item_models.strip_words import part_words, tier_of
+from desktop.presentation.context_view import Strip
+from desktop.presentation.strip_words import part_words, tier_of
 from desktop.views.plain import show_tip
 from desktop.views.widgets.fills import (
     TICK_HALF_WIDTH,

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
-from desktop.item_models.context_view import ContextView, Strip
+from desktop.presentation.context_view import ContextView, Strip
 from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.byte_bars import ByteBars
 from desktop.views.widgets.context_strip import ContextStrip

@@ -1,14 +1,14 @@
 """The context drawn to scale: how full it is, the used part by where it lies, and the legend.
 
-Leaves painting to FillBar, ContextBar and LegendEntry, words to item_models.strip_words.
+Leaves painting to FillBar, ContextBar and LegendEntry, words to presentation.strip_words.
 """
 
 from __future__ import annotations
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from desktop.item_models.context_view import Strip
-from desktop.item_models.strip_words import asked_legend, describe_strip, where_legend
+from desktop.presentation.context_view import Strip
+from desktop.presentation.strip_words import asked_legend, describe_strip, where_legend
 from desktop.views.plain import Label
 from desktop.views.widgets.context_bar import ContextBar
 from desktop.views.widgets.fill_bar import FillBar

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from desktop.item_models.strip_words import LegendKind
+from desktop.presentation.strip_words import LegendKind
 from desktop.views.widgets.legend_entry import LegendEntry
 
 COLUMNS = 2

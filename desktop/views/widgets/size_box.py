@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
-from desktop.item_models.budgets import exact_bytes, parse_size, stepped
+from desktop.presentation.budgets import exact_bytes, parse_size, stepped
 
 LONGEST_SIZE = 40
 

@@ -12,9 +12,9 @@ from core.api.events import RequestStats
 from core.client.client import EngineState
 from desktop.controllers import reply_run
 from desktop.controllers.window_parts import WindowParts
-from desktop.item_models.draft import DraftPicture
-from desktop.item_models.engine_status import Phase
-from desktop.item_models.messages import ending_words
+from desktop.presentation.draft import DraftPicture
+from desktop.presentation.engine_status import Phase
+from desktop.presentation.messages import ending_words
 from desktop.store import messages
 from desktop.store.folders import Folders
 from desktop.store.records import Message, Picture, Reply, ReplyState

@@ -17,9 +17,9 @@ from core.api.events import (
     RequestStats,
 )
 from desktop.controllers.window_parts import WindowParts
-from desktop.item_models.context_view import Strip
-from desktop.item_models.engine_status import Phase
-from desktop.item_models.setting_rows import AHEAD_ROWS
+from desktop.presentation.context_view import Strip
+from desktop.presentation.engine_status import Phase
+from desktop.presentation.setting_rows import AHEAD_ROWS
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, model_info, png

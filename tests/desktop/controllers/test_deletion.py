@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.api.errors import ErrorInfo
 from desktop.controllers.window_parts import WindowParts
-from desktop.item_models.engine_status import Phase
+from desktop.presentation.engine_status import Phase
 from desktop.store import chats, forgets
 from desktop.store.folders import Folders
 from tests.desktop.conftest import Loop, OpenParts, until

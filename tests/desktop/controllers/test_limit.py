@@ -6,7 +6,7 @@ from core.api.chat import AssistantMessage, Conversation, ImagePart, SystemMessa
 from core.api.errors import InternalError, PromptTooLongError
 from core.api.events import RequestStats
 from desktop.controllers.window_parts import WindowParts
-from desktop.item_models.engine_status import Phase
+from desktop.presentation.engine_status import Phase
 from desktop.store.records import ReplyState
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended, shown

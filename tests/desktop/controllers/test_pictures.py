@@ -13,7 +13,7 @@ from core.api.events import ImageDescribed
 from core.client.requests import EngineError
 from desktop.controllers import pictures
 from desktop.controllers.window_parts import WindowParts
-from desktop.item_models.engine_status import Phase
+from desktop.presentation.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.words.pictures import not_taken
 from tests.desktop.conftest import OpenParts, until

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMenu, QToolButton
 
 from desktop.app import App
-from desktop.item_models.engine_status import Phase
+from desktop.presentation.engine_status import Phase
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.views.hands import ended, find, press, send, settle, words

@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QDialog, QLabel
 
 from core.api.events import LoadFacts
 from desktop.app import App
-from desktop.item_models.diagnostics import diagnostics, licence, version
-from desktop.item_models.engine_status import EngineStatus, Phase
+from desktop.presentation.diagnostics import diagnostics, licence, version
+from desktop.presentation.engine_status import EngineStatus, Phase
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.views.hands import ended, press, send

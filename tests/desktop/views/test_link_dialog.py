@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from desktop.app import App
-from desktop.item_models.web_address import web_address
+from desktop.presentation.web_address import web_address
 from desktop.views.link_dialog import LinkDialog
 from desktop.views.plain import Button, Label
 from tests.desktop.conftest import OpenApp, until

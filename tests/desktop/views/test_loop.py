@@ -13,7 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
 
 from desktop.app import App
-from desktop.item_models.engine_status import Phase
+from desktop.presentation.engine_status import Phase
 from desktop.store import chats, turns
 from desktop.views.pacing import pace
 from desktop.views.widgets.markdown_body import MarkdownBody

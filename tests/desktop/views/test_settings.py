@@ -13,8 +13,8 @@ from core.api.errors import BudgetTooSmallError, InternalError, NotEnoughMemoryE
 from core.api.events import LoadFacts
 from core.api.params import CacheSettings
 from desktop.app import App
-from desktop.item_models.engine_status import Phase
-from desktop.item_models.setting_rows import DISK_ROW, HOST_ROW
+from desktop.presentation.engine_status import Phase
+from desktop.presentation.setting_rows import DISK_ROW, HOST_ROW
 from desktop.store.folders import Folders
 from desktop.views.widgets.number_box import NumberBox
 from desktop.views.widgets.size_box import SizeBox

@@ -9,7 +9,7 @@ from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
 
 from desktop.app import App
-from desktop.item_models.setting_rows import TEXT_SIZE_ROW
+from desktop.presentation.setting_rows import TEXT_SIZE_ROW
 from desktop.store import chats
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png

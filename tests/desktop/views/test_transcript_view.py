@@ -11,8 +11,8 @@ from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
 from core.api.events import RequestStats
-from desktop.item_models.messages import LiveReply, Row
-from desktop.item_models.transcript import Transcript
+from desktop.presentation.messages import LiveReply, Row
+from desktop.presentation.transcript import Transcript
 from desktop.store.records import Message, Reply, ReplyState
 from desktop.views.pacing import pace
 from desktop.views.reply_row import ReplyRow

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from core.api.events import ContextPart, HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
-from desktop.item_models.engine_status import Phase
+from desktop.presentation.engine_status import Phase
 from desktop.views.composer_text import ComposerText
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.long_text import LONGEST_TEXT

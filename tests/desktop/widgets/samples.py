@@ -15,7 +15,7 @@ from core.api.events import (
     RequestStats,
 )
 from core.api.params import SamplingParams
-from desktop.item_models.context_view import ContextView, Strip
+from desktop.presentation.context_view import ContextView, Strip
 
 MIB = 1024 * 1024
 

@@ -8,8 +8,8 @@ from pytestqt.qtbot import QtBot
 
 from core.api.events import CacheBytes, ContextPart, HeldCheckpoint, Prepared, RequestStats
 from desktop import theme
-from desktop.item_models.byte_stores import stores
-from desktop.item_models.context_view import ContextView, Strip, prepared_strip
+from desktop.presentation.byte_stores import stores
+from desktop.presentation.context_view import ContextView, Strip, prepared_strip
 from desktop.views.widgets.byte_bars import ByteBars, PlaceBytes, StackedBar
 from desktop.views.widgets.context_bar import BAND_TOP, BAR_HEIGHT, ContextBar
 from desktop.views.widgets.context_panel import ContextPanel

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QObject, Signal
 
 from core.api.events import RequestStats
-from desktop.item_models.messages import Row
+from desktop.presentation.messages import Row
 
 
 class Transcript(QObject):

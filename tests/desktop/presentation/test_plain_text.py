@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtGui import Qt, QTextDocument
 
-from desktop.item_models.plain_text import LONGEST_TIP, breakable, shortened, tip, visible
+from desktop.presentation.plain_text import LONGEST_TIP, breakable, shortened, tip, visible
 
 TEXTS = [
     "",

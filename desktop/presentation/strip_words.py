@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from core.api.events import ContextPart
-from desktop.item_models.context_view import Strip
+from desktop.presentation.context_view import Strip
 from desktop.words import context as words
 from desktop.words.numbers import count_of, format_count
 

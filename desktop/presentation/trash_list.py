@@ -7,8 +7,8 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt
 
-from desktop.item_models.chat_list import CHAT_ROLE, LONGEST_TITLE, NOTE_ROLE, AnyIndex
-from desktop.item_models.plain_text import shortened, tip
+from desktop.presentation.chat_list import CHAT_ROLE, LONGEST_TITLE, NOTE_ROLE, AnyIndex
+from desktop.presentation.plain_text import shortened, tip
 from desktop.store.chats import TRASH_S
 from desktop.store.records import Chat
 from desktop.words.chats import kept_until

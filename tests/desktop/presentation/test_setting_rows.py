@@ -6,8 +6,8 @@ import pytest
 
 from core.api.events import LoadFacts, ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
-from desktop.item_models.setting_costs import setting_cost
-from desktop.item_models.setting_rows import (
+from desktop.presentation.setting_costs import setting_cost
+from desktop.presentation.setting_rows import (
     AHEAD_ROWS,
     BUDGET_ROWS,
     CHECKPOINT_ROWS,

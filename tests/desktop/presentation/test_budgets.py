@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.events import LoadFacts
-from desktop.item_models.budgets import (
+from desktop.presentation.budgets import (
     GB,
     MB,
     STEPS,

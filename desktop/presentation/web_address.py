@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from PySide6.QtCore import QUrl
 
-from desktop.item_models.plain_text import is_seen, visible
+from desktop.presentation.plain_text import is_seen, visible
 
 # No site needs more, and some systems hand a browser no more than this.
 LONGEST_ADDRESS = 8_000

@@ -8,7 +8,7 @@ import pytest
 
 from core.api.errors import PromptTooLongError
 from core.api.events import FinishReason, RequestStats
-from desktop.item_models.context_fill import (
+from desktop.presentation.context_fill import (
     ContextFill,
     fill_of,
     fill_words,

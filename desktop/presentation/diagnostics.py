@@ -10,8 +10,8 @@ import platform
 from dataclasses import dataclass
 from importlib import metadata
 
-from desktop.item_models.engine_status import EngineStatus
-from desktop.item_models.plain_text import shortened
+from desktop.presentation.engine_status import EngineStatus
+from desktop.presentation.plain_text import shortened
 from desktop.words import frame as words
 from desktop.words.numbers import format_count
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QUrl
 
-from desktop.item_models.web_address import (
+from desktop.presentation.web_address import (
     LONGEST_ADDRESS,
     RefusedAddressError,
     WebAddress,

@@ -11,11 +11,11 @@ from PySide6.QtTest import QAbstractItemModelTester
 from core.api.chat import ReplyIds
 from core.api.errors import EngineDiedError
 from core.api.events import RequestStats
-from desktop.item_models.chat_list import CHAT_ROLE, NOTE_ROLE, ChatList, sections
-from desktop.item_models.engine_status import EngineStatus, Phase
-from desktop.item_models.messages import LiveReply, Row, ending_words
-from desktop.item_models.transcript import Transcript
-from desktop.item_models.trash_list import TrashList
+from desktop.presentation.chat_list import CHAT_ROLE, NOTE_ROLE, ChatList, sections
+from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.presentation.messages import LiveReply, Row, ending_words
+from desktop.presentation.transcript import Transcript
+from desktop.presentation.trash_list import TrashList
 from desktop.store.fields import LAST_MOMENT
 from desktop.store.records import Chat, Message, Reply, ReplyState
 from desktop.words.conversation import LEFT_RUNNING
