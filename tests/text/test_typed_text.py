@@ -14,8 +14,9 @@ from core.api.chat import AssistantMessage, ReplyIds
 from core.helper.process import Helper
 from core.text.chat_text import TEXT_MEMORY_BYTES, ChatText
 from core.text.files import read_text_files
+from core.text.tokenizer import plain_encoder
 from core.text.tokenizer.plain_encoder import PlainEncoder
-from core.text.tokenizer.tokenizer import Tokenizer, plain_encoder
+from core.text.tokenizer.tokenizer import Tokenizer
 from tests.text.chats import (
     PICTURE,
     chat,
