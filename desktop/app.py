@@ -24,7 +24,8 @@ from qasync import QEventLoop
 
 from core.api.errors import DataFolderBusyError, WaymarkError
 from core.client.client import EngineClient
-from desktop import lost_display, theme
+from desktop import lost_display
+from desktop.common import theme
 from desktop.controllers.engine import Engine
 from desktop.controllers.tasks import attempted
 from desktop.controllers.window_parts import WindowParts

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from desktop.traces import trace_of
+from desktop.common.traces import trace_of
 
 LOG_BYTES = 1_000_000
 

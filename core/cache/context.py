@@ -17,7 +17,6 @@ from core.api.errors import BudgetTooSmallError
 from core.api.params import CacheSettings
 from core.api.positions import TokenIndex
 from core.api.prompt import ORIGIN, Cut, Prompt, Run
-from core.cache.disk.tier import DiskTier
 from core.cache.embeddings import EmbeddingCache
 from core.cache.eviction import Evictor
 from core.cache.host_copies import Copier, HostCopies
@@ -28,6 +27,7 @@ from core.cache.pace import Pace
 from core.cache.policy import plan
 from core.cache.slab import KVSlab
 from core.cache.state import Checkpoint, RecurrentState
+from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
 from core.cache.way_back import MemoryTier, Restored, WayBack
 from core.layers.memory import LayerSpec, RecurrentSpec

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from core.api.prompt import Cut, Prompt
-from core.cache.disk.tier import DiskTier
 from core.cache.eviction import Evictor
 from core.cache.live import FROM_DISK, FROM_SLAB, LivePath, RestoreFailedError
 from core.cache.node import Node
 from core.cache.state import Checkpoint, RecurrentState
+from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
 from core.layers.memory import LayerSpec
 

@@ -22,8 +22,8 @@ from core.api.events import LoadFacts, ModelInfo
 from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
-from core.cache.disk.tier import DiskTier
 from core.cache.host_copies import SideStream
+from core.cache.tier import DiskTier
 from core.engine.draw_choice import choose_drawing
 from core.engine.images import ImageCatalog
 from core.engine.recorded import StepRecorder

@@ -19,12 +19,12 @@ from core.loading.quantised.keeping import Keeping, KeptSource
 from core.loading.quantised.kept_file import KeptDamagedError
 from core.loading.quantised.kept_layout import KeptLayout
 from core.loading.quantised.rest import Rest
+from core.loading.reading.stream import stream_weights
 from core.models.model import Model
 from core.weights.memory import hand_back
 from core.weights.plan import Source, TensorSpec, Use, WeightPlan, Weights
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import SafetensorsFile
-from core.weights.stream import stream_weights
 from core.weights.table import Table
 from kernels.linear.reference import Forms, Kept
 from kernels.ops import Ops

@@ -15,6 +15,7 @@ import torch
 from core.api.errors import UnknownArchitectureError, UnsupportedDeviceError
 from core.loading.model import Load, LoadedModel
 from core.loading.quantised.keeping import Keeping
+from core.loading.reading.stream import check_plan, floats_on_the_way
 from core.models import gemma3, llama, qwen3_5
 from core.models.model import Model
 from core.weights.balance import balanced_norms
@@ -24,7 +25,6 @@ from core.weights.plan import TensorSpec, WeightPlan, Weights, plan_weights, pla
 from core.weights.published.packed import PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
-from core.weights.stream import check_plan, floats_on_the_way
 from kernels.dispatch import REFERENCE, Backend
 from kernels.ops import PLAIN_OPS
 from kernels.trial import Recall, find_out, tried

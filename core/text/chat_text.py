@@ -32,6 +32,7 @@ from core.helper.process import Helper
 from core.text.assembly import assemble
 from core.text.files import TextFiles, read_text_files
 from core.text.history import TextKit, Traits, plain_pieces, spliced_pieces
+from core.text.probes import splicing_obstacle
 from core.text.reply.parts import ThinkingTokens, stored_ids
 from core.text.reply.reader import Delta, ReplyReader
 from core.text.sampling_defaults import sampling_defaults
@@ -39,12 +40,11 @@ from core.text.splicing import Piece, message_places
 from core.text.template.chat_template import ChatTemplate
 from core.text.template.masking import num_images
 from core.text.template.picture_frame import PictureFrame
-from core.text.template.probes import splicing_obstacle
-from core.text.template.traits import probe_traits
 from core.text.tokenizer.added_tokens import AddedToken
 from core.text.tokenizer.detokenizer import TokenText
 from core.text.tokenizer.plain_encoder import PlainEncoder
 from core.text.tokenizer.tokenizer import Tokenizer
+from core.text.traits import probe_traits
 
 # A tokenizer of 27 MB with 262,144 tokens, as the largest published are, is built within 0.7 GiB.
 TEXT_MEMORY_BYTES = 3 * 2**30

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from desktop.common.traces import trace_of
 from desktop.store import fields
 from desktop.store.faults import (
     ERRORS,
@@ -31,7 +32,6 @@ from desktop.store.recovery import copies
 from desktop.store.recovery.check import is_whole
 from desktop.store.recovery.salvage import salvage
 from desktop.store.schema import MIGRATIONS, script
-from desktop.traces import trace_of
 
 P = ParamSpec("P")
 T = TypeVar("T")

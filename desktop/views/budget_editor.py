@@ -7,13 +7,13 @@ from typing import Literal
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop import theme
+from desktop.common import theme
 from desktop.controllers.settings import SettingsController
 from desktop.presentation.budgets import automatic, too_small
 from desktop.presentation.setting_costs import setting_cost
 from desktop.presentation.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
-from desktop.views.plain import Label
 from desktop.views.setting_editor import CONTROL_HEIGHT, control_name
+from desktop.views.widgets.plain import Label
 from desktop.views.widgets.size_box import SizeBox
 from desktop.words import settings as words
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
-from desktop import theme
+from desktop.common import theme
 from desktop.controllers.chat import ChatController
 from desktop.controllers.drafts import STORED_AFTER_MS
 from desktop.controllers.pictures import PictureController
 from desktop.presentation.draft import Draft
 from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip
-from desktop.views.plain import Button, Label, set_tip
 from desktop.views.queued_messages import QueuedMessages
 from desktop.views.taking import take_data
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Button, Label, set_tip
 from desktop.words.conversation import (
     ADD_PICTURES,
     INSTRUCTIONS_IN_USE,

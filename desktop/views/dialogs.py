@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
 from desktop.presentation.web_address import RefusedAddressError, web_address
 from desktop.views.link_dialog import LinkDialog
-from desktop.views.plain import make_plain
+from desktop.views.widgets.plain import make_plain
 from desktop.words import frame as words
 
 KINDS = "*.png *.jpg *.jpeg *.webp *.gif *.bmp *.tif *.tiff"

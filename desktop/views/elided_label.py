@@ -6,7 +6,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 
 from desktop.presentation.plain_text import shortened
-from desktop.views.plain import Label, set_tip
+from desktop.views.widgets.plain import Label, set_tip
 
 # More than the widest window shows.
 LONGEST = 500

@@ -8,8 +8,8 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop import theme
-from desktop.views.plain import Label, ToolButton
+from desktop.common import theme
+from desktop.views.widgets.plain import Label, ToolButton
 from desktop.words import frame as words
 
 SAMPLE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}

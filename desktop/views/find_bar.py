@@ -11,11 +11,11 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QTextEdit
 
-from desktop import theme
+from desktop.common import theme
 from desktop.presentation.transcript import Transcript
-from desktop.views.plain import Label
 from desktop.views.transcript_view import TextField, TranscriptView
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Label
 from desktop.words import find as words
 
 # Looking through a long chat at every key would be felt.

@@ -6,15 +6,15 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QSizePolicy
 
-from desktop import theme
+from desktop.common import theme
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.engine import EngineController
 from desktop.controllers.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.views.elided_label import ElidedLabel
 from desktop.views.model_switcher import ModelSwitcher
-from desktop.views.plain import Button, ToolButton, set_tip
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Button, ToolButton, set_tip
 from desktop.words import frame as words
 
 # Narrower than this there is no room for all words beside the title.

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from desktop.controllers.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus
-from desktop.views.plain import Button
+from desktop.views.widgets.plain import Button
 from desktop.words import settings as words
 
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 
 from desktop.controllers.limit import LimitController
 from desktop.views.notice_bar import NoticeBar
-from desktop.views.plain import set_tip
+from desktop.views.widgets.plain import set_tip
 from desktop.words import limit as words
 
 

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QPlainTextEdit, QVBoxLayout,
 
 from desktop.presentation.plain_text import shortened, visible
 from desktop.presentation.web_address import WebAddress
-from desktop.views.plain import Button, Label
+from desktop.views.widgets.plain import Button, Label
 
 WIDTH = 460
 ADDRESS_HEIGHT = 96

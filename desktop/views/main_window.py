@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QMainWindow
 
 from core.api.errors import ErrorInfo, WaymarkError
 from core.api.events import ImageRendered
-from desktop import theme
+from desktop.common import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.diagnostics import diagnostics
 from desktop.store.chats import TRASH_DAYS

@@ -5,11 +5,11 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from desktop import theme
+from desktop.common import theme
 from desktop.presentation.messages import Row
-from desktop.views.plain import Button, Label
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Button, Label
 from desktop.words.conversation import (
     ANOTHER,
     CONTINUE,

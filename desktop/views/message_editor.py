@@ -13,9 +13,9 @@ from desktop.controllers.pictures import PictureController
 from desktop.presentation.draft import Draft
 from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip
-from desktop.views.plain import Button, Label
 from desktop.views.taking import may_take, take_data
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Button, Label
 from desktop.words import pictures as words
 
 

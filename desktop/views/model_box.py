@@ -7,12 +7,12 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop import theme
+from desktop.common import theme
 from desktop.controllers.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.plain_text import shortened
-from desktop.views.plain import Button, Label, set_tip
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Button, Label, set_tip
 from desktop.words import settings as words
 from desktop.words.numbers import describe_load
 

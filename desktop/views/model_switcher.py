@@ -8,12 +8,12 @@ from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
-from desktop import theme
+from desktop.common import theme
 from desktop.controllers.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.plain_text import shortened
 from desktop.store.folders import DEMO_MODEL
-from desktop.views.plain import ToolButton, action, set_tip
+from desktop.views.widgets.plain import ToolButton, action, set_tip
 from desktop.words import frame as words
 from desktop.words import settings as setting_words
 

@@ -7,9 +7,9 @@ from PySide6.QtWidgets import QVBoxLayout
 
 from desktop.presentation.messages import Row, ending_words
 from desktop.views.message_row import MessageRow
-from desktop.views.plain import Label
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.numbers_line import NumbersLine
+from desktop.views.widgets.plain import Label
 from desktop.views.widgets.reasoning_fold import ReasoningFold
 
 SHED_AT_ONCE = 16

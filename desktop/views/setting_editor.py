@@ -7,12 +7,12 @@ from collections.abc import Callable
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
-from desktop import theme
+from desktop.common import theme
 from desktop.controllers.settings import SettingsController
 from desktop.presentation.setting_costs import setting_cost
 from desktop.presentation.setting_rows import SettingRow
-from desktop.views.plain import Label
 from desktop.views.widgets.number_box import NumberBox
+from desktop.views.widgets.plain import Label
 from desktop.views.widgets.switch import Switch
 from desktop.words import settings as words
 

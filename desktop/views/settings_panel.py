@@ -24,9 +24,9 @@ from desktop.presentation.setting_rows import (
 from desktop.views.budget_editor import BudgetEditor
 from desktop.views.kept_weights import KeptWeights
 from desktop.views.model_box import ModelBox
-from desktop.views.plain import Button, Label
 from desktop.views.setting_editor import SettingEditor
 from desktop.views.settings_part import Found, SettingsPart
+from desktop.views.widgets.plain import Button, Label
 from desktop.words import settings as words
 from desktop.words.numbers import format_count
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from desktop import theme
-from desktop.views.plain import Button, Label
+from desktop.common import theme
+from desktop.views.widgets.plain import Button, Label
 from desktop.words import settings as words
 
 # A widget, and the words by which a search finds it.

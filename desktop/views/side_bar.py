@@ -15,15 +15,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from desktop import theme
+from desktop.common import theme
 from desktop.controllers.chats import ChatsController
 from desktop.presentation.chat_list import CHAT_ROLE
 from desktop.store.records import Chat
 from desktop.views.chat_delegate import ChatDelegate
-from desktop.views.plain import Button, Label, action
 from desktop.views.search_field import SearchField
 from desktop.views.trash_page import TrashPage
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Button, Label, action
 from desktop.words import chats as words
 
 

@@ -10,11 +10,11 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from desktop import theme
-from desktop.views.plain import ToolButton
+from desktop.common import theme
 from desktop.views.scrolled import scrolled
 from desktop.views.settings_panel import SettingsPanel
 from desktop.views.widgets.context_panel import ContextPanel
+from desktop.views.widgets.plain import ToolButton
 from desktop.words import frame as words
 
 

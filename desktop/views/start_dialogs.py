@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from core.api.errors import WaymarkError
 from desktop.views import dialogs
-from desktop.views.plain import message_box
+from desktop.views.widgets.plain import message_box
 from desktop.words import frame as words
 
 

@@ -8,10 +8,10 @@ from typing import Literal
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
-from desktop import theme
+from desktop.common import theme
 from desktop.presentation.plain_text import shortened
-from desktop.views.plain import Button, Label
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Button, Label
 
 SHOWN_FOR_MS = 8_000
 MARGIN = 10

@@ -20,12 +20,12 @@ from PySide6.QtWidgets import (
 from desktop.controllers.edits import Edits
 from desktop.presentation.messages import Row
 from desktop.presentation.transcript import Transcript
-from desktop.views.pacing import pace
-from desktop.views.plain import Button
 from desktop.views.reply_row import ReplyRow
 from desktop.views.row_places import RowPlaces
 from desktop.views.text_column import column_width
 from desktop.views.user_row import UserRow
+from desktop.views.widgets.pacing import pace
+from desktop.views.widgets.plain import Button
 from desktop.words.conversation import JUMP
 
 # A message costs milliseconds to build: so many are built at once, the others one at a step.

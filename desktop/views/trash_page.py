@@ -10,8 +10,8 @@ from desktop.presentation.chat_list import CHAT_ROLE
 from desktop.store.chats import TRASH_DAYS
 from desktop.views.chat_delegate import ChatDelegate
 from desktop.views.notice_bar import NoticeBar
-from desktop.views.plain import Button, Label, action
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Button, Label, action
 from desktop.words import chats as words
 
 

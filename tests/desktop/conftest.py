@@ -14,8 +14,8 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
-from desktop import theme
 from desktop.app import App
+from desktop.common import theme
 from desktop.controllers.engine import Engine
 from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector

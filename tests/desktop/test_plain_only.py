@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLAIN = "desktop/views/plain.py"
+PLAIN = "desktop/views/widgets/plain.py"
 DOCUMENTS = "desktop/views/widgets/block_text.py"
 # Widgets whose words Qt would guess about, or underline, and the files that make them.
 MADE_IN: dict[str, tuple[str, ...]] = {

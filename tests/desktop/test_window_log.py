@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from desktop.common.traces import trace_of
 from desktop.controllers.tasks import Tasks
-from desktop.traces import trace_of
 from desktop.window_log import kept_log, report_from_loop
 from tests.desktop.conftest import Loop, until
 

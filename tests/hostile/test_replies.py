@@ -9,14 +9,14 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from desktop import theme
+from desktop.common import theme
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
 from desktop.store.records import Message, Reply, ReplyState
-from desktop.views.pacing import pace
 from desktop.views.reply_row import ReplyRow
 from desktop.views.transcript_view import TranscriptView
 from desktop.views.widgets.code_block import CodeBlock
+from desktop.views.widgets.pacing import pace
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
 from tests.desktop.loop_watch import LoopWatch

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from core.loading.reading.stream import SLICE_BYTES
 from core.models.qwen3_5 import Qwen3_5Model, parse_config
 from core.weights.plan import Shape, WeightPlan, plan_weights, planned_bytes
-from core.weights.stream import SLICE_BYTES
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
 from tests.weights.files import write_sparse

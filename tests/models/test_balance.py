@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
+from core.loading.reading.outline import Outline
 from core.loading.registry import load_model
 from core.weights import balance
 from core.weights.folder import ModelFolder
-from core.weights.outline import Outline
 from kernels.dispatch import Backend, backend
 from kernels.linear.reference import Forms, Integers, PlainForm
 from tests.models.outliers import plant

@@ -24,8 +24,8 @@ from core.api.errors import (
     WrongShapeError,
 )
 from core.loading.model import LoadedModel
+from core.loading.reading import outline, stream
 from core.loading.registry import estimate_bytes, load_model
-from core.weights import outline, stream
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import backend

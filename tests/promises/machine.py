@@ -30,8 +30,8 @@ from core.api.prompt import Prompt
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.files import Files
 from core.cache.disk.store import SegmentStore
-from core.cache.disk.tier import DiskTier
 from core.cache.node import Node
+from core.cache.tier import DiskTier
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts

@@ -17,7 +17,7 @@ from core.api.params import CacheSettings, SamplingParams
 from core.api.prompt import Image
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
-from core.cache.disk.tier import DiskTier
+from core.cache.tier import DiskTier
 from core.engine.debug import check_positions
 from core.engine.loaded import LoadedModel
 from tests.promises.fixtures import PURE

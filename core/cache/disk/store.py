@@ -7,7 +7,7 @@ indexed anywhere else; the logs and the folder's listing are the truth. A model 
 state is no special case: its states are segments that hold the last hidden row alone, and KV that
 no state needs is not kept.
 
-Knows nothing of prompts, trees and models; `core.cache.disk.tier` decides what is worth writing.
+Knows nothing of prompts, trees and models; `core.cache.tier` decides what is worth writing.
 One thread uses a store, and a lock elsewhere keeps two processes from sharing a folder.
 """
 

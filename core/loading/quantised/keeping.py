@@ -19,7 +19,7 @@ from core.loading.quantised.kept_file import KeptFile, KeptWriter
 from core.loading.quantised.kept_layout import FORMAT, KeptLayout
 from core.loading.quantised.kept_store import KeptStore
 from core.loading.quantised.known_files import Facts, KnownFiles, are_settled, facts_of
-from core.weights.held import ReadWeights
+from core.loading.reading.held import ReadWeights
 from core.weights.plan import TensorSpec
 from core.weights.safetensors_file import SafetensorsFile
 from core.weights.table import Table

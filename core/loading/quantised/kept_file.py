@@ -19,8 +19,8 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
 from core.loading.quantised.kept_layout import KeptLayout, KeptPart
+from core.loading.reading.raw import allocate, fill
 from core.weights.plan import TensorSpec
-from core.weights.raw import allocate, fill
 from kernels.common.views import octets
 from kernels.linear.reference import Kept
 

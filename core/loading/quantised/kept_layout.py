@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import torch
 
+from core.loading.reading.stream import slice_rows
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import LENGTH_BYTES
-from core.weights.stream import slice_rows
 from kernels.linear.reference import Form, Forms
 
 FORMAT = "waymark-matrices-2"

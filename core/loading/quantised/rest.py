@@ -13,12 +13,12 @@ from io import FileIO
 
 import torch
 
-from core.weights.held import ReadWeights
-from core.weights.outline import Outline
+from core.loading.reading.held import ReadWeights
+from core.loading.reading.outline import Outline
+from core.loading.reading.stream import Reader
 from core.weights.plan import Use, WeightPlan
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import SafetensorsFile
-from core.weights.stream import Reader
 from kernels.linear.reference import Forms
 
 

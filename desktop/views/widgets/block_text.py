@@ -13,11 +13,11 @@ from PySide6.QtCore import QEvent, QSize, Qt, QUrl, Signal
 from PySide6.QtGui import QImage, QResizeEvent, QTextDocument, QTextOption, QWheelEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
-from desktop import theme
+from desktop.common import theme
 from desktop.presentation.web_address import hover_words
-from desktop.views.pacing import pace
-from desktop.views.plain import set_tip
 from desktop.views.widgets.markdown_html import is_web_address, style, to_html
+from desktop.views.widgets.pacing import pace
+from desktop.views.widgets.plain import set_tip
 
 LONGEST_WORD = 1_000
 # A longer text fills any width it is given; a shorter one asks for no more than it needs.

@@ -10,11 +10,11 @@ from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.api.events import CacheBytes
-from desktop import theme
+from desktop.common import theme
 from desktop.presentation.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
-from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.fills import fill
 from desktop.views.widgets.legend_entry import LegendEntry
+from desktop.views.widgets.plain import Label, set_tip
 from desktop.words.numbers import format_bytes
 
 BAR_HEIGHT = 10

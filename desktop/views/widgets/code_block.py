@@ -10,12 +10,12 @@ from __future__ import annotations
 from PySide6.QtGui import QGuiApplication, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop import theme
-from desktop.views.pacing import pace
-from desktop.views.plain import Label
+from desktop.common import theme
 from desktop.views.widgets.code_text import CodeText
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.highlight import Highlighting
+from desktop.views.widgets.pacing import pace
+from desktop.views.widgets.plain import Label
 from desktop.words.conversation import COPY_CODE, code_words
 
 # How long words are looked up for their colours before others have their turn.

@@ -20,10 +20,9 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from core.api.events import ContextPart
-from desktop import theme
+from desktop.common import theme
 from desktop.presentation.context_view import Strip
 from desktop.presentation.strip_words import part_words, tier_of
-from desktop.views.plain import show_tip
 from desktop.views.widgets.fills import (
     TICK_HALF_WIDTH,
     TICK_HEIGHT,
@@ -32,6 +31,7 @@ from desktop.views.widgets.fills import (
     mark_kept,
     tick_shape,
 )
+from desktop.views.widgets.plain import show_tip
 from desktop.views.widgets.strip_layout import StripLayout, lay_out
 from desktop.words import context as words
 

@@ -11,9 +11,9 @@ from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
 from desktop.presentation.context_view import ContextView, Strip
-from desktop.views.plain import Label, set_tip
 from desktop.views.widgets.byte_bars import ByteBars
 from desktop.views.widgets.context_strip import ContextStrip
+from desktop.views.widgets.plain import Label, set_tip
 from desktop.views.widgets.value_grid import Row, ValueGrid
 from desktop.words import context as words
 from desktop.words import numbers

@@ -9,10 +9,10 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from desktop.presentation.context_view import Strip
 from desktop.presentation.strip_words import asked_legend, describe_strip, where_legend
-from desktop.views.plain import Label
 from desktop.views.widgets.context_bar import ContextBar
 from desktop.views.widgets.fill_bar import FillBar
 from desktop.views.widgets.legend import Legend
+from desktop.views.widgets.plain import Label
 from desktop.views.widgets.strip_layout import room_is_cut
 from desktop.words import context as words
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from desktop import theme
+from desktop.common import theme
 from desktop.views.widgets.fills import fill
 
 HEIGHT = 5

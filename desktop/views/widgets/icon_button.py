@@ -8,8 +8,8 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QWidget
 
-from desktop import theme
-from desktop.views.plain import ToolButton, set_tip
+from desktop.common import theme
+from desktop.views.widgets.plain import ToolButton, set_tip
 
 
 class IconButton(ToolButton):

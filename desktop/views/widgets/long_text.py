@@ -15,7 +15,7 @@ from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
-from desktop.views.pacing import pace
+from desktop.views.widgets.pacing import pace
 
 # Taken in at a step: some milliseconds, if each letter has a line of its own.
 STEP = 4_000

@@ -14,13 +14,13 @@ import shiboken6
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from desktop import theme
-from desktop.views.pacing import SLICE_S, pace
-from desktop.views.plain import Button
+from desktop.common import theme
 from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.markdown_blocks import Block
 from desktop.views.widgets.markdown_source import BlockStream
+from desktop.views.widgets.pacing import SLICE_S, pace
+from desktop.views.widgets.plain import Button
 from desktop.words.conversation import SHOW_MORE, more_words
 
 BLOCK_SPACING = 9

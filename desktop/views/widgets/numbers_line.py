@@ -8,8 +8,8 @@ from __future__ import annotations
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
-from desktop.views.plain import Label
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Label
 from desktop.views.widgets.value_grid import Row, ValueGrid
 from desktop.words import numbers
 from desktop.words.numbers import format_count

@@ -21,9 +21,9 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
-from desktop import theme
-from desktop.views.plain import Label, set_tip
+from desktop.common import theme
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.plain import Label, set_tip
 
 # Large enough to recognise a picture, small enough for four in the narrowest composer.
 LARGEST = QSize(168, 126)

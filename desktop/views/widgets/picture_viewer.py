@@ -15,10 +15,10 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout,
 
 from core.api.events import ImageRendered
 from desktop.store.records import Picture
-from desktop.views.plain import Label
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture import read_thumbnail
 from desktop.views.widgets.picture_canvas import PictureCanvas
+from desktop.views.widgets.plain import Label
 from desktop.words.numbers import format_count
 
 # More would take the pipe from the engine's process longer than the window may be kept waiting.

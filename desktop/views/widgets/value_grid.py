@@ -8,7 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from desktop.views.plain import Label, set_tip
+from desktop.views.widgets.plain import Label, set_tip
 
 # Grids below one another line up.
 NAME_WIDTH = 112

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtWidgets import QApplication, QComboBox
 
-from desktop import theme
+from desktop.common import theme
 from tests.desktop.conftest import OpenApp
 from tests.desktop.views.hands import find
 

@@ -14,7 +14,7 @@ from pytestqt.qtbot import QtBot
 from desktop.app import App
 from desktop.presentation.web_address import web_address
 from desktop.views.link_dialog import LinkDialog
-from desktop.views.plain import Button, Label
+from desktop.views.widgets.plain import Button, Label
 from tests.desktop.conftest import OpenApp, until
 
 PLAIN = "https://example.org/a?b=c"

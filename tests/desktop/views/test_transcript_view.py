@@ -14,11 +14,11 @@ from core.api.events import RequestStats
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
 from desktop.store.records import Message, Reply, ReplyState
-from desktop.views.pacing import pace
 from desktop.views.reply_row import ReplyRow
 from desktop.views.transcript_view import BUILT_AT_ONCE, RowWidget, TranscriptView
 from desktop.views.user_row import UserRow
 from desktop.views.widgets.markdown_body import PAGE
+from desktop.views.widgets.pacing import pace
 from tests.desktop.views.hands import no_edits
 
 MakeView = Callable[..., TranscriptView]

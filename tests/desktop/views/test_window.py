@@ -19,8 +19,8 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.events import ContextPart, HeldCheckpoint, RequestStats
-from desktop import theme
 from desktop.app import App
+from desktop.common import theme
 from desktop.presentation.engine_status import Phase
 from desktop.views.composer_text import ComposerText
 from desktop.views.widgets.icon_button import IconButton

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from desktop import theme
+from desktop.common import theme
 
 
 @pytest.fixture(autouse=True)

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.events import ImageRendered
-from desktop import theme
+from desktop.common import theme
 from desktop.presentation.context_view import Strip
 from desktop.store.records import Picture
 from desktop.views.widgets.context_panel import ContextPanel

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QProgressBar, QToolTip
 from pytestqt.qtbot import QtBot
 
 from core.api.events import CacheBytes, ContextPart, HeldCheckpoint, Prepared, RequestStats
-from desktop import theme
+from desktop.common import theme
 from desktop.presentation.byte_stores import stores
 from desktop.presentation.context_view import ContextView, Strip, prepared_strip
 from desktop.views.widgets.byte_bars import ByteBars, PlaceBytes, StackedBar

@@ -7,13 +7,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from desktop import theme
-from desktop.views.plain import Button
+from desktop.common import theme
 from desktop.views.widgets import markdown_body
 from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.code_text import CodeText
 from desktop.views.widgets.markdown_body import MarkdownBody
+from desktop.views.widgets.plain import Button
 from tests.desktop.widgets import samples
 
 HOSTILE = {

@@ -18,8 +18,8 @@ from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancell
 from core.loading.model import Load, LoadedModel
 from core.loading.quantised.keeping import Keeping
 from core.loading.quantised.known_files import SETTLED_NS
+from core.loading.reading import stream
 from core.loading.registry import load_model
-from core.weights import stream
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from core.loading.quantised.kept_file import KeptDamagedError, KeptFile, KeptWriter
 from core.loading.quantised.kept_layout import KeptLayout
-from core.weights import stream
+from core.loading.reading import stream
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from kernels.linear.int4 import Int4Form
 from kernels.linear.int8 import Int8Form

@@ -32,7 +32,7 @@ from PySide6.QtWidgets import QApplication, QStyleFactory, QWidget
 Scheme = Literal["light", "dark"]
 Choice = Literal["light", "dark", "system"]
 
-RESOURCES = Path(__file__).resolve().parent.parent / "resources"
+RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 # Smaller than this, a page of text tires the eye; Windows still starts at 9.
 SMALLEST_FONT = 10.0
 # Pixel sizes an icon is drawn at: buttons of 16 and 20, and their doubles for fine screens.

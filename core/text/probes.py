@@ -19,7 +19,7 @@ from core.api.errors import TemplateError
 from core.api.prompt import Image, TextRun
 from core.text.assembly import assemble
 from core.text.history import TextKit, Traits, plain_messages, spliced_pieces
-from core.text.template.traits import PROBE_PICTURE, user
+from core.text.traits import PROBE_PICTURE, user
 
 # Each would show a template that escapes, cuts, re-wraps or translates what it is given.
 _QUESTION = "  What \"does\" this <b>say</b> & why?\n\n\\n stays. 'So' it's 1 {{ x }}\t"

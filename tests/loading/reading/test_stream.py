@@ -19,11 +19,11 @@ from core.api.errors import (
     UnsupportedDeviceError,
     WrongShapeError,
 )
-from core.weights import stream
+from core.loading.reading import stream
+from core.loading.reading.raw import allocate
+from core.loading.reading.stream import check_plan, stream_weights
 from core.weights.plan import TensorSpec, Use, WeightPlan
-from core.weights.raw import allocate
 from core.weights.safetensors_file import SafetensorsFile, read_header
-from core.weights.stream import check_plan, stream_weights
 from core.weights.table import FileTable
 from kernels.linear.int4 import Int4Form
 from kernels.linear.int8 import Int8Form

@@ -16,10 +16,10 @@ import hashlib
 import torch
 from torch import Tensor
 
+from core.loading.reading.raw import AS_STORED, allocate, changed, fill, unreadable
 from core.weights.balance import Channels, factors
 from core.weights.plan import TensorSpec, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
-from core.weights.raw import AS_STORED, allocate, changed, fill, unreadable
 from core.weights.safetensors_file import SafetensorsFile
 from kernels.common.views import octets
 

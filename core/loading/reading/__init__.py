@@ -1,0 +1,1 @@
+"""Weights files read once, tensor by tensor, into the layouts that kernels want."""

@@ -1,0 +1,1 @@
+"""What every part of the window stands on: its look, and traces without words."""
