@@ -26,8 +26,8 @@ from core.api.errors import DataFolderBusyError, WaymarkError
 from core.client.client import EngineClient
 from desktop import lost_display
 from desktop.common import theme
-from desktop.controllers.engine import Engine
-from desktop.controllers.tasks import attempted
+from desktop.controllers.common.engine import Engine
+from desktop.controllers.common.tasks import attempted
 from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector
 from desktop.lost_display import DisplayLostError
@@ -39,8 +39,8 @@ from desktop.starting import (
     folder_to_open,
     words_of,
 )
-from desktop.store.faults import StoreError
 from desktop.store.folders import SAMPLE_PICTURES, Folders
+from desktop.store.tables.faults import StoreError
 from desktop.views import start_dialogs
 from desktop.views.main_window import MainWindow
 from desktop.window_log import report_from_loop, report_uncaught

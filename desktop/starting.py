@@ -10,9 +10,9 @@ from pathlib import Path
 from core.api.errors import WaymarkError
 from core.client.lock import DataFolderLock
 from desktop.common.traces import trace_of
-from desktop.store.faults import StoreError
 from desktop.store.folders import Folders
 from desktop.store.recovery import copies
+from desktop.store.tables.faults import StoreError
 from desktop.window_log import kept_log
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from core.cache.context import Usage
 from core.engine.cancel import CancelFlag
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
-from core.engine.prefill import Prefill
+from core.engine.passes.prefill import Prefill
 from core.engine.report import note_pace
 from core.engine.stats import MessageMap, cache_bytes, context_parts, held_checkpoints
 from core.text.chat_text import RenderedPrompt

@@ -12,7 +12,7 @@ from core.cache.slab import KVSlab
 from core.cache.way_back import Restored
 from core.engine.images import Pictures
 from core.engine.loaded import LoadedModel
-from core.engine.prefill import Prefill
+from core.engine.passes.prefill import Prefill
 
 
 def integrity() -> bool:

@@ -22,10 +22,10 @@ from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
-from core.engine.decode import Decode
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
-from core.engine.prefill import Prefill
+from core.engine.passes.decode import Decode
+from core.engine.passes.prefill import Prefill
 from core.engine.reply import ReplyStream
 from core.engine.report import Report
 from core.engine.sampler import Sampler, resolve

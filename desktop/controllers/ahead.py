@@ -18,18 +18,18 @@ from core.client.blobs import BlobStore
 from core.client.requests import Request
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
+from desktop.controllers.common.engine import EngineController
+from desktop.controllers.common.settings import SettingsController
+from desktop.controllers.common.tasks import Tasks
 from desktop.controllers.conversation import conversation_of, draft_message
-from desktop.controllers.engine import EngineController
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.limit import LimitController
-from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
-from desktop.controllers.settings import SettingsController
-from desktop.controllers.tasks import Tasks
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply
-from desktop.store import messages
 from desktop.store.database import Database
-from desktop.store.records import ChatPath, Reply, ReplyState
+from desktop.store.tables import messages
+from desktop.store.tables.records import ChatPath, Reply, ReplyState
 
 # Characters of a draft from which reading ahead is worth it: about a grid step of 512 tokens.
 LONG_TEXT = 2_000

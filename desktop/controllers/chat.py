@@ -14,23 +14,23 @@ from PySide6.QtCore import Signal
 from core.api.errors import WaymarkError
 from core.client.blobs import BlobStore
 from desktop.controllers.chats import ChatsController
+from desktop.controllers.common.settings import SettingsController
+from desktop.controllers.common.tasks import Tasks
 from desktop.controllers.conversation import conversation_of
-from desktop.controllers.drafts import Drafts
-from desktop.controllers.edits import Edits
-from desktop.controllers.instructions import Instructions
+from desktop.controllers.drafting.drafts import Drafts
+from desktop.controllers.drafting.edits import Edits
+from desktop.controllers.drafting.instructions import Instructions
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.message_queue import MessageQueue
-from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
-from desktop.controllers.settings import SettingsController
 from desktop.controllers.shown_chat import ShownChat
-from desktop.controllers.tasks import Tasks
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.transcript import Transcript
-from desktop.store import messages, turns
 from desktop.store.database import Database
-from desktop.store.records import Message, Picture
-from desktop.store.turns import Turn
+from desktop.store.tables import messages, turns
+from desktop.store.tables.records import Message, Picture
+from desktop.store.tables.turns import Turn
 from desktop.words.conversation import LOOKING, no_vision_words, not_sent_words
 
 

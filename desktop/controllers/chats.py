@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from desktop.controllers.common.tasks import Tasks
 from desktop.controllers.replies import Replies
-from desktop.controllers.tasks import Tasks
 from desktop.presentation.chat_list import ChatList
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.trash_list import TrashList
-from desktop.store import chats, forks
 from desktop.store.database import Database
-from desktop.store.records import Chat
+from desktop.store.tables import chats, forks
+from desktop.store.tables.records import Chat
 
 LONGEST_PAUSE_S = 3600.0
 

@@ -11,12 +11,12 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.api.events import CacheBytes, Prepared, RequestStats
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
-from desktop.controllers.engine import EngineController
+from desktop.controllers.common.engine import EngineController
 from desktop.controllers.replies import Replies
 from desktop.presentation.context_view import ContextView, Strip, prepared_strip
 from desktop.presentation.engine_status import EngineStatus
 from desktop.presentation.messages import LiveReply, Row
-from desktop.store.records import Reply
+from desktop.store.tables.records import Reply
 
 SHOWN_EVERY_MS = 250
 

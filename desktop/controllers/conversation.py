@@ -15,7 +15,7 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.chat import Message as ApiMessage
-from desktop.store.records import ChatPath, Message, Picture
+from desktop.store.tables.records import ChatPath, Message, Picture
 
 PathOf = Callable[[str], Path]
 

@@ -22,14 +22,14 @@ from core.api.errors import NotDeletedError, WaymarkError
 from core.client.blobs import BlobStore
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
+from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.forgets import Forgets
-from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
-from desktop.controllers.tasks import Tasks
-from desktop.store import chats, fields, pictures
 from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.recovery import copies
+from desktop.store.tables import chats, fields, pictures
 from desktop.words.chats import not_deleted
 
 P = ParamSpec("P")

@@ -11,10 +11,10 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import EngineDiedError, WaymarkError
-from desktop.controllers.engine import EngineController
-from desktop.controllers.tasks import Tasks
-from desktop.store import forgets
+from desktop.controllers.common.engine import EngineController
+from desktop.controllers.common.tasks import Tasks
 from desktop.store.database import Database
+from desktop.store.tables import forgets
 from desktop.words.chats import not_forgotten
 
 

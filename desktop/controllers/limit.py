@@ -19,10 +19,10 @@ from core.client.blobs import BlobStore
 from core.client.requests import Request
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
+from desktop.controllers.common.engine import EngineController
+from desktop.controllers.common.settings import SettingsController
+from desktop.controllers.common.tasks import Tasks
 from desktop.controllers.conversation import conversation_of
-from desktop.controllers.engine import EngineController
-from desktop.controllers.settings import SettingsController
-from desktop.controllers.tasks import Tasks
 from desktop.presentation.context_fill import (
     PREPARE,
     ContextFill,
@@ -33,10 +33,10 @@ from desktop.presentation.context_fill import (
     plan,
 )
 from desktop.presentation.setting_rows import MODEL_ROWS
-from desktop.store import chats, messages, summaries
 from desktop.store.database import Database
-from desktop.store.forks import Fork
-from desktop.store.records import ChatPath, Message, ReplyState
+from desktop.store.tables import chats, messages, summaries
+from desktop.store.tables.forks import Fork
+from desktop.store.tables.records import ChatPath, Message, ReplyState
 from desktop.words.limit import NO_MODEL, NO_SUMMARY, NO_WORDS, SUMMARISING
 
 SUMMARY_TOKENS = 300

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 
 from PySide6.QtCore import QObject, Signal
 
-from desktop.controllers.drafts import Drafts
-from desktop.controllers.pictures import PictureController
+from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.drafting.drafts import Drafts
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.replies import Replies
-from desktop.controllers.tasks import Tasks
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply
-from desktop.store.records import Reply, ReplyState
+from desktop.store.tables.records import Reply, ReplyState
 
 Send = Callable[[int, Draft], Awaitable[bool]]
 

@@ -13,13 +13,13 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.chat import Conversation
 from core.api.events import Generated
-from desktop.controllers.engine import EngineController
+from desktop.controllers.common.engine import EngineController
+from desktop.controllers.common.tasks import Tasks, attempted
 from desktop.controllers.reply_run import ReplyRun
-from desktop.controllers.tasks import Tasks, attempted
 from desktop.presentation.messages import LiveReply
 from desktop.store.database import Database
-from desktop.store.records import Reply
 from desktop.store.settings import AppSettings
+from desktop.store.tables.records import Reply
 
 SHOW_EVERY_MS = 33
 STOP_PATIENCE_S = 5.0

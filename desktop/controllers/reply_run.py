@@ -15,13 +15,13 @@ from core.api.chat import Conversation
 from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkError
 from core.api.events import Failed, Finished, FinishReason, Generated, Prefilling, Queued
 from core.client.requests import Answer, Request
-from desktop.controllers.engine import EngineController
+from desktop.controllers.common.engine import EngineController
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.messages import LiveReply
-from desktop.store import messages
 from desktop.store.database import Database
-from desktop.store.records import Reply, ReplyState
 from desktop.store.settings import AppSettings
+from desktop.store.tables import messages
+from desktop.store.tables.records import Reply, ReplyState
 from desktop.words.conversation import (
     NOT_STOPPED,
     STOPPING,

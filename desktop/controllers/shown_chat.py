@@ -10,17 +10,17 @@ from collections.abc import Collection
 from PySide6.QtCore import QObject, Signal
 
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.drafts import Drafts
-from desktop.controllers.instructions import Instructions
+from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.drafting.drafts import Drafts
+from desktop.controllers.drafting.instructions import Instructions
 from desktop.controllers.replies import Replies
-from desktop.controllers.tasks import Tasks
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
-from desktop.store import messages
 from desktop.store.database import Database
-from desktop.store.forks import Fork
-from desktop.store.records import ChatPath, Reply
+from desktop.store.tables import messages
+from desktop.store.tables.forks import Fork
+from desktop.store.tables.records import ChatPath, Reply
 
 
 class ShownChat(QObject):

@@ -12,26 +12,26 @@ from core.client.blobs import BlobStore
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
+from desktop.controllers.common.engine import Engine, EngineController
+from desktop.controllers.common.settings import SettingsController
+from desktop.controllers.common.tasks import Tasks, attempted
 from desktop.controllers.context import ContextController
 from desktop.controllers.deletion import Deletion
-from desktop.controllers.drafts import Drafts
-from desktop.controllers.edits import Edits
-from desktop.controllers.engine import Engine, EngineController
+from desktop.controllers.drafting.drafts import Drafts
+from desktop.controllers.drafting.edits import Edits
+from desktop.controllers.drafting.instructions import Instructions
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.forgets import Forgets
-from desktop.controllers.instructions import Instructions
 from desktop.controllers.limit import LimitController
-from desktop.controllers.pictures import PictureController
 from desktop.controllers.replies import Replies
-from desktop.controllers.settings import SettingsController
-from desktop.controllers.tasks import Tasks, attempted
 from desktop.presentation.chat_list import ChatList
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.transcript import Transcript
-from desktop.store import messages
 from desktop.store.database import Database
 from desktop.store.folders import Folders
-from desktop.store.records import Reply
 from desktop.store.settings import SettingsFile
+from desktop.store.tables import messages
+from desktop.store.tables.records import Reply
 
 
 class WindowParts(QObject):

@@ -14,7 +14,7 @@ from typing import Any
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
 from desktop.presentation.plain_text import shortened, tip
-from desktop.store.records import Chat
+from desktop.store.tables.records import Chat
 from desktop.words.chats import EARLIER, PINNED, TODAY, YESTERDAY
 
 AnyIndex = QModelIndex | QPersistentModelIndex

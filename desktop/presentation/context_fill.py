@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from core.api.errors import PromptTooLongError
 from core.api.events import ModelInfo, RequestStats
-from desktop.store.records import ChatPath, Message
+from desktop.store.tables.records import ChatPath, Message
 from desktop.words.limit import alone_words, full_words, near_words, refused_words
 
 # From here on the chat says so; a little earlier, what would be left is read in idle time.

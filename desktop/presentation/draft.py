@@ -6,8 +6,8 @@ import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from desktop.store.chats import new_key
-from desktop.store.records import Picture
+from desktop.store.tables.chats import new_key
+from desktop.store.tables.records import Picture
 
 _numbers = itertools.count(1)
 

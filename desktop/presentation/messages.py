@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import ContextPart, Generated, RequestStats
-from desktop.store.records import Message, Reply, ReplyState
+from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.words.conversation import ENDINGS, LEFT_RUNNING
 
 

@@ -16,8 +16,11 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from desktop.common.traces import trace_of
-from desktop.store import fields
-from desktop.store.faults import (
+from desktop.store.recovery import copies
+from desktop.store.recovery.check import is_whole
+from desktop.store.recovery.salvage import salvage
+from desktop.store.tables import fields
+from desktop.store.tables.faults import (
     ERRORS,
     WORDS,
     MigrationError,
@@ -28,10 +31,7 @@ from desktop.store.faults import (
     name_of,
     refused,
 )
-from desktop.store.recovery import copies
-from desktop.store.recovery.check import is_whole
-from desktop.store.recovery.salvage import salvage
-from desktop.store.schema import MIGRATIONS, script
+from desktop.store.tables.schema import MIGRATIONS, script
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop.common import theme
-from desktop.controllers.settings import SettingsController
+from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.budgets import automatic, too_small
 from desktop.presentation.setting_costs import setting_cost
 from desktop.presentation.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow

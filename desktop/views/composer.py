@@ -13,8 +13,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop.common import theme
 from desktop.controllers.chat import ChatController
-from desktop.controllers.drafts import STORED_AFTER_MS
-from desktop.controllers.pictures import PictureController
+from desktop.controllers.drafting.drafts import STORED_AFTER_MS
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
 from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QSizePolicy
 
 from desktop.common import theme
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.engine import EngineController
-from desktop.controllers.settings import SettingsController
+from desktop.controllers.common.engine import EngineController
+from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.views.elided_label import ElidedLabel
 from desktop.views.model_switcher import ModelSwitcher

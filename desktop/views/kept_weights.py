@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from desktop.controllers.settings import SettingsController
+from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus
 from desktop.views.widgets.plain import Button
 from desktop.words import settings as words

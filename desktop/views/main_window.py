@@ -19,8 +19,8 @@ from core.api.events import ImageRendered
 from desktop.common import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.diagnostics import diagnostics
-from desktop.store.chats import TRASH_DAYS
-from desktop.store.records import Picture
+from desktop.store.tables.chats import TRASH_DAYS
+from desktop.store.tables.records import Picture
 from desktop.views import dialogs
 from desktop.views.actions import add_menus
 from desktop.views.appearance import Appearance

@@ -9,7 +9,7 @@ from PySide6.QtCore import QMimeData, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop.controllers.pictures import PictureController
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
 from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip

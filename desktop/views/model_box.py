@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop.common import theme
-from desktop.controllers.settings import SettingsController
+from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.plain_text import shortened
 from desktop.views.widgets.icon_button import IconButton

@@ -9,7 +9,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from desktop.common import theme
-from desktop.controllers.settings import SettingsController
+from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.plain_text import shortened
 from desktop.store.folders import DEMO_MODEL

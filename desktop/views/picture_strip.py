@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWi
 from core.api.events import ImageDescribed
 from desktop.common import theme
 from desktop.presentation.draft import DraftPicture
-from desktop.store.records import Picture
+from desktop.store.tables.records import Picture
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.picture import PictureThumbnail
 from desktop.views.widgets.plain import Label, set_tip

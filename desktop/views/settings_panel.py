@@ -8,7 +8,7 @@ from functools import partial
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
-from desktop.controllers.settings import SettingsController
+from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.setting_rows import (
     AHEAD_ROWS,
     BUDGET_ROWS,

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 from desktop.common import theme
 from desktop.controllers.chats import ChatsController
 from desktop.presentation.chat_list import CHAT_ROLE
-from desktop.store.records import Chat
+from desktop.store.tables.records import Chat
 from desktop.views.chat_delegate import ChatDelegate
 from desktop.views.search_field import SearchField
 from desktop.views.trash_page import TrashPage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QDragEnterEvent
 
-from desktop.controllers.pictures import PictureController
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
 from desktop.views.given_data import sort_data
 from desktop.views.widgets.long_text import LongText

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from desktop.controllers.edits import Edits
+from desktop.controllers.drafting.edits import Edits
 from desktop.presentation.messages import Row
 from desktop.presentation.transcript import Transcript
 from desktop.views.reply_row import ReplyRow

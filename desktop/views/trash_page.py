@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QHBoxLayout, QListView, QMenu, QVBoxLayout, QWidge
 
 from desktop.controllers.chats import ChatsController
 from desktop.presentation.chat_list import CHAT_ROLE
-from desktop.store.chats import TRASH_DAYS
+from desktop.store.tables.chats import TRASH_DAYS
 from desktop.views.chat_delegate import ChatDelegate
 from desktop.views.notice_bar import NoticeBar
 from desktop.views.widgets.icon_button import IconButton

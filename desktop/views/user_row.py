@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout
 
-from desktop.controllers.edits import Edits
+from desktop.controllers.drafting.edits import Edits
 from desktop.presentation.messages import Row
 from desktop.views.left_out_line import LeftOutLine
 from desktop.views.message_editor import MessageEditor

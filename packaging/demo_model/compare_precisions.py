@@ -39,9 +39,9 @@ from core.api.params import ModelSettings, Precision
 from core.api.positions import PositionIndex, TokenIndex
 from core.api.prompt import ORIGIN, Cut
 from core.cache.state import RecurrentState
-from core.engine.decode import Decode
 from core.engine.loaded import LoadedModel, load
-from core.engine.run_memory import RunMemory
+from core.engine.passes.decode import Decode
+from core.engine.passes.run_memory import RunMemory
 from core.vision.decode import Decoder
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8", "int4")

@@ -10,7 +10,7 @@ from core.cache.slab import KVSlab
 from core.cache.way_back import Restored
 from core.engine.images import Pictures
 from core.engine.loaded import LoadedModel
-from core.engine.prefill import Prefill
+from core.engine.passes.prefill import Prefill
 
 
 def start_of(loaded: LoadedModel, prompt: Prompt) -> Restored:

@@ -16,7 +16,7 @@ from qasync import QEventLoop
 
 from desktop.app import App
 from desktop.common import theme
-from desktop.controllers.engine import Engine
+from desktop.controllers.common.engine import Engine
 from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector
 from desktop.store.folders import Folders

@@ -20,8 +20,8 @@ from qasync import QEventLoop
 from desktop.app import App
 from desktop.common import theme
 from desktop.presentation.engine_status import Phase
-from desktop.store import chats, turns
 from desktop.store.folders import Folders
+from desktop.store.tables import chats, turns
 from desktop.views.reply_row import ReplyRow
 from desktop.views.widgets.pacing import pace
 from tests.desktop.conftest import until

@@ -20,7 +20,7 @@ from desktop.app import App
 from desktop.presentation.engine_status import Phase
 from desktop.presentation.setting_rows import AHEAD_ROWS
 from desktop.store.folders import SAMPLE_PICTURES, Folders
-from desktop.store.records import ReplyState
+from desktop.store.tables.records import ReplyState
 from desktop.views.reply_row import ReplyRow
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.views.hands import (

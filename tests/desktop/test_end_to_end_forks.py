@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from core.api.events import Prepared
 from desktop.app import App
-from desktop.store import forgets
 from desktop.store.folders import SAMPLE_PICTURES, Folders
+from desktop.store.tables import forgets
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.test_end_to_end import answer, with_model
 from tests.desktop.views.hands import drop, files, press, stats_of, thumbnails

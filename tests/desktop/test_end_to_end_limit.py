@@ -11,9 +11,9 @@ from core.api.errors import PromptTooLongError
 from core.api.events import Prepared
 from core.client.requests import Request
 from desktop.app import App
-from desktop.store import messages
 from desktop.store.folders import Folders
-from desktop.store.records import ReplyState
+from desktop.store.tables import messages
+from desktop.store.tables.records import ReplyState
 from desktop.views.reply_row import ReplyRow
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.test_end_to_end import (

@@ -20,9 +20,9 @@ from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
 from core.client.lock import DataFolderLock
 from desktop import app as app_module
 from desktop.app import EXIT_REFUSED, open_or_refuse
-from desktop.store.fields import DAMAGED
 from desktop.store.folders import Folders
-from desktop.store.schema import MIGRATIONS
+from desktop.store.tables.fields import DAMAGED
+from desktop.store.tables.schema import MIGRATIONS
 from desktop.views.main_window import MainWindow
 from tests.desktop.conftest import PATIENCE_S, Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine

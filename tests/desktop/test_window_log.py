@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from desktop.common.traces import trace_of
-from desktop.controllers.tasks import Tasks
+from desktop.controllers.common.tasks import Tasks
 from desktop.window_log import kept_log, report_from_loop
 from tests.desktop.conftest import Loop, until
 

@@ -11,9 +11,9 @@ from core.api.positions import PositionIndex, TokenIndex
 from core.api.prompt import Cut
 from core.cache.slab import GROWTH, KVSlab
 from core.cache.state import RecurrentState
-from core.engine.decode import Decode
 from core.engine.loaded import LoadedModel
-from core.engine.recorded import StepRecorder
+from core.engine.passes.decode import Decode
+from core.engine.passes.recorded import StepRecorder
 
 LIMIT = GROWTH + 40
 

@@ -9,10 +9,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from desktop.store import messages, turns
 from desktop.store.database import open_database
-from desktop.store.records import Reply, ReplyState
 from desktop.store.recovery.pages import LEAF, Pages
+from desktop.store.tables import messages, turns
+from desktop.store.tables.records import Reply, ReplyState
 from tests.desktop.store.damage import PAGE, SECRET, write_chats
 
 # No error, notice or log line may hold a word of the chats.

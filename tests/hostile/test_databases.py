@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import chats, drafts, forgets, messages, pictures, turns
 from desktop.store.database import open_or_salvage
-from desktop.store.faults import StoreError
+from desktop.store.tables import chats, drafts, forgets, messages, pictures, turns
+from desktop.store.tables.faults import StoreError
 from tests.hostile.counts import mutants
 from tests.hostile.databases import (
     WORDS,

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from desktop.common import theme
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
-from desktop.store.records import Message, Reply, ReplyState
+from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.views.reply_row import ReplyRow
 from desktop.views.transcript_view import TranscriptView
 from desktop.views.widgets.code_block import CodeBlock

@@ -11,7 +11,7 @@ from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, Segment, TextRun
 from core.cache.context import Usage
 from core.cache.way_back import Restored
-from core.engine.prefill import Prefill
+from core.engine.passes.prefill import Prefill
 from tests.oracle.checkpoints import token_id
 from tests.promises.machine import DEFAULT, Machine
 

@@ -7,8 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from desktop.store import fields
-from desktop.store.faults import (
+from desktop.store.recovery.write_ahead import read_log
+from desktop.store.tables import fields
+from desktop.store.tables.faults import (
     ERRORS,
     ForeignDatabaseError,
     NewerDatabaseError,
@@ -16,8 +17,7 @@ from desktop.store.faults import (
     is_damage,
     refused,
 )
-from desktop.store.recovery.write_ahead import read_log
-from desktop.store.schema import MIGRATIONS, script
+from desktop.store.tables.schema import MIGRATIONS, script
 
 Structure = dict[str, list[Any]]
 

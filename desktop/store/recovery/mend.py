@@ -11,9 +11,9 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from desktop.store import fields
-from desktop.store.chats import new_key, title_from
-from desktop.store.records import ReplyState
+from desktop.store.tables import fields
+from desktop.store.tables.chats import new_key, title_from
+from desktop.store.tables.records import ReplyState
 
 # The id of something that was there and can't be known any more.
 UNKNOWN = 0

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeAlias
 
-from desktop.store import fields
 from desktop.store.recovery.write_ahead import DEFAULT_PAGE_SIZE, PAGE_SIZES, Log, read_log
+from desktop.store.tables import fields
 
 MAGIC = b"SQLite format 3\0"
 FILE_HEADER = 100

@@ -11,12 +11,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from desktop.store import fields
-from desktop.store.chats import new_key
 from desktop.store.recovery.mend import UNKNOWN, mend
 from desktop.store.recovery.pages import Pages, Value
 from desktop.store.recovery.survey import Column, Shape, shapes_in, survey
-from desktop.store.schema import MIGRATIONS, script
+from desktop.store.tables import fields
+from desktop.store.tables.chats import new_key
+from desktop.store.tables.schema import MIGRATIONS, script
 
 # Ids go through Qt's signals, which hold 32 bits. Nobody has so many messages.
 IDS = range(1, 2**31)

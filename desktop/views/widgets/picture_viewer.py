@@ -14,7 +14,7 @@ from PySide6.QtGui import QImage, QShowEvent
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from core.api.events import ImageRendered
-from desktop.store.records import Picture
+from desktop.store.tables.records import Picture
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture import read_thumbnail
 from desktop.views.widgets.picture_canvas import PictureCanvas

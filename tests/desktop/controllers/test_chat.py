@@ -15,9 +15,9 @@ from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.draft import DraftPicture
 from desktop.presentation.engine_status import Phase
 from desktop.presentation.messages import ending_words
-from desktop.store import messages
 from desktop.store.folders import Folders
-from desktop.store.records import Message, Picture, Reply, ReplyState
+from desktop.store.tables import messages
+from desktop.store.tables.records import Message, Picture, Reply, ReplyState
 from desktop.words.conversation import LEFT_RUNNING
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png

@@ -8,8 +8,8 @@ from pathlib import Path
 from core.api.errors import ErrorInfo
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
-from desktop.store import chats, forgets
 from desktop.store.folders import Folders
+from desktop.store.tables import chats, forgets
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, png

@@ -15,7 +15,7 @@ from desktop.presentation.context_fill import (
     longer_context,
     plan,
 )
-from desktop.store.records import ChatPath, Message, Picture, Reply, ReplyState
+from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
 from tests.desktop.fake_engine import model_info
 
 LIMIT = 1000

@@ -16,8 +16,8 @@ from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.messages import LiveReply, Row, ending_words
 from desktop.presentation.transcript import Transcript
 from desktop.presentation.trash_list import TrashList
-from desktop.store.fields import LAST_MOMENT
-from desktop.store.records import Chat, Message, Reply, ReplyState
+from desktop.store.tables.fields import LAST_MOMENT
+from desktop.store.tables.records import Chat, Message, Reply, ReplyState
 from desktop.words.conversation import LEFT_RUNNING
 from tests.desktop.conftest import Loop
 from tests.desktop.fake_engine import model_info

@@ -8,9 +8,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from core.api.chat import ReplyIds
-from desktop.store import chats, drafts, messages, turns
 from desktop.store.database import Database, open_database
-from desktop.store.records import ChatPath, Picture, Reply, ReplyState
+from desktop.store.tables import chats, drafts, messages, turns
+from desktop.store.tables.records import ChatPath, Picture, Reply, ReplyState
 from tests.desktop.conftest import Loop
 
 PAGE = 4096

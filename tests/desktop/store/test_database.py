@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import chats
 from desktop.store.database import Database, open_database, open_or_salvage
-from desktop.store.faults import NewerDatabaseError, StoreError
-from desktop.store.schema import MIGRATIONS
+from desktop.store.tables import chats
+from desktop.store.tables.faults import NewerDatabaseError, StoreError
+from desktop.store.tables.schema import MIGRATIONS
 from tests.desktop.conftest import Loop
 
 

@@ -15,11 +15,11 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 from core.api.events import RequestStats
 from core.client.blobs import BlobStore
 from desktop.app import App
-from desktop.controllers.edits import Edits
-from desktop.controllers.engine import EngineController
-from desktop.controllers.pictures import PictureController
-from desktop.controllers.tasks import Tasks
-from desktop.store.records import Reply
+from desktop.controllers.common.engine import EngineController
+from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.drafting.edits import Edits
+from desktop.controllers.drafting.pictures import PictureController
+from desktop.store.tables.records import Reply
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
 from desktop.views.widgets.markdown_body import MarkdownBody

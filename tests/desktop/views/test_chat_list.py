@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QListView, QMenu, QPushButton
 
 from desktop.app import App
-from desktop.store import chats, turns
+from desktop.store.tables import chats, turns
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.loop_watch import LoopWatch

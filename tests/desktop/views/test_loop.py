@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
 
 from desktop.app import App
 from desktop.presentation.engine_status import Phase
-from desktop.store import chats, turns
+from desktop.store.tables import chats, turns
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.picture_viewer import PictureViewer

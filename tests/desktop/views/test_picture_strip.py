@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from desktop.presentation.draft import DraftPicture
-from desktop.store.records import Picture
+from desktop.store.tables.records import Picture
 from desktop.views.picture_strip import MADE_AT_ONCE, PictureStrip
 from tests.desktop.fake_engine import png
 

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton
 
 from desktop.app import App
-from desktop.store import drafts
+from desktop.store.tables import drafts
 from desktop.views.elided_label import ElidedLabel
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
 
 from desktop.app import App
 from desktop.presentation.setting_rows import TEXT_SIZE_ROW
-from desktop.store import chats
+from desktop.store.tables import chats
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.views.hands import drop, ended, files, press, send, settle

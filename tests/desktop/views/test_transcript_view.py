@@ -13,7 +13,7 @@ from pytestqt.qtbot import QtBot
 from core.api.events import RequestStats
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
-from desktop.store.records import Message, Reply, ReplyState
+from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.views.reply_row import ReplyRow
 from desktop.views.transcript_view import BUILT_AT_ONCE, RowWidget, TranscriptView
 from desktop.views.user_row import UserRow

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit
 
 from core.api.chat import SystemMessage
 from desktop.app import App
-from desktop.controllers import drafts
+from desktop.controllers.drafting import drafts
 from desktop.store.folders import Folders
 from tests.desktop.conftest import PATIENCE_S, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine

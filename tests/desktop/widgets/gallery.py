@@ -30,7 +30,7 @@ from PySide6.QtWidgets import (
 from core.api.events import ImageRendered
 from desktop.common import theme
 from desktop.presentation.context_view import Strip
-from desktop.store.records import Picture
+from desktop.store.tables.records import Picture
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.context_strip import ContextStrip
 from desktop.views.widgets.icon_button import IconButton

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from core.api.events import ImageRendered
-from desktop.store.records import Picture
+from desktop.store.tables.records import Picture
 from desktop.views.widgets.picture_canvas import PictureCanvas
 from desktop.views.widgets.picture_viewer import MOST_PIXELS, PictureViewer
 from tests.desktop.widgets import samples

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from desktop.store.database import Database
-from desktop.store.faults import (
+from desktop.store.tables.faults import (
     ForeignDatabaseError,
     MigrationError,
     NewerDatabaseError,
 )
-from desktop.store.schema import MIGRATIONS
+from desktop.store.tables.schema import MIGRATIONS
 from tests.desktop.store.damage import (
     SECRET,
     all_texts,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from desktop.store.recovery import copies
-from desktop.store.schema import MIGRATIONS
+from desktop.store.tables.schema import MIGRATIONS
 from tests.desktop.store.damage import (
     SECRET,
     all_texts,

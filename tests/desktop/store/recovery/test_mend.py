@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import chats, fields, turns
 from desktop.store.recovery.pages import Pages
+from desktop.store.tables import chats, fields, turns
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
     CHATS,

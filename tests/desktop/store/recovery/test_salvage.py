@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import chats, fields, pictures, turns
 from desktop.store.database import Database
-from desktop.store.faults import (
+from desktop.store.recovery import copies
+from desktop.store.tables import chats, fields, pictures, turns
+from desktop.store.tables.faults import (
     SalvageError,
 )
-from desktop.store.recovery import copies
-from desktop.store.schema import MIGRATIONS, script
+from desktop.store.tables.schema import MIGRATIONS, script
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
     CHATS,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import messages, turns
 from desktop.store.database import open_database
-from desktop.store.records import Reply, ReplyState
+from desktop.store.tables import messages, turns
+from desktop.store.tables.records import Reply, ReplyState
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
     PAGE,

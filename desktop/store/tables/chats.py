@@ -10,8 +10,8 @@ import sqlite3
 import time
 import uuid
 
-from desktop.store import fields
-from desktop.store.records import Chat
+from desktop.store.tables import fields
+from desktop.store.tables.records import Chat
 
 TITLE_LENGTH = 48
 UNTITLED = "Picture chat"

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from desktop.controllers.pictures import PictureController
-from desktop.controllers.tasks import Tasks, attempted
+from desktop.controllers.common.tasks import Tasks, attempted
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
-from desktop.store import drafts
 from desktop.store.database import Database
-from desktop.store.drafts import StoredDraft
-from desktop.store.records import Picture
+from desktop.store.tables import drafts
+from desktop.store.tables.drafts import StoredDraft
+from desktop.store.tables.records import Picture
 
 # Writing to the disk at every key would be felt; losing more than half a second of typing too.
 STORED_AFTER_MS = 500

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import RequestStats
-from desktop.store import chats, messages, pictures, turns
 from desktop.store.database import open_database
-from desktop.store.messages import Node, shown_path
-from desktop.store.records import Picture, Reply, ReplyState
+from desktop.store.tables import chats, messages, pictures, turns
+from desktop.store.tables.messages import Node, shown_path
+from desktop.store.tables.records import Picture, Reply, ReplyState
 
 DIGEST = "a" * 64
 

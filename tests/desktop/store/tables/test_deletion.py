@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import chats, drafts, forgets, messages, pictures, turns
 from desktop.store.database import open_database, truncate_log
-from desktop.store.records import Picture, Reply, ReplyState
-from desktop.store.schema import FIRST, MIGRATIONS, SECOND
+from desktop.store.tables import chats, drafts, forgets, messages, pictures, turns
+from desktop.store.tables.records import Picture, Reply, ReplyState
+from desktop.store.tables.schema import FIRST, MIGRATIONS, SECOND
 
 SECRET = "the heron stands in the reeds at dawn"
 PICTURE = Picture("a" * 64, "heron.png", (4, 4), thumbnail=b"thumbnail of a heron")

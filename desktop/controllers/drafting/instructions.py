@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer
 
-from desktop.controllers.drafts import STORED_AFTER_MS, Drafts
-from desktop.controllers.tasks import Tasks, attempted
-from desktop.store import chats, messages
+from desktop.controllers.common.tasks import Tasks, attempted
+from desktop.controllers.drafting.drafts import STORED_AFTER_MS, Drafts
 from desktop.store.database import Database
+from desktop.store.tables import chats, messages
 
 
 class Instructions(QObject):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store import chats, drafts, fields, forgets, forks, messages, turns
 from desktop.store.database import Database
-from desktop.store.faults import (
+from desktop.store.tables import chats, drafts, fields, forgets, forks, messages, turns
+from desktop.store.tables.faults import (
     StoreError,
 )
 from tests.desktop.conftest import Loop

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from core.engine.loaded import LoadedModel
-from core.engine.recorded import StepRecorder
+from core.engine.passes.recorded import StepRecorder
 from core.loading.backend import VARIABLE
 from kernels.common.recording import NotRecordableError, Recorder, Recording
 from kernels.ops import PLAIN_OPS

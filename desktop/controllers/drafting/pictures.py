@@ -21,11 +21,11 @@ from core.api.errors import (
 )
 from core.api.events import ImageDescribed, ImageRendered
 from core.client.blobs import BlobStore
-from desktop.controllers.engine import EngineController
-from desktop.controllers.tasks import Tasks
+from desktop.controllers.common.engine import EngineController
+from desktop.controllers.common.tasks import Tasks
 from desktop.presentation.draft import Draft, DraftPicture
 from desktop.presentation.engine_status import Phase
-from desktop.store.records import Picture
+from desktop.store.tables.records import Picture
 from desktop.words.pictures import (
     EMPTY,
     FOLDER,

@@ -17,7 +17,7 @@ from core.cache.context import ContextCache
 from core.cache.side import Branch
 from core.cache.state import own
 from core.cache.way_back import Restored
-from core.engine.run_memory import RunMemory
+from core.engine.passes.run_memory import RunMemory
 from core.models.model import Model
 
 

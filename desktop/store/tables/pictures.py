@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from desktop.store import fields
-from desktop.store.records import Picture
+from desktop.store.tables import fields
+from desktop.store.tables.records import Picture
 
 
 class Attached(NamedTuple):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from core.api.chat import ReplyIds
-from desktop.store import chats, forks, messages, pictures, turns
 from desktop.store.database import open_database
-from desktop.store.records import ChatPath, Picture, Reply, ReplyState
+from desktop.store.tables import chats, forks, messages, pictures, turns
+from desktop.store.tables.records import ChatPath, Picture, Reply, ReplyState
 
 PICTURE = Picture("a" * 64, "heron.png", (4, 4), (32, 32), 1, b"png")
 IDS = ReplyIds.pack([1, 2], "t" * 64, starts_in_reasoning=True)

@@ -5,9 +5,9 @@ They are in memory alone, and outlive the widgets they are written in.
 
 from __future__ import annotations
 
-from desktop.controllers.pictures import PictureController
+from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
-from desktop.store.records import Message, Picture
+from desktop.store.tables.records import Message, Picture
 
 
 class Edits:

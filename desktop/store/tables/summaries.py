@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sqlite3
 
-from desktop.store import chats, fields, messages
-from desktop.store.forks import Fork
-from desktop.store.records import Message
+from desktop.store.tables import chats, fields, messages
+from desktop.store.tables.forks import Fork
+from desktop.store.tables.records import Message
 
 HEADING = "Summary of the conversation so far:"
 

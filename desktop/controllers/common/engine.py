@@ -20,7 +20,7 @@ from core.api.events import ImageDescribed, ImageRendered, ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request
-from desktop.controllers.tasks import Tasks
+from desktop.controllers.common.tasks import Tasks
 from desktop.presentation.engine_status import EngineStatus, Phase
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from desktop.store import chats, fields, messages
-from desktop.store.records import Picture
+from desktop.store.tables import chats, fields, messages
+from desktop.store.tables.records import Picture
 
 
 @dataclass(frozen=True, slots=True)

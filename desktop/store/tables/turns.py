@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from desktop.store import chats, drafts, messages
-from desktop.store.records import Picture
+from desktop.store.tables import chats, drafts, messages
+from desktop.store.tables.records import Picture
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from desktop.store import fields, pictures
-from desktop.store.records import Picture
+from desktop.store.tables import fields, pictures
+from desktop.store.tables.records import Picture
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import torch
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.run_memory import RunMemory, StepMemory
+from core.engine.passes.run_memory import RunMemory, StepMemory
 from core.layers.memory import RecurrentSpec, StateTensor
 from kernels.common.recording import Watch
 

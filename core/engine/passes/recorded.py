@@ -15,7 +15,7 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.run_memory import RunMemory
+from core.engine.passes.run_memory import RunMemory
 from core.layers.memory import LayerState
 from core.models.model import Model
 from kernels.common.recording import NotRecordableError, Record, Recorder, Recording

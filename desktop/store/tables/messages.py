@@ -16,8 +16,8 @@ from pydantic import BaseModel, ValidationError
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import FinishReason, RequestStats
-from desktop.store import fields, pictures
-from desktop.store.records import ChatPath, Message, Picture, Reply, ReplyState
+from desktop.store.tables import fields, pictures
+from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
 
 Value = TypeVar("Value", bound=BaseModel)
 

@@ -11,7 +11,7 @@ from core.api.chat import ImagePart
 from core.api.errors import EngineDiedError
 from core.api.events import ImageDescribed
 from core.client.requests import EngineError
-from desktop.controllers import pictures
+from desktop.controllers.drafting import pictures
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
 from desktop.store.folders import Folders

@@ -1,0 +1,1 @@
+"""Passes through the model: a prompt run by run, and a reply token by token."""

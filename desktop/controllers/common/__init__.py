@@ -1,0 +1,1 @@
+"""What all controllers act through: background tasks, the engine, the settings in force."""
