@@ -27,7 +27,7 @@ LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds
 
 export PYTHON TORCH
 
-.PHONY: help run test test-gpu test-long test-hostile bench bench-cache check format clean
+.PHONY: help run test test-gpu test-long test-hostile bench bench-cache check house format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -65,6 +65,10 @@ check: $(STAMPS)/check ## formatting, lint, types and import layers
 	@set -e; for folder in $(SCRIPT_FOLDERS); do \
 	    echo "mypy $$folder"; MYPYPATH=$$folder $(BIN)/mypy $$folder*.py; done
 	$(BIN)/lint-imports
+	$(BIN)/python packaging/structure/house.py --check
+
+house: $(STAMPS)/check ## print cycles, sizes of folders, lines, the longest functions
+	@$(BIN)/python packaging/structure/house.py
 
 format: $(STAMPS)/check ## rewrite the code in the agreed format
 	$(BIN)/ruff check --fix .

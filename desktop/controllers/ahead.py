@@ -14,20 +14,16 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
-from core.client.blobs import BlobStore
 from core.client.requests import Request
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.engine import EngineController
-from desktop.controllers.common.settings import SettingsController
-from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.common.services import Services
 from desktop.controllers.conversation import conversation_of, draft_message
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.limit import LimitController
 from desktop.controllers.replies import Replies
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply
-from desktop.store.database import Database
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Reply, ReplyState
 
@@ -51,25 +47,21 @@ class AheadController(QObject):
 
     def __init__(
         self,
+        services: Services,
         chat: ChatController,
         chats: ChatsController,
         limit: LimitController,
         replies: Replies,
         pictures: PictureController,
-        settings: SettingsController,
-        engine: EngineController,
-        database: Database,
-        blobs: BlobStore,
-        tasks: Tasks,
     ) -> None:
         super().__init__()
         self._chat = chat
         self._limit = limit
-        self._settings = settings
-        self._engine = engine
-        self._database = database
-        self._blobs = blobs
-        self._tasks = tasks
+        self._settings = services.settings
+        self._engine = services.engine
+        self._database = services.database
+        self._blobs = services.blobs
+        self._tasks = services.tasks
         self.reading: Request | None = None
         self.settling: Request | None = None
         self.opening: Request | None = None

@@ -12,10 +12,8 @@ from pathlib import Path
 from PySide6.QtCore import Signal
 
 from core.api.errors import WaymarkError
-from core.client.blobs import BlobStore
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.settings import SettingsController
-from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.common.services import Services
 from desktop.controllers.conversation import conversation_of
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.edits import Edits
@@ -27,7 +25,6 @@ from desktop.controllers.shown_chat import ShownChat
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.transcript import Transcript
-from desktop.store.database import Database
 from desktop.store.tables import messages, turns
 from desktop.store.tables.records import Message, Picture
 from desktop.store.tables.turns import Turn
@@ -45,6 +42,7 @@ class ChatController(ShownChat):
 
     def __init__(
         self,
+        services: Services,
         transcript: Transcript,
         chats: ChatsController,
         replies: Replies,
@@ -52,19 +50,15 @@ class ChatController(ShownChat):
         drafts: Drafts,
         edits: Edits,
         instructions: Instructions,
-        settings: SettingsController,
-        database: Database,
-        blobs: BlobStore,
-        tasks: Tasks,
     ) -> None:
-        super().__init__(transcript, chats, replies, drafts, instructions, database, tasks)
+        super().__init__(services, transcript, chats, replies, drafts, instructions)
         self._pictures = pictures
         self._edits = edits
-        self._settings = settings
-        self._blobs = blobs
+        self._settings = services.settings
+        self._blobs = services.blobs
         # The draft on its way into the store; Enter can be pressed twice before it is there.
         self._sending: Draft | None = None
-        self.queue = MessageQueue(drafts, pictures, replies, tasks, self._send_queued)
+        self.queue = MessageQueue(drafts, pictures, replies, services.tasks, self._send_queued)
         self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:

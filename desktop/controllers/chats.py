@@ -7,12 +7,11 @@ from datetime import datetime, timedelta
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.common.services import Services
 from desktop.controllers.replies import Replies
 from desktop.presentation.chat_list import ChatList
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.trash_list import TrashList
-from desktop.store.database import Database
 from desktop.store.tables import chats, forks
 from desktop.store.tables.records import Chat
 
@@ -36,16 +35,14 @@ class ChatsController(QObject):
     forked = Signal(object)
     time_passed = Signal()
 
-    def __init__(
-        self, chat_list: ChatList, replies: Replies, database: Database, tasks: Tasks
-    ) -> None:
+    def __init__(self, services: Services, chat_list: ChatList, replies: Replies) -> None:
         super().__init__()
         self.chat_list = chat_list
         self.trash = TrashList()
         self.shown: int | None = None
         self._replies = replies
-        self._database = database
-        self._tasks = tasks
+        self._database = services.database
+        self._tasks = services.tasks
         # On their way out: Delete can be pressed again while a reply is still being stopped.
         self._leaving: set[int] = set()
         chat_list.rename_asked.connect(self.rename)

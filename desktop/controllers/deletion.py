@@ -22,11 +22,10 @@ from core.api.errors import NotDeletedError, WaymarkError
 from core.client.blobs import BlobStore
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.common.services import Services
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.forgets import Forgets
 from desktop.controllers.replies import Replies
-from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.recovery import copies
 from desktop.store.tables import chats, fields, pictures
@@ -50,14 +49,13 @@ class Deletion(QObject):
 
     def __init__(
         self,
+        services: Services,
         chats: ChatsController,
         chat: ChatController,
         replies: Replies,
         pictures: PictureController,
         forgets: Forgets,
-        database: Database,
         folders: Folders,
-        tasks: Tasks,
     ) -> None:
         super().__init__()
         self._chats = chats
@@ -65,11 +63,11 @@ class Deletion(QObject):
         self._replies = replies
         self._pictures = pictures
         self._forgets = forgets
-        self._database = database
+        self._database = services.database
         self._folders = folders
-        self._tasks = tasks
+        self._tasks = services.tasks
         chats.time_passed.connect(
-            lambda: tasks.spawn(self.purge_old(), "Deleting old chats for good")
+            lambda: services.tasks.spawn(self.purge_old(), "Deleting old chats for good")
         )
 
     def delete_everything(self) -> None:

@@ -11,9 +11,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import EngineDiedError, WaymarkError
-from desktop.controllers.common.engine import EngineController
-from desktop.controllers.common.tasks import Tasks
-from desktop.store.database import Database
+from desktop.controllers.common.services import Services
 from desktop.store.tables import forgets
 from desktop.words.chats import not_forgotten
 
@@ -27,16 +25,14 @@ class Forgets(QObject):
 
     said = Signal(str)
 
-    def __init__(
-        self, engine: EngineController, database: Database, contexts: Path, tasks: Tasks
-    ) -> None:
+    def __init__(self, services: Services, contexts: Path) -> None:
         super().__init__()
-        self._engine = engine
-        self._database = database
+        self._engine = services.engine
+        self._database = services.database
         self._contexts = contexts
-        self._tasks = tasks
+        self._tasks = services.tasks
         self._sending = False
-        engine.changed.connect(self._on_status)
+        services.engine.changed.connect(self._on_status)
 
     def send(self) -> None:
         """Send what waits, in the background."""

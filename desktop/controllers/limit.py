@@ -15,13 +15,10 @@ from PySide6.QtCore import QObject, Signal
 from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.errors import NoModelError, WaymarkError
 from core.api.events import Finished, ModelInfo
-from core.client.blobs import BlobStore
 from core.client.requests import Request
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.engine import EngineController
-from desktop.controllers.common.settings import SettingsController
-from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.common.services import Services
 from desktop.controllers.conversation import conversation_of
 from desktop.presentation.context_fill import (
     PREPARE,
@@ -33,7 +30,6 @@ from desktop.presentation.context_fill import (
     plan,
 )
 from desktop.presentation.setting_rows import MODEL_ROWS
-from desktop.store.database import Database
 from desktop.store.tables import chats, messages, summaries
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState
@@ -57,31 +53,22 @@ class LimitController(QObject):
 
     changed = Signal()
 
-    def __init__(
-        self,
-        chat: ChatController,
-        chats: ChatsController,
-        settings: SettingsController,
-        engine: EngineController,
-        database: Database,
-        blobs: BlobStore,
-        tasks: Tasks,
-    ) -> None:
+    def __init__(self, services: Services, chat: ChatController, chats: ChatsController) -> None:
         super().__init__()
         self._chat = chat
         self._chats = chats
-        self._settings = settings
-        self._engine = engine
-        self._database = database
-        self._blobs = blobs
-        self._tasks = tasks
+        self._settings = services.settings
+        self._engine = services.engine
+        self._database = services.database
+        self._blobs = services.blobs
+        self._tasks = services.tasks
         self._plans: dict[int, int] = {}
         self._summary: Request | None = None
         self._summarised: int | None = None
         self.trouble = ""
         chat.transcript.chat_changed.connect(self._forget_trouble)
         chat.busy_changed.connect(self.changed)
-        engine.changed.connect(self.changed)
+        services.engine.changed.connect(self.changed)
 
     @property
     def fill(self) -> ContextFill | None:

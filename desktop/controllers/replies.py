@@ -13,11 +13,10 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.chat import Conversation
 from core.api.events import Generated
-from desktop.controllers.common.engine import EngineController
-from desktop.controllers.common.tasks import Tasks, attempted
+from desktop.controllers.common.services import Services
+from desktop.controllers.common.tasks import attempted
 from desktop.controllers.reply_run import ReplyRun
 from desktop.presentation.messages import LiveReply
-from desktop.store.database import Database
 from desktop.store.settings import AppSettings
 from desktop.store.tables.records import Reply
 
@@ -38,12 +37,12 @@ class Replies(QObject):
     progressed = Signal(object)
     ended = Signal(object, str, object)
 
-    def __init__(self, engine: EngineController, database: Database, tasks: Tasks) -> None:
+    def __init__(self, services: Services) -> None:
         super().__init__()
         self.live: dict[int, LiveReply] = {}
-        self._engine = engine
-        self._database = database
-        self._tasks = tasks
+        self._engine = services.engine
+        self._database = services.database
+        self._tasks = services.tasks
         self._runs: dict[int, ReplyRun] = {}
         self._unshown: set[int] = set()
         self._timer = QTimer(self)

@@ -10,14 +10,13 @@ from collections.abc import Collection
 from PySide6.QtCore import QObject, Signal
 
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.common.services import Services
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.instructions import Instructions
 from desktop.controllers.replies import Replies
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
-from desktop.store.database import Database
 from desktop.store.tables import messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Reply
@@ -40,13 +39,12 @@ class ShownChat(QObject):
 
     def __init__(
         self,
+        services: Services,
         transcript: Transcript,
         chats: ChatsController,
         replies: Replies,
         drafts: Drafts,
         instructions: Instructions,
-        database: Database,
-        tasks: Tasks,
     ) -> None:
         super().__init__()
         self.transcript = transcript
@@ -55,8 +53,8 @@ class ShownChat(QObject):
         self._replies = replies
         self._drafts = drafts
         self._instructions = instructions
-        self._database = database
-        self._tasks = tasks
+        self._database = services.database
+        self._tasks = services.tasks
         # Which chat is wanted on screen; reading it may still be under way.
         self._wanted: int | None = None
         chats.forked.connect(self.open_made)

@@ -13,6 +13,7 @@ from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.common.engine import Engine, EngineController
+from desktop.controllers.common.services import Services
 from desktop.controllers.common.settings import SettingsController
 from desktop.controllers.common.tasks import Tasks, attempted
 from desktop.controllers.context import ContextController
@@ -56,22 +57,24 @@ class WindowParts(QObject):
             raise
 
     def _make(self, folders: Folders, engine: Engine) -> None:
-        """Make the controllers, and connect what they tell."""
+        """Make the controllers in the order they need each other, and connect what they tell."""
         self.tasks = Tasks(self._on_error)
-        blobs = BlobStore(folders.pictures)
         self.engine = EngineController(engine, self.tasks)
         self.settings = SettingsController(
             SettingsFile(folders.settings_file), self.engine, folders.contexts
         )
-        self.replies = Replies(self.engine, self.database, self.tasks)
-        self.pictures = PictureController(self.engine, blobs, self.tasks)
+        blobs = BlobStore(folders.pictures)
+        services = Services(self.engine, self.database, blobs, self.settings, self.tasks)
+        self.replies = Replies(services)
+        self.pictures = PictureController(services)
         self.chat_list = ChatList()
         self.transcript = Transcript()
-        self.drafts = Drafts(self.pictures, self.database, self.tasks)
-        self.chats = ChatsController(self.chat_list, self.replies, self.database, self.tasks)
+        self.drafts = Drafts(services, self.pictures)
+        self.chats = ChatsController(services, self.chat_list, self.replies)
         self.edits = Edits(self.pictures)
-        self.instructions = Instructions(self.drafts, self.database, self.tasks)
+        self.instructions = Instructions(services, self.drafts)
         self.chat = ChatController(
+            services,
             self.transcript,
             self.chats,
             self.replies,
@@ -79,41 +82,18 @@ class WindowParts(QObject):
             self.drafts,
             self.edits,
             self.instructions,
-            self.settings,
-            self.database,
-            blobs,
-            self.tasks,
         )
-        self.limit = LimitController(
-            self.chat, self.chats, self.settings, self.engine, self.database, blobs, self.tasks
-        )
+        self.limit = LimitController(services, self.chat, self.chats)
         self.ahead = AheadController(
-            self.chat,
-            self.chats,
-            self.limit,
-            self.replies,
-            self.pictures,
-            self.settings,
-            self.engine,
-            self.database,
-            blobs,
-            self.tasks,
+            services, self.chat, self.chats, self.limit, self.replies, self.pictures
         )
         self.context = ContextController(self.chat, self.replies, self.ahead, self.engine)
-        self.forgets = Forgets(self.engine, self.database, folders.contexts, self.tasks)
+        self.forgets = Forgets(services, folders.contexts)
         self.deletion = Deletion(
-            self.chats,
-            self.chat,
-            self.replies,
-            self.pictures,
-            self.forgets,
-            self.database,
-            folders,
-            self.tasks,
+            services, self.chats, self.chat, self.replies, self.pictures, self.forgets, folders
         )
-        self.engine.said.connect(self.said)
-        self.forgets.said.connect(self.said)
-        self.settings.said.connect(self.said)
+        for each in (self.engine, self.forgets, self.settings):
+            each.said.connect(self.said)
         self.replies.ended.connect(self._on_ended)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="waymark")
 

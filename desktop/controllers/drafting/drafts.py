@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from desktop.controllers.common.tasks import Tasks, attempted
+from desktop.controllers.common.services import Services
+from desktop.controllers.common.tasks import attempted
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
-from desktop.store.database import Database
 from desktop.store.tables import drafts
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Picture
@@ -24,11 +24,13 @@ NOTHING: tuple[str, str, tuple[Picture, ...]] = ("", "", ())
 class Drafts:
     """One draft per chat, and one (of None) for the page on which a new chat begins."""
 
-    def __init__(self, pictures: PictureController, database: Database, tasks: Tasks) -> None:
+    def __init__(self, services: Services, pictures: PictureController) -> None:
         self._pictures = pictures
-        self._database = database
-        self._tasks = tasks
-        self._drafts = {row.chat: self._read(row) for row in database.run_now(drafts.stored)}
+        self._database = services.database
+        self._tasks = services.tasks
+        self._drafts = {
+            row.chat: self._read(row) for row in services.database.run_now(drafts.stored)
+        }
         self._stored: dict[int | None, object] = {
             chat: (draft.text, draft.system, draft.ready_pictures())
             for chat, draft in self._drafts.items()

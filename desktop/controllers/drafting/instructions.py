@@ -7,25 +7,27 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer
 
-from desktop.controllers.common.tasks import Tasks, attempted
+from desktop.controllers.common.services import Services
+from desktop.controllers.common.tasks import attempted
 from desktop.controllers.drafting.drafts import STORED_AFTER_MS, Drafts
-from desktop.store.database import Database
 from desktop.store.tables import chats, messages
 
 
 class Instructions(QObject):
     """What was typed since the start; what was not is in the store."""
 
-    def __init__(self, drafts: Drafts, database: Database, tasks: Tasks) -> None:
+    def __init__(self, services: Services, drafts: Drafts) -> None:
         super().__init__()
         self._drafts = drafts
-        self._database = database
+        self._database = services.database
         self._typed: dict[int, str] = {}
         self._unstored: set[int] = set()
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(STORED_AFTER_MS)
-        self._timer.timeout.connect(lambda: tasks.spawn(self._store_all(), "Keeping instructions"))
+        self._timer.timeout.connect(
+            lambda: services.tasks.spawn(self._store_all(), "Keeping instructions")
+        )
 
     def put(self, chat: int | None, system: str) -> None:
         """These are typed now; without a chat, for the one that would begin."""

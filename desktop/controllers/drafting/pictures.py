@@ -20,9 +20,7 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import ImageDescribed, ImageRendered
-from core.client.blobs import BlobStore
-from desktop.controllers.common.engine import EngineController
-from desktop.controllers.common.tasks import Tasks
+from desktop.controllers.common.services import Services
 from desktop.presentation.draft import Draft, DraftPicture
 from desktop.presentation.engine_status import Phase
 from desktop.store.tables.records import Picture
@@ -60,14 +58,14 @@ class PictureController(QObject):
     refused = Signal(object, object)
     outdated = Signal()
 
-    def __init__(self, engine: EngineController, blobs: BlobStore, tasks: Tasks) -> None:
+    def __init__(self, services: Services) -> None:
         super().__init__()
-        self._engine = engine
-        self._blobs = blobs
-        self._tasks = tasks
+        self._engine = services.engine
+        self._blobs = services.blobs
+        self._tasks = services.tasks
         # One at a time: fifty dropped files must not be in memory at once.
         self._turn = asyncio.Lock()
-        engine.model_loaded.connect(lambda _model: self.outdated.emit())
+        services.engine.model_loaded.connect(lambda _model: self.outdated.emit())
 
     def add_files(self, draft: Draft, paths: Iterable[Path]) -> None:
         """Take files into a draft, in their order, in the background."""

@@ -1,1 +1,1 @@
-"""The tables of the file of chats: their schema, their rows as values, all questions and changes."""
+"""The tables of the file of chats: their schema, rows as values, and what is asked of them."""

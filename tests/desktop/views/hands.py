@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import TypeVar, cast
 
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
@@ -16,6 +17,7 @@ from core.api.events import RequestStats
 from core.client.blobs import BlobStore
 from desktop.app import App
 from desktop.controllers.common.engine import EngineController
+from desktop.controllers.common.services import Services
 from desktop.controllers.common.tasks import Tasks
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.pictures import PictureController
@@ -132,7 +134,9 @@ def thumbnails(app: App) -> list[PictureThumbnail]:
 def no_edits() -> Edits:
     """For a transcript in which nobody edits."""
     tasks = Tasks(lambda error: None)
-    return Edits(PictureController(EngineController(FakeEngine(), tasks), BlobStore(Path()), tasks))
+    engine = EngineController(FakeEngine(), tasks)
+    services = SimpleNamespace(engine=engine, blobs=BlobStore(Path()), tasks=tasks)
+    return Edits(PictureController(cast(Services, services)))
 
 
 async def settle() -> None:
