@@ -1,6 +1,6 @@
 """The context cache of one loaded model: tree, slab, pictures and disk behind one door.
 
-A request restores the deepest place it can go on from (`core.cache.way_back`), adds run after run
+A request restores the deepest place it can go on from (`core.cache.restore`), adds run after run
 as they are prefilled, and ends in a stop. Nothing here runs the model.
 """
 
@@ -23,13 +23,13 @@ from core.cache.host_copies import Copier, HostCopies
 from core.cache.ledger import Held, Ledger, Limits
 from core.cache.live import LivePath
 from core.cache.node import Node, Role
-from core.cache.pace import Pace
 from core.cache.policy import plan
+from core.cache.restore import MemoryTier, Restored, Restorer
 from core.cache.slab import KVSlab
 from core.cache.state import Checkpoint, RecurrentState
+from core.cache.throughput import Throughput
 from core.cache.tier import DiskTier
 from core.cache.tree import PrefixTree
-from core.cache.way_back import MemoryTier, Restored, WayBack
 from core.layers.memory import LayerSpec, RecurrentSpec
 
 # Embeddings may take this share of host memory: a picture's embedding saves one call of the tower,
@@ -67,14 +67,14 @@ class ContextCache:
         fingerprint: bytes,
         budgets: Budgets | None = None,
         disk: DiskTier | None = None,
-        pace: Pace | None = None,
+        throughput: Throughput | None = None,
         copier: Copier | None = None,
     ) -> None:
         self._specs = tuple(specs)
         self._device = device
         self.context_length = context_length
         self.budgets = budgets or Budgets()
-        self.pace = pace or Pace()
+        self.throughput = throughput or Throughput()
         self.recurrent = any(isinstance(spec, RecurrentSpec) for spec in specs)
         limits = Limits(self.budgets.host, self.budgets.device)
         self.ledger = Ledger(device.type != "cpu", limits)
@@ -83,15 +83,15 @@ class ContextCache:
         self.disk = disk or DiskTier(None, specs)
         self.embeddings = EmbeddingCache(int(limits.host * EMBEDDING_SHARE), self.ledger)
         self._evictor = Evictor(
-            self.tree, self.embeddings, self.ledger, self.pace, self.disk.holds_state
+            self.tree, self.embeddings, self.ledger, self.throughput, self.disk.holds_state
         )
-        self.disk.connect(self.ledger, self.pace, self._evictor.make_room)
+        self.disk.connect(self.ledger, self.throughput, self._evictor.make_room)
         self.embeddings.fetch = self.disk.embedding
         self.embeddings.admit = self._evictor.admit_picture
         self._live = LivePath(
             specs, self.slab, self.tree, self.ledger, self._room_for_rows, self.disk.rows
         )
-        self.way_back = WayBack(
+        self.restorer = Restorer(
             self._specs, device, self.tree, self._live, self.disk, self._evictor
         )
         self._copies = HostCopies(copier)
@@ -151,7 +151,7 @@ class ContextCache:
         self._copies.wait()
         self._usage = usage or Usage()
         self.embeddings.owner = self._usage.owner
-        restored = self.way_back.go(prompt, self._settings.restore == "always", self._mark)
+        restored = self.restorer.go(prompt, self._settings.restore == "always", self._mark)
         if restored.num_runs:
             self._use(restored.node)
         return restored

@@ -13,9 +13,9 @@ from core.api.prompt import CutKind, Image
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
-from core.cache.pace import Pace
 from core.cache.policy import PRECIOUS, Worth, victim
 from core.cache.state import Checkpoint
+from core.cache.throughput import Throughput
 from core.cache.tree import PrefixTree
 
 # A node, an embedding by its key, or what is to be let in by its own worth.
@@ -34,13 +34,13 @@ class Evictor:
         tree: PrefixTree,
         embeddings: EmbeddingCache,
         ledger: Ledger,
-        pace: Pace,
+        throughput: Throughput,
         stored: Callable[[Node], bool],
     ) -> None:
         self._tree = tree
         self._embeddings = embeddings
         self._ledger = ledger
-        self._pace = pace
+        self._throughput = throughput
         self._stored = stored
         self.count = 0
         self.path: list[Node] = []
@@ -64,7 +64,7 @@ class Evictor:
 
     def admit_picture(self, num_tokens: int, num_bytes: int) -> bool:
         """Make room for a new embedding; False when what is held is worth more than it."""
-        newcomer = Worth(None, self._pace.read_seconds(0, num_tokens), num_bytes, age=0)
+        newcomer = Worth(None, self._throughput.read_seconds(0, num_tokens), num_bytes, age=0)
         while self._ledger.room(Held.EMBEDDINGS) < num_bytes:
             if not self._evict(by_bytes=True, newcomer=newcomer):
                 return False
@@ -136,9 +136,9 @@ class Evictor:
         return not (self._tree.recurrent or node.children or node.in_slab)
 
     def _worth(self, node: Node, ranks: dict[Node, int], num_bytes: int) -> Worth:
-        seconds = self._pace.read_seconds(*_tokens_to_read(node))
+        seconds = self._throughput.read_seconds(*_tokens_to_read(node))
         if self._stored(node):
-            seconds = min(seconds, self._pace.fetch_seconds(num_bytes))
+            seconds = min(seconds, self._throughput.fetch_seconds(num_bytes))
         return Worth(ranks.get(node), seconds, num_bytes, self._tree.clock - node.last_used)
 
     def _frees(self, node: Node) -> int:
@@ -152,7 +152,7 @@ class Evictor:
 
     def _pictures(self) -> Iterator[Candidate]:
         for key, num_bytes, tokens, age in self._embeddings.held():
-            seconds = self._pace.read_seconds(0, tokens)
+            seconds = self._throughput.read_seconds(0, tokens)
             yield key, Worth(None, seconds, num_bytes, age)
 
 

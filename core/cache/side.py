@@ -16,9 +16,9 @@ from core.cache.context import ContextCache, Usage
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held
 from core.cache.node import Node, chained_key
+from core.cache.restore import MemoryTier, Restored
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.cache.way_back import MemoryTier, Restored
 
 # The share of the budget that a side request may take of what is free.
 QUOTA = 0.25
@@ -82,14 +82,14 @@ class SideBranch(Branch):
         keys = tree.keys(prompt)
         node = tree.restorable(tree.match(keys), len(keys))
         if node is None:
-            return self._cache.way_back.start(keys)
+            return self._cache.restorer.start(keys)
         path = node.path()
         for at in path:
             assert at.run is not None
             start, end = at.run.start.token.value, at.end.token.value
             self.slab.copy_in(start, at.rows if at.rows is not None else slab.view(start, end))
         tier: MemoryTier = "memory" if any(at.rows is not None for at in path) else "slab"
-        return self._cache.way_back.at(node, node.checkpoint, tier, keys)
+        return self._cache.restorer.at(node, node.checkpoint, tier, keys)
 
     def end_use(self) -> None:
         """The request is over; nothing of it stays."""

@@ -18,9 +18,9 @@ from core.cache.disk.store import SegmentStore
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
-from core.cache.pace import Pace
 from core.cache.slab import KVRows, KVSlab
 from core.cache.state import Checkpoint, RecurrentState
+from core.cache.throughput import Throughput
 from core.cache.tree import PrefixTree
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 
@@ -40,9 +40,11 @@ class DiskTier:
         self._state_bytes = sum(s.num_bytes for s in specs if isinstance(s, RecurrentSpec))
         self._wanted: dict[bytes, Node] = {}
 
-    def connect(self, ledger: Ledger, pace: Pace, make_room: Callable[[Held, int], bool]) -> None:
+    def connect(
+        self, ledger: Ledger, throughput: Throughput, make_room: Callable[[Held, int], bool]
+    ) -> None:
         """Count what passes through memory in `ledger` and learn the disk's speed."""
-        self._ledger, self._pace, self._make_room = ledger, pace, make_room
+        self._ledger, self._throughput, self._make_room = ledger, throughput, make_room
 
     @property
     def num_bytes(self) -> int:
@@ -87,14 +89,14 @@ class DiskTier:
     def slower_than_reading(self, runs: Sequence[Run], num_fetched: int) -> bool:
         """Whether reading `runs` again is clearly quicker than fetching the last `num_fetched` of
         them and the state behind them."""
-        if self._pace.disk is None:
+        if self._throughput.disk is None:
             return False
         fetched = sum(run.num_tokens for run in runs[len(runs) - num_fetched :])
         pictures = sum(run.num_tokens for run in runs if isinstance(run.content, Image))
         text = sum(run.num_tokens for run in runs) - pictures
         num_bytes = fetched * self._row_bytes + self._state_bytes
-        reading = self._pace.read_seconds(text, pictures)
-        return CLEARLY * reading <= self._pace.fetch_seconds(num_bytes)
+        reading = self._throughput.read_seconds(text, pictures)
+        return CLEARLY * reading <= self._throughput.fetch_seconds(num_bytes)
 
     def checkpoint(self, key: bytes) -> Checkpoint | None:
         """The checkpoint at a node's end; None where there is none, or no room to read it."""
@@ -236,7 +238,7 @@ class DiskTier:
                 tensors = self.store.get(kind, key)
             except SegmentDamagedError:
                 return None
-            self._pace.note_disk(num_bytes, time.perf_counter() - began)
+            self._throughput.note_disk(num_bytes, time.perf_counter() - began)
             return tensors
 
     def _has(self, kind: SegmentKind, key: bytes) -> bool:

@@ -22,7 +22,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.prefill import Prefill
-from core.engine.report import note_pace
+from core.engine.report import note_throughput
 from core.engine.stats import MessageMap, cache_bytes, context_parts, held_checkpoints
 from core.text.chat_text import RenderedPrompt
 
@@ -112,7 +112,7 @@ class Ahead:
         prefill = Prefill(self._loaded.model, cache, restored, pictures, self._flag.check)
         start, began = restored.cut.token.value, time.perf_counter()
         tokens = [start, *prefill.run(prompt, cache.planned(prompt, settings))][-1] - start
-        note_pace(cache, tokens, time.perf_counter() - began, pictures)
+        note_throughput(cache, tokens, time.perf_counter() - began, pictures)
         return tokens
 
 

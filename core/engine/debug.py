@@ -7,9 +7,9 @@ import os
 import torch
 
 from core.api.prompt import Image, Prompt
+from core.cache.restore import Restored
 from core.cache.side import Branch
 from core.cache.slab import KVSlab
-from core.cache.way_back import Restored
 from core.engine.images import Pictures
 from core.engine.loaded import LoadedModel
 from core.engine.passes.prefill import Prefill
@@ -49,7 +49,7 @@ def check_restored(
     if not restored.num_runs:
         return
     scratch = Branch(slab.beside(prompt.num_tokens))
-    cold = loaded.cache.way_back.start(restored.keys)
+    cold = loaded.cache.restorer.start(restored.keys)
     prefill = Prefill(loaded.model, scratch, cold, pictures.beside(), lambda: None)
     steps = prefill.run(prompt, frozenset())
     for _ in range(restored.num_runs):

@@ -47,7 +47,7 @@ from core.engine.session import Session
 from core.engine.stats import cache_bytes
 from core.loading.kept_weights import delete_kept
 from core.vision.decode import DecodedPicture, Decoder, read_picture
-from core.weights.memory import hand_back
+from core.weights.memory import release_to_system
 
 # A model that goes leaves on disk what it can within this time.
 WRITE_OUT_S = 5.0
@@ -102,7 +102,7 @@ class Engine:
         on_gpu = self.loaded is not None and self.loaded.model.device.type == "cuda"
         self.loaded = loaded
         gc.collect()
-        hand_back()
+        release_to_system()
         if on_gpu:
             # Torch keeps what it freed, and what others could use then counts as taken.
             torch.cuda.empty_cache()
@@ -115,7 +115,7 @@ class Engine:
         try:
             return Session(self.loaded, command, flag, emit).run()
         finally:
-            hand_back()
+            release_to_system()
 
     def prepare(self, command: Settle | ReadAhead, flag: CancelFlag) -> Prepared:
         """Prefill what the next request is sure to need. Raises NoModelError without a model."""
@@ -124,7 +124,7 @@ class Engine:
         try:
             return Ahead(self.loaded, command, flag).run()
         finally:
-            hand_back()
+            release_to_system()
 
     def clear_cache(self) -> None:
         """Forget every prefix; the next request is cold."""

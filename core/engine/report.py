@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from core.api.events import ContextPart, Miss, RequestStats
 from core.api.prompt import Prompt
 from core.cache.context import ContextCache
-from core.cache.way_back import Restored
+from core.cache.restore import Restored
 from core.engine.images import Pictures
 from core.engine.stats import cache_bytes, context_parts, held_checkpoints, place
 
@@ -44,9 +44,9 @@ class Report:
     def evaluated_tokens(self) -> int:
         return self.evaluated_to - self.restored.cut.token.value
 
-    def note_pace(self) -> None:
+    def note_throughput(self) -> None:
         """Let the cache learn how fast this prompt was read."""
-        note_pace(self.cache, self.evaluated_tokens, self.prefill_s or 0.0, self.pictures)
+        note_throughput(self.cache, self.evaluated_tokens, self.prefill_s or 0.0, self.pictures)
 
     def stats(self) -> RequestStats:
         """The counters as they stand now."""
@@ -98,7 +98,9 @@ class Report:
         return (*parts, reply)
 
 
-def note_pace(cache: ContextCache, num_tokens: int, prefill_s: float, pictures: Pictures) -> None:
+def note_throughput(
+    cache: ContextCache, num_tokens: int, prefill_s: float, pictures: Pictures
+) -> None:
     """Let the cache learn from a prefill, the tower's time taken apart."""
-    cache.pace.note_prefill(num_tokens, max(0.0, prefill_s - pictures.seconds))
-    cache.pace.note_encode(pictures.encoded_tokens, pictures.seconds)
+    cache.throughput.note_prefill(num_tokens, max(0.0, prefill_s - pictures.seconds))
+    cache.throughput.note_encode(pictures.encoded_tokens, pictures.seconds)

@@ -147,7 +147,7 @@ class Session:
             self._tell_progress()
             self._stop_here_if_asked()
         self._report.prefill_s = time.perf_counter() - began
-        self._report.note_pace()
+        self._report.note_throughput()
         return prefill
 
     def _stop_here_if_asked(self) -> None:

@@ -27,7 +27,7 @@ from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import ContextCache
 from core.cache.ledger import Held
 from core.cache.node import Role
-from core.cache.way_back import Restored
+from core.cache.restore import Restored
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from core.loading.quantised.kept_layout import KeptLayout
 from core.loading.quantised.rest import Rest
 from core.loading.reading.stream import stream_weights
 from core.models.model import Model
-from core.weights.memory import hand_back
+from core.weights.memory import release_to_system
 from core.weights.plan import Source, TensorSpec, Use, WeightPlan, Weights
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import SafetensorsFile
@@ -151,13 +151,13 @@ class Load:
         return KeptLayout(self._recipe.plan, self._recipe.forms, self._recipe.packed)
 
     def _build(self, source: Source, bar: _Bar) -> Model:
-        hand_back()
+        release_to_system()
         recipe = self._recipe
         renamed = _Renamed(source, recipe.published, recipe.forms, bar)
         parts = recipe.forms, recipe.ops, recipe.balanced
         model = recipe.build(Weights(renamed, recipe.dtype, *parts), self._device)
         bar.finish()
-        hand_back()
+        release_to_system()
         return model
 
 

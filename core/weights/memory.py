@@ -22,7 +22,7 @@ def available_bytes(device: torch.device) -> int:
     return int(psutil.virtual_memory().available)
 
 
-def hand_back() -> None:
+def release_to_system() -> None:
     """Give what was freed back to the system, where the C library would keep it (glibc)."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from core.api.errors import WrongShapeError
 from core.weights.balance import Channels, factors
-from core.weights.memory import hand_back
+from core.weights.memory import release_to_system
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
 from kernels.linear.reference import PLAIN, Form, Forms, Kept, Matrix, PlainMatrix, StackedMatrix
@@ -164,7 +164,7 @@ class Weights:
         slices.clear()  # what was joined goes before what is packed of it comes
         matrix = form.pack(kept, _joined(biases) if biases else None)
         del kept
-        hand_back()  # or what comes next is laid beside what has gone
+        release_to_system()  # or what comes next is laid beside what has gone
         return matrix
 
     def _matrix_slices(self, shape: Shape, behind: Channels | None) -> list[Kept]:
@@ -204,7 +204,7 @@ def _stacked(slices: list[Kept], biases: list[Tensor], form: Form) -> Matrix:
         matrices.append(form.pack(kept, None if bias is None else bias[start:end]))
         start = end
         del kept
-        hand_back()
+        release_to_system()
     return StackedMatrix(matrices, widths)
 
 

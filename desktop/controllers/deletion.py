@@ -24,7 +24,7 @@ from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.common.services import Services
 from desktop.controllers.drafting.pictures import PictureController
-from desktop.controllers.forgets import Forgets
+from desktop.controllers.pending_deletions import PendingDeletions
 from desktop.controllers.replies import Replies
 from desktop.store.folders import Folders
 from desktop.store.recovery import copies
@@ -54,7 +54,7 @@ class Deletion(QObject):
         chat: ChatController,
         replies: Replies,
         pictures: PictureController,
-        forgets: Forgets,
+        pending: PendingDeletions,
         folders: Folders,
     ) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Deletion(QObject):
         self._chat = chat
         self._replies = replies
         self._pictures = pictures
-        self._forgets = forgets
+        self._pending_deletions = pending
         self._database = services.database
         self._folders = folders
         self._tasks = services.tasks
@@ -99,13 +99,13 @@ class Deletion(QObject):
             await self._delete_rows_and_files(_purge_old)
         finally:
             with contextlib.suppress(WaymarkError, TimeoutError):
-                await asyncio.wait_for(self._forgets.send_all(), CLOSING_PATIENCE_S)
+                await asyncio.wait_for(self._pending_deletions.send_all(), CLOSING_PATIENCE_S)
 
     async def _purge(self, purge: Purge, spare: Collection[Path] = ()) -> None:
         try:
             await self._delete_rows_and_files(purge, spare)
         finally:
-            self._forgets.send()
+            self._pending_deletions.send()
             try:
                 await self._database.leave_no_trace()
             finally:
@@ -131,7 +131,7 @@ class Deletion(QObject):
             try:
                 await deleted(copies.remove_all, self._folders.database)
             finally:
-                self._forgets.send()
+                self._pending_deletions.send()
                 await self._remove_unused(set())
                 await self._chats.refresh()
                 await self._database.leave_no_trace()

@@ -22,8 +22,8 @@ from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.instructions import Instructions
 from desktop.controllers.drafting.pictures import PictureController
-from desktop.controllers.forgets import Forgets
 from desktop.controllers.limit import LimitController
+from desktop.controllers.pending_deletions import PendingDeletions
 from desktop.controllers.replies import Replies
 from desktop.presentation.chat_list import ChatList
 from desktop.presentation.messages import LiveReply
@@ -88,11 +88,17 @@ class WindowParts(QObject):
             services, self.chat, self.chats, self.limit, self.replies, self.pictures
         )
         self.context = ContextController(self.chat, self.replies, self.ahead, self.engine)
-        self.forgets = Forgets(services, folders.contexts)
+        self.pending_deletions = PendingDeletions(services, folders.contexts)
         self.deletion = Deletion(
-            services, self.chats, self.chat, self.replies, self.pictures, self.forgets, folders
+            services,
+            self.chats,
+            self.chat,
+            self.replies,
+            self.pictures,
+            self.pending_deletions,
+            folders,
         )
-        for each in (self.engine, self.forgets, self.settings):
+        for each in (self.engine, self.pending_deletions, self.settings):
             each.said.connect(self.said)
         self.replies.ended.connect(self._on_ended)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="waymark")

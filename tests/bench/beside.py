@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from core.api.prompt import Prompt
+from core.cache.restore import Restored
 from core.cache.side import Branch
 from core.cache.slab import KVSlab
-from core.cache.way_back import Restored
 from core.engine.images import Pictures
 from core.engine.loaded import LoadedModel
 from core.engine.passes.prefill import Prefill
@@ -15,7 +15,7 @@ from core.engine.passes.prefill import Prefill
 
 def start_of(loaded: LoadedModel, prompt: Prompt) -> Restored:
     """Before the first token, with states of zeros."""
-    return loaded.cache.way_back.start(loaded.cache.tree.keys(prompt))
+    return loaded.cache.restorer.start(loaded.cache.tree.keys(prompt))
 
 
 @torch.inference_mode()

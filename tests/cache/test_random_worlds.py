@@ -174,7 +174,7 @@ class Worlds(RuleBasedStateMachine):
     @rule(prefill=st.sampled_from([1e-6, 1e-3, 1.0]), disk=st.sampled_from([None, 1e-9, 1e-3]))
     def measure(self, prefill: float, disk: float | None) -> None:
         """Speeds change what goes first and what is fetched, and nothing else."""
-        pace = self.world.cache.pace
+        pace = self.world.cache.throughput
         pace.prefill, pace.encode, pace.disk = prefill, prefill, disk
 
     def _restart(self) -> None:

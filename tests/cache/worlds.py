@@ -20,11 +20,11 @@ from core.cache.disk.files import Files
 from core.cache.disk.store import SegmentStore
 from core.cache.ledger import Held
 from core.cache.node import Node, Role
+from core.cache.restore import Restored
 from core.cache.side import Branch, SideBranch
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.cache.tier import DiskTier
-from core.cache.way_back import Restored
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from tests.cache.disk.worlds import PLENTY, RoomyFiles
 

@@ -222,7 +222,7 @@ def test_what_a_request_freed_goes_back_to_the_system(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[str] = []
-    monkeypatch.setattr(engine_module, "hand_back", lambda: given.append("back"))
+    monkeypatch.setattr(engine_module, "release_to_system", lambda: given.append("back"))
     ask(engine)
     assert given == ["back"]
     conversation = Conversation(messages=(user("Hello"),))

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from desktop.store.database import open_or_salvage
-from desktop.store.tables import chats, drafts, forgets, messages, pictures, turns
+from desktop.store.tables import chats, drafts, messages, pictures, turns
+from desktop.store.tables import pending_deletions as forgets
 from desktop.store.tables.faults import StoreError
 from tests.hostile.counts import mutants
 from tests.hostile.databases import (

@@ -10,7 +10,7 @@ from torch import Tensor
 from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, Segment, TextRun
 from core.cache.context import Usage
-from core.cache.way_back import Restored
+from core.cache.restore import Restored
 from core.engine.passes.prefill import Prefill
 from tests.oracle.checkpoints import token_id
 from tests.promises.machine import DEFAULT, Machine

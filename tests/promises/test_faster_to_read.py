@@ -32,7 +32,7 @@ CHAT: list[Message] = [system("Be brief."), user(words(120))]
 
 def given(machine: Machine, prefill: float, disk: float | None) -> None:
     """Seconds for a token read and for a byte fetched."""
-    pace = machine.cache.pace
+    pace = machine.cache.throughput
     pace.prefill, pace.encode, pace.disk = prefill, prefill, disk
 
 
@@ -86,6 +86,6 @@ def test_W1_a_pictures_tower_counts_as_reading(
     chat: list[Message] = [user(picture(1, "wide"), "What?")]
     machine.ask(chat)
     machine.reopen()
-    pace = machine.cache.pace
+    pace = machine.cache.throughput
     pace.prefill, pace.encode, pace.disk = 1e-9, 1.0, 1e-9
     assert machine.same_as_cold(chat, cache=WHEN_FASTER).stats.restored_from == "disk"

@@ -14,9 +14,9 @@ from torch import Tensor
 from core import pulse
 from core.api.prompt import Image, Prompt, Run, TextRun
 from core.cache.context import ContextCache
+from core.cache.restore import Restored
 from core.cache.side import Branch
 from core.cache.state import own
-from core.cache.way_back import Restored
 from core.engine.passes.run_memory import RunMemory
 from core.models.model import Model
 

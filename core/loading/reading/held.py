@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from core.weights.memory import hand_back
+from core.weights.memory import release_to_system
 from core.weights.plan import TensorSpec, Use
 from core.weights.table import HeldTable, Table
 from kernels.linear.reference import Form, Kept
@@ -46,7 +46,7 @@ class ReadWeights:
         if Use.MATRIX in spec.use:
             self.hold(name, spec, form.keep(tensor))
             if not form.keeps_weight:
-                hand_back()  # the floats on the way
+                release_to_system()  # the floats on the way
 
     def hold(self, name: str, spec: TensorSpec, kept: Kept) -> None:
         """Hold what a form made of the next rows of a matrix."""

@@ -9,7 +9,8 @@ from core.api.errors import ErrorInfo
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
 from desktop.store.folders import Folders
-from desktop.store.tables import chats, forgets
+from desktop.store.tables import chats
+from desktop.store.tables import pending_deletions as forgets
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, png
@@ -150,8 +151,8 @@ async def test_a_deleted_chat_is_gone_when_it_is_deleted_for_good(
     files = [folders.database, Path(f"{folders.database}-wal")]
     left = b"".join(path.read_bytes() for path in files)
     assert b"secret" not in left and b"PNG" not in left
-    parts.forgets.send()
-    await until(lambda: not parts.forgets._sending)
+    parts.pending_deletions.send()
+    await until(lambda: not parts.pending_deletions._sending)
     assert await queue(parts) is None and len(engine.forgotten) == 1
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from desktop.store.database import open_database, truncate_log
-from desktop.store.tables import chats, drafts, forgets, messages, pictures, turns
+from desktop.store.tables import chats, drafts, messages, pictures, turns
+from desktop.store.tables import pending_deletions as forgets
 from desktop.store.tables.records import Picture, Reply, ReplyState
 from desktop.store.tables.schema import FIRST, MIGRATIONS, SECOND
 

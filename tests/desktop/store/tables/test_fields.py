@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from desktop.store.database import Database
-from desktop.store.tables import chats, drafts, fields, forgets, forks, messages, turns
+from desktop.store.tables import chats, drafts, fields, forks, messages, turns
+from desktop.store.tables import pending_deletions as forgets
 from desktop.store.tables.faults import (
     StoreError,
 )

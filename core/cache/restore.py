@@ -49,7 +49,7 @@ class Restored:
         return self.node.end
 
 
-class WayBack:
+class Restorer:
     """Brings the runs above a place into the slab, and its state to where the model computes."""
 
     def __init__(

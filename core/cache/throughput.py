@@ -1,6 +1,6 @@
 """How fast this computer reads prompts, encodes pictures and fetches from disk, as measured.
 
-Decisions that depend on speed take a `Pace` as an argument: the app lets it learn from every
+Decisions that depend on speed take a `Throughput` as an argument: the app lets it learn from every
 request, tests and replay give their own.
 """
 
@@ -16,7 +16,7 @@ UNMEASURED_DISK = 1e-8
 
 
 @dataclass
-class Pace:
+class Throughput:
     """Seconds per prompt token, per encoded picture token, and per byte from disk.
 
     Before anything is measured only ratios matter: a picture's token counts twice, once for the

@@ -12,11 +12,11 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import EngineDiedError, WaymarkError
 from desktop.controllers.common.services import Services
-from desktop.store.tables import forgets
+from desktop.store.tables import pending_deletions
 from desktop.words.chats import not_forgotten
 
 
-class Forgets(QObject):
+class PendingDeletions(QObject):
     """Sends the queue in order, one at a time, whenever the engine runs.
 
     Signals:
@@ -42,9 +42,9 @@ class Forgets(QObject):
 
     async def send_all(self) -> None:
         """Send what waits. Raises WaymarkError when the engine refuses; what is left, stays."""
-        while row := await self._database.run(forgets.first):
+        while row := await self._database.run(pending_deletions.first):
             await self._engine.client.forget(row.key, str(self._contexts))
-            await self._database.run(forgets.confirm, row.number)
+            await self._database.run(pending_deletions.confirm, row.number)
 
     async def _send(self) -> None:
         try:
