@@ -33,7 +33,7 @@ from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
 from core.loading.kept_weights import kept_bytes, open_keeping, weights_budget
 from core.loading.precision import Precision, choose_precision
-from core.loading.registry import load_model, try_kernels
+from core.loading.registry import load_model, validated_kernels
 from core.models.model import Model
 from core.text.chat_text import ChatText
 from core.vision import kinds
@@ -85,7 +85,7 @@ def load(
     dtype = precision.dtype
     # Before the weights are read: a kernel that is at fault should not cost that.
     recall = partial(recalled, settings)
-    kernels = try_kernels(folder, device, dtype, kernels, recall, check)
+    kernels = validated_kernels(folder, device, dtype, kernels, recall, check)
     keeping = open_keeping(settings, precision)
     loaded = load_model(folder, device, dtype, progress, check, kernels=kernels, keeping=keeping)
     model = loaded.model

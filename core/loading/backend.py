@@ -120,7 +120,7 @@ def remembered(
 
 
 def recalled(settings: ModelSettings, key: str, find: Callable[[], str]) -> str:
-    """What was found before under the same conditions, as `kernels.trial.Recall`."""
+    """What was found before under the same conditions, as `kernels.self_test.Recall`."""
     key = f"numerics {NUMERICS_VERSION}, {key}"
     return _remembered(settings, key, lambda found: found if isinstance(found, str) else None, find)
 

@@ -27,7 +27,7 @@ from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
 from kernels.dispatch import REFERENCE, Backend
 from kernels.ops import PLAIN_OPS
-from kernels.trial import Recall, find_out, tried
+from kernels.self_test import Recall, find_out, validated
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def estimate_bytes(folder: ModelFolder, dtype: torch.dtype, kernels: Backend = R
     return _Recipe(folder, dtype, kernels).num_bytes
 
 
-def try_kernels(
+def validated_kernels(
     folder: ModelFolder,
     device: torch.device,
     dtype: torch.dtype,
@@ -79,7 +79,7 @@ def try_kernels(
     """
     if kernels.ops is PLAIN_OPS:
         return kernels
-    return tried(kernels, _Recipe(folder, dtype, kernels).shapes, device, dtype, recall, check)
+    return validated(kernels, _Recipe(folder, dtype, kernels).shapes, device, dtype, recall, check)
 
 
 def load_model(

@@ -1,4 +1,4 @@
-"""What this processor is fastest with, tried out in a moment.
+"""What this processor is fastest with, validated out in a moment.
 
 The answers change bits, so whoever asks keeps them: a second answer would make a stranger of every
 context that was read under the first.

@@ -30,7 +30,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import image_parts
 from core.engine.loaded import LoadedModel
-from core.loading.registry import try_kernels
+from core.loading.registry import validated_kernels
 from kernels.dispatch import Backend
 from kernels.ops import Attend
 
@@ -39,14 +39,15 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-KERNELS = "core.engine.loaded.try_kernels"  # the last that chooses them before a model is read
+# The last that chooses them before a model is read.
+KERNELS = "core.engine.loaded.validated_kernels"
 
 
 def attending(wrap: Callable[[Attend], Attend]) -> Callable[..., Backend]:
     """In place of what `KERNELS` names: the same, `wrap` around the attention of runs and steps."""
 
     def chosen(*args: Any) -> Backend:
-        kernels = try_kernels(*args)
+        kernels = validated_kernels(*args)
         attend = wrap(kernels.ops.causal_attention)
         return replace(kernels, ops=replace(kernels.ops, causal_attention=attend))
 

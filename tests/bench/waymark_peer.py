@@ -19,7 +19,7 @@ from core.engine.draw_choice import choose_drawing
 from core.engine.loaded import LoadedModel, load, resolve_device
 from core.engine.passes.decode import Decode
 from core.loading.precision import choose_precision
-from core.loading.registry import try_kernels
+from core.loading.registry import validated_kernels
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes
@@ -163,13 +163,13 @@ class Waymark:
 
 
 def compile_kernels(settings: ModelSettings) -> None:
-    """What a GPU's first load compiles, and Triton keeps: the trial of the kernels, drawing.
+    """What a GPU's first load compiles, and Triton keeps: the self-test of the kernels, drawing.
 
     It also starts CUDA. Only then is a load one of many, and not the first on a computer.
     """
     device, folder = resolve_device(settings), ModelFolder.open(Path(settings.path))
     precision, kernels, _ = choose_precision(settings, folder, device, available_bytes(device))
-    try_kernels(folder, device, precision.dtype, kernels)
+    validated_kernels(folder, device, precision.dtype, kernels)
     vocabulary = folder.config["text_config"]["vocab_size"]
     choose_drawing(kernels.draw, vocabulary, device)
 

@@ -22,8 +22,8 @@ from kernels.common.shapes import (
 from kernels.dispatch import REFERENCE, Backend
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.trial import tried
-from kernels.trial_cases import cases
+from kernels.self_test import validated
+from kernels.self_test_cases import cases
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory
 
@@ -72,7 +72,7 @@ def test_it_is_right_and_repeats_itself(
 ) -> None:
     with poisoned_memory():
         backend = Backend("compiled", REFERENCE.forms, ops())
-        assert tried(backend, [shape], CPU, dtype) is backend
+        assert validated(backend, [shape], CPU, dtype) is backend
     assert not caplog.records
 
 

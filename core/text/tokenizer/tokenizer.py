@@ -100,7 +100,7 @@ class Tokenizer:
         return [str(text) for text in fields["texts"]]
 
     def _find(self, text: str) -> list[tuple[int, int]]:
-        """As `core.text.added_tokens.Find`."""
+        """As `core.text.tokenizer.added_tokens.Find`."""
         places = array("I", self._ask("tokenizer.find", {}, text))
         return list(zip(places[::2], places[1::2], strict=True))
 

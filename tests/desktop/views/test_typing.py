@@ -53,7 +53,7 @@ async def test_steady_typing_is_stored_while_it_goes_on(
     app = await open_app()
     field = app.window.page.composer.text
     await type_until(field, lambda: any(stored(folders, "SELECT text FROM drafts")))
-    assert stored(folders, "SELECT text FROM drafts")[0].startswith("on and on")
+    assert stored(folders, "SELECT text FROM drafts")[0].startswith("on and")
 
 
 async def test_instructions_are_stored_while_they_are_typed(
@@ -65,7 +65,7 @@ async def test_instructions_are_stored_while_they_are_typed(
     (await send(app, engine, "Hello")).finish("Hi")
     await ended(app)
     instructions(app).clear()
-    query = "SELECT system FROM chats WHERE system LIKE 'on and on%'"
+    query = "SELECT system FROM chats WHERE system LIKE 'on and%'"
     assert stored(folders, query)
     await until(lambda: not stored(folders, query))
     await type_until(instructions(app), lambda: stored(folders, query))

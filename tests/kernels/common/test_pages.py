@@ -30,7 +30,7 @@ class Maps:
                 made.append(weakref.ref(self))
 
         self._patches = (
-            mock.patch("kernels.pages.mmap.mmap", Watched),
+            mock.patch("kernels.common.pages.mmap.mmap", Watched),
             mock.patch.object(pages, "_WORTH_MAPPING", 256),
         )
         for patch in self._patches:

@@ -58,7 +58,10 @@ def test_memory_goes_with_the_last_tensor_in_it() -> None:
         def __init__(self, *arguments: object, **more: object) -> None:
             chunks.append(weakref.ref(self))
 
-    with mock.patch("kernels.pages.mmap.mmap", Watched), mock.patch.object(arena, "_CHUNK", 4096):
+    with (
+        mock.patch("kernels.common.pages.mmap.mmap", Watched),
+        mock.patch.object(arena, "_CHUNK", 4096),
+    ):
         place = Arena().place
         first = [place(torch.ones(3000, dtype=torch.uint8)) for _ in range(3)]
         second = place(torch.ones(900, dtype=torch.uint8))  # beside the last of them
@@ -76,7 +79,7 @@ def test_a_system_without_large_pages_or_maps_has_other_memory() -> None:
             raise OSError(22, "Invalid argument")
 
     (given, *_) = tensors()
-    with mock.patch("kernels.pages.mmap.mmap", Refusing):
+    with mock.patch("kernels.common.pages.mmap.mmap", Refusing):
         assert torch.equal(Arena().place(given), given)
     with mock.patch.object(arena, "mapped", side_effect=OSError(12, "Cannot allocate memory")):
         assert torch.equal(Arena().place(given), given)

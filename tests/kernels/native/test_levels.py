@@ -29,7 +29,7 @@ from kernels.native import build
 from kernels.native.build import CannotCompileError, built
 from kernels.native.library import Library
 from kernels.native_ops import native_ops
-from kernels.trial import tried
+from kernels.self_test import validated
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, rounded
 from tests.kernels.native.here import NEEDS_COMPILER
@@ -85,7 +85,7 @@ def test_products_and_operations_are_right(older: Library) -> None:
                     assert_integers_exact(found, rounded(inputs), numbers, bias)
     backend = Backend("older", REFERENCE.forms, native_ops(older))
     for dtype in (torch.float32, torch.bfloat16):
-        assert tried(backend, SHAPES, torch.device("cpu"), dtype) is backend
+        assert validated(backend, SHAPES, torch.device("cpu"), dtype) is backend
     torch.set_num_threads(1)
 
 

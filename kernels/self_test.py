@@ -1,9 +1,9 @@
-"""Trying the operations of a backend before a model runs on them, at the model's own sizes.
+"""Self-tests: every operation of a backend, called before a model runs on it, at the model's sizes.
 
 A compiler or a driver can be at fault where every test passed. So each operation that is not plain
 torch's is called twice on random numbers, on the device: it must not raise, must give equal bits
 both times, and must not stray further from plain torch in float32 than rounding explains. What
-fails is replaced by plain torch. `trial_cases` knows the numbers and how far is too far. What this
+fails is replaced by plain torch. `self_test_cases` knows the numbers and how far is too far. What this
 can't mend is a kernel that writes where it must not: that ends the device's work for the process.
 """
 
@@ -25,13 +25,13 @@ from kernels.common.capability import device_facts
 from kernels.common.shapes import OpShape
 from kernels.dispatch import Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.trial_cases import Case, cases
+from kernels.self_test_cases import Case, cases
 
 _LOG = logging.getLogger(__name__)
 _FLOAT32_ULP = 2.0**-23
 # Half a last place of what a result is rounded to, at the lower end of a power of two.
 _ROUNDING = {torch.float32: 0.0, torch.bfloat16: 2.0**-8}
-_TRUTH = replace(
+_REFERENCE = replace(
     PLAIN_OPS,
     causal_attention=attention.causal_attention,
     run_attention=attention.run_attention,
@@ -57,7 +57,7 @@ def find_out(name: str, find: Callable[[], str]) -> str:
     return find()
 
 
-def tried(
+def validated(
     kernels: Backend,
     shapes: Collection[OpShape],
     device: torch.device,
@@ -150,7 +150,7 @@ def _differs(ops: Ops, name: str) -> bool:
 def _fault(case: Case, ops: Ops) -> str | None:
     """What is wrong with a kernel's numbers, for a person to read; None where nothing is."""
     first, second = case.call(ops, case.dtype), case.call(ops, case.dtype)
-    expected = case.call(_TRUTH, torch.float32)
+    expected = case.call(_REFERENCE, torch.float32)
     for found, again, truth in zip(first, second, expected, strict=True):
         if found.shape != truth.shape or found.dtype not in _ROUNDING:
             return f"it gave {found.dtype} {list(found.shape)}, not {list(truth.shape)}"

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import trial
+from kernels import self_test
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
@@ -25,7 +25,7 @@ from kernels.common.shapes import (
 )
 from kernels.dispatch import REFERENCE, Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.trial import tried
+from kernels.self_test import validated
 
 CPU = torch.device("cpu")
 SHAPES: tuple[OpShape, ...] = (
@@ -67,7 +67,7 @@ def with_op(name: str, op: Callable[..., Any]) -> Backend:
 
 
 def assert_found(backend: Backend, name: str, caplog: pytest.LogCaptureFixture, why: str) -> None:
-    found = tried(backend, SHAPES, CPU, torch.float32)
+    found = validated(backend, SHAPES, CPU, torch.float32)
     assert getattr(found.ops, name) is getattr(PLAIN_OPS, name)
     others = [each for each in TRIED if each != name]
     assert all(getattr(found.ops, each) is getattr(backend.ops, each) for each in others)
@@ -79,7 +79,7 @@ def assert_found(backend: Backend, name: str, caplog: pytest.LogCaptureFixture, 
 
 def test_what_computes_the_same_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     backend = with_op("rotate", honest("rotate"))
-    assert tried(backend, SHAPES, CPU, torch.float32) is backend
+    assert validated(backend, SHAPES, CPU, torch.float32) is backend
     assert not caplog.records
 
 
@@ -176,8 +176,8 @@ def test_plain_torch_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(*_: object) -> None:
         raise AssertionError("numbers were drawn for nothing")
 
-    monkeypatch.setattr(trial, "cases", drawn)
-    assert tried(REFERENCE, SHAPES, CPU, torch.float32) is REFERENCE
+    monkeypatch.setattr(self_test, "cases", drawn)
+    assert validated(REFERENCE, SHAPES, CPU, torch.float32) is REFERENCE
 
 
 @pytest.mark.gpu
@@ -187,7 +187,7 @@ def test_the_kernels_of_a_gpu_pass(
 ) -> None:
     gpu_ops = pytest.importorskip("kernels.gpu_ops", reason="Triton is published for Linux alone")
     backend = Backend("gpu", REFERENCE.forms, gpu_ops.GPU_OPS)
-    assert tried(backend, SHAPES, device, dtype) is backend
+    assert validated(backend, SHAPES, device, dtype) is backend
     assert not caplog.records
 
 
@@ -214,9 +214,9 @@ def test_what_was_tried_before_is_not_tried_again() -> None:
         return honest("rotate")(*inputs, **state)
 
     memory, backend = Memory(), with_op("rotate", counted)
-    assert tried(backend, SHAPES, CPU, torch.float32, memory) is backend
+    assert validated(backend, SHAPES, CPU, torch.float32, memory) is backend
     before = len(calls)
-    assert before and tried(backend, SHAPES, CPU, torch.float32, memory) is backend
+    assert before and validated(backend, SHAPES, CPU, torch.float32, memory) is backend
     assert (len(calls), memory.found) == (before, 1)
 
 
@@ -227,7 +227,7 @@ def test_what_was_wrong_before_is_wrong_again_without_a_try(
         return honest("add")(*inputs, **state) + 1
 
     memory = Memory()
-    names = [tried(with_op("add", lies), SHAPES, CPU, torch.float32, memory).name for _ in "ab"]
+    names = [validated(with_op("add", lies), SHAPES, CPU, torch.float32, memory).name for _ in "ab"]
     assert names == ["odd, plain add"] * 2 and memory.found == 1
     assert ["off by" in record.getMessage() for record in caplog.records] == [True, True]
 
@@ -243,27 +243,27 @@ def test_what_raised_once_is_tried_again() -> None:
         return honest("add")(*inputs, **state)
 
     memory, backend = Memory(), with_op("add", raises_once)
-    assert tried(backend, SHAPES, CPU, torch.float32, memory).name == "odd, plain add"
-    assert tried(backend, SHAPES, CPU, torch.float32, memory) is backend
+    assert validated(backend, SHAPES, CPU, torch.float32, memory).name == "odd, plain add"
+    assert validated(backend, SHAPES, CPU, torch.float32, memory) is backend
 
 
 def test_another_library_type_device_or_size_is_tried_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     memory, backend = Memory(), with_op("rotate", honest("rotate"))
-    tried(backend, SHAPES, CPU, torch.float32, memory)
-    tried(replace(backend, name="another library"), SHAPES, CPU, torch.float32, memory)
-    tried(backend, SHAPES, CPU, torch.bfloat16, memory)
-    tried(backend, list(SHAPES)[:1], CPU, torch.float32, memory)
-    monkeypatch.setattr(trial, "device_facts", lambda device: "another driver")
-    tried(backend, SHAPES, CPU, torch.float32, memory)
+    validated(backend, SHAPES, CPU, torch.float32, memory)
+    validated(replace(backend, name="another library"), SHAPES, CPU, torch.float32, memory)
+    validated(backend, SHAPES, CPU, torch.bfloat16, memory)
+    validated(backend, list(SHAPES)[:1], CPU, torch.float32, memory)
+    monkeypatch.setattr(self_test, "device_facts", lambda device: "another driver")
+    validated(backend, SHAPES, CPU, torch.float32, memory)
     assert memory.found == len(memory.known) == 5
 
 
 @pytest.mark.parametrize("known", ["{", "5", "null", "[]"])
 def test_a_memory_that_makes_no_sense_is_tried_anew(known: str) -> None:
     backend = with_op("rotate", honest("rotate"))
-    assert tried(backend, SHAPES, CPU, torch.float32, lambda name, find: known) is backend
+    assert validated(backend, SHAPES, CPU, torch.float32, lambda name, find: known) is backend
 
 
 def test_trying_can_be_cancelled() -> None:
@@ -274,4 +274,4 @@ def test_trying_can_be_cancelled() -> None:
         raise CancelledError
 
     with pytest.raises(CancelledError):
-        tried(with_op("add", honest("add")), SHAPES, CPU, torch.float32, check=cancel)
+        validated(with_op("add", honest("add")), SHAPES, CPU, torch.float32, check=cancel)
