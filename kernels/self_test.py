@@ -3,8 +3,9 @@
 A compiler or a driver can be at fault where every test passed. So each operation that is not plain
 torch's is called twice on random numbers, on the device: it must not raise, must give equal bits
 both times, and must not stray further from plain torch in float32 than rounding explains. What
-fails is replaced by plain torch. `self_test_cases` knows the numbers and how far is too far. What this
-can't mend is a kernel that writes where it must not: that ends the device's work for the process.
+fails is replaced by plain torch. `self_test_cases` knows the numbers and how far is too far. What
+this can't mend is a kernel that writes where it must not: that ends the device's work for the
+process.
 """
 
 from __future__ import annotations
