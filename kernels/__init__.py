@@ -1,1 +1,1 @@
-"""One folder per op: reference.py is plain torch and the truth that every backend is held to."""
+"""One folder per op: reference.py is plain torch, the reference that every backend is held to."""

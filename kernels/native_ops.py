@@ -1,8 +1,8 @@
 """The operations of a processor that its compiled kernels do, and torch where none fits.
 
 Which of the two runs is decided by shapes and types alone, so equal calls always take the same way.
-Prompts go through torch wherever it is as fast: the delta rule in chunks, and attention without a
-matrix unit.
+Prompts go through torch wherever it is as fast: the delta rule in chunks, and attention without
+AMX.
 """
 
 from __future__ import annotations

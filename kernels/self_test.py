@@ -30,7 +30,7 @@ from kernels.self_test_cases import Case, cases
 
 _LOG = logging.getLogger(__name__)
 _FLOAT32_ULP = 2.0**-23
-# Half a last place of what a result is rounded to, at the lower end of a power of two.
+# Half an ULP of what a result is rounded to, at the lower end of a power of two.
 _ROUNDING = {torch.float32: 0.0, torch.bfloat16: 2.0**-8}
 _REFERENCE = replace(
     PLAIN_OPS,
@@ -164,7 +164,7 @@ def _fault(case: Case, ops: Ops) -> str | None:
 
 
 def _near(found: Tensor, truth: Tensor, case: Case) -> bool:
-    """Within the case's float32 last places, and one rounding to the type of `found` more."""
+    """Within the case's float32 ULP, and one rounding to the type of `found` more."""
     magnitude = truth.abs() if case.magnitude is None else truth.abs().max().clamp(case.magnitude)
     allowed = case.ulps * _FLOAT32_ULP * magnitude + _ROUNDING[found.dtype] * truth.abs()
     # NaN is never within anything.

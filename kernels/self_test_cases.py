@@ -1,6 +1,6 @@
 """What an operation is tried with: random numbers of a model's sizes, and how far it may stray.
 
-The bounds count float32 last places. Both sides add up, so both err, by half a last place for each
+The bounds count float32 ULP. Both sides add up, so both err, by half an ULP for each
 addition at most; a GPU's roots, exponentials and sigmoids give away a few more.
 """
 
@@ -38,7 +38,7 @@ class Case:
     """One call of the operation `op`.
 
     `call(ops, dtype)` makes it anew on the same numbers, those of the model's type in `dtype`, and
-    returns all that it leaves behind. It may be off by `ulps` last places of each number, or with
+    returns all that it leaves behind. It may be off by `ulps` ULP of each number, or with
     a `magnitude` of the largest number or that, whichever is more.
     """
 
@@ -128,7 +128,7 @@ def _gate(shape: GateShape, numbers: _Numbers) -> Iterator[Case]:
         gate, up = both.to(dtype).chunk(2, dim=1)
         return [ops.geglu(gate, up) if shape.gelu else ops.swiglu(gate, up)]
 
-    # A cube in the exponent: off by as many last places as that is large.
+    # A cube in the exponent: off by as many ULP as that is large.
     ulps = 64 if shape.gelu else 16
     name = "geglu" if shape.gelu else "swiglu"
     # Plain torch's 1 + tanh of a gate far below zero keeps few of its places, which shows where no
@@ -265,7 +265,7 @@ def _delta_gates(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
         step, beta = (4 * steps).to(dtype).chunk(2, dim=1)
         return list(ops.delta_gates(step, beta, rate, bias))
 
-    # log(1 + x) of a small x is off by as many last places as 1 + x has more.
+    # log(1 + x) of a small x is off by as many ULP as 1 + x has more.
     yield Case("delta_gates", numbers.dtype, call, 16, float(rate.abs().max()))
 
 
@@ -275,7 +275,7 @@ def _delta_rule(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
     beta = numbers.exact(_ROWS, shape.value_heads).sigmoid()
     state = numbers.exact(shape.value_heads, shape.key_dim, shape.value_dim)
     # Outputs and state add up dk + 64 products. Lengths, decays and exponentials add some, and a
-    # decay is e to the difference of two sums: off by as many last places as those are large.
+    # decay is e to the difference of two sums: off by as many ULP as those are large.
     ulps = 2 * (shape.key_dim + CHUNK + 32 + float(decay.sum(0).abs().max()))
 
     def call(ops: Ops, name: str, count: int) -> list[Tensor]:

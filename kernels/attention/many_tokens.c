@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "native/calls.h"
-#include "native/team.h"
+#include "native/thread_pool.h"
 #include "native/tiles.h"
 
 #define CHUNK 256          /* keys */
@@ -17,7 +17,7 @@
 #define MOST_ROWS 2048
 #define MOST_DIM 512
 #define LOG2_E 1.44269504f
-TEAM_TAKES(struct attend_many);
+POOL_TAKES(struct attend_many);
 
 /* A thread's own, for one part. Rows lie as wide as products want them. */
 struct scratch {
@@ -265,11 +265,11 @@ int waymark_attend_many(struct attend_many *given) {
     /* As few parts as keep all threads busy: each puts all keys in order for itself. */
     long share = (rows * all.kv_heads + all.threads - 1) / all.threads;
     all.rows_of_part = smaller(most, rounded_up(larger(share, 1), BLOCK));
-    team_rows(one_part, &all, team_parts(rows, all.rows_of_part) * all.kv_heads, all.threads);
+    pool_rows(one_part, &all, pool_parts(rows, all.rows_of_part) * all.kv_heads, all.threads);
     return !failed;
 }
 
 /* On one thread torch is faster than they are. */
 int waymark_has_tiles(void) {
-    return tiles_allowed() && team_shares_rows();
+    return tiles_allowed() && pool_shares_rows();
 }

@@ -9,7 +9,7 @@
 
 #include "native/calls.h"
 #include "native/numbers.h"
-#include "native/team.h"
+#include "native/thread_pool.h"
 
 #define STRETCH 128 /* a multiple of LANES */
 #define MOST_DIM 512
@@ -25,7 +25,7 @@
 #define BLOCK 16
 /* Keys or values ahead of what is read: a head's lie apart, which no processor sees through. */
 #define AHEAD 16
-TEAM_TAKES(struct attend);
+POOL_TAKES(struct attend);
 
 /* Query heads from `first` on that share the keys and values of head `kv`. */
 struct heads {
@@ -257,14 +257,14 @@ int waymark_attend(struct attend *given) {
     choose_keys(&all);
     all.stretches = (all.num_keys + STRETCH - 1) / STRETCH;
     long heads = all.kv_heads * all.group, numbers = heads * all.dim;
-    all.stretches_of_part = team_share(all.stretches, 1, all.threads);
-    long parts = team_parts(all.stretches, all.stretches_of_part);
+    all.stretches_of_part = pool_share(all.stretches, 1, all.threads);
+    long parts = pool_parts(all.stretches, all.stretches_of_part);
     long scores = parts * heads * STRETCH;
     all.partial = room_for(numbers + all.stretches * heads * partial_size(&all) + scores);
     if (!all.partial) return 0;
     for (long place = 0; place < numbers; place++)
         query_of(&all, 0)[place] = all.scale * read_number(all.queries, place, all.is_bfloat);
-    team_run(some_stretches, NULL, &all, sizeof all, parts, all.threads);
+    pool_run(some_stretches, NULL, &all, sizeof all, parts, all.threads);
     for (long head = 0; head < heads; head++) put_together(&all, head, all.to);
     return 1;
 }

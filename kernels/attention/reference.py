@@ -1,6 +1,6 @@
 """Grouped attention in plain torch, straight from softmax(Q K^T scale) V.
 
-Allocates every score at once: it is the truth for tests; `fused` is what the layers run.
+Allocates every score at once: it is the reference for tests; `fused` is what the layers run.
 """
 
 from __future__ import annotations

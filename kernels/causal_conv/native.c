@@ -1,7 +1,7 @@
 /* Depthwise causal convolution with silu, a thread some tokens. */
 #include "native/calls.h"
 #include "native/numbers.h"
-#include "native/team.h"
+#include "native/thread_pool.h"
 
 INLINE void convolve(const struct convolve *all, long token, int is_bfloat) {
     float *to = (float *)all->to + token * all->channels;
@@ -26,7 +26,7 @@ static void one_token(const void *given, long token) {
 }
 
 int waymark_convolve(struct convolve *all) {
-    team_each(one_token, all, all->tokens, all->channels, all->threads);
+    pool_each(one_token, all, all->tokens, all->channels, all->threads);
     return 1;
 }
 

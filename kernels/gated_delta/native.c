@@ -6,7 +6,7 @@
  */
 #include "native/calls.h"
 #include "native/numbers.h"
-#include "native/team.h"
+#include "native/thread_pool.h"
 #ifdef __SSE__
 #include <immintrin.h>
 #endif
@@ -15,7 +15,7 @@
 #define MOST_KEYS 1024
 #define EPSILON 1e-6f    /* under the root of a key's squared length */
 #define FORGOTTEN -40.0f /* see reference.py */
-TEAM_TAKES(struct delta_step);
+POOL_TAKES(struct delta_step);
 
 /* Writes `from` at `length`, as long as `dim` numbers. */
 static void of_length(const float *from, float *to, long dim, float length) {
@@ -95,7 +95,7 @@ static void one_block(const void *given, long part, void *result) {
 }
 
 int waymark_delta_step(struct delta_step *all) {
-    team_run(one_block, NULL, all, sizeof *all, all->value_heads * blocks_of(all), all->threads);
+    pool_run(one_block, NULL, all, sizeof *all, all->value_heads * blocks_of(all), all->threads);
     return 1;
 }
 

@@ -138,6 +138,6 @@ static void unpack_output(const void *given, long output) {
 }
 
 int waymark_unpack_int4(struct unpack *all) {
-    team_each(unpack_output, all, all->outputs, all->inputs, all->threads);
+    pool_each(unpack_output, all, all->outputs, all->inputs, all->threads);
     return 1;
 }

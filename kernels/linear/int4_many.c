@@ -1,4 +1,4 @@
-/* Many rows of bfloat16 through a matrix of 4-bit integers in groups, on the matrix unit: weights
+/* Many rows of bfloat16 through a matrix of 4-bit integers in groups, on AMX: weights
  * become bfloat16 as they are put in order. */
 #include "linear/groups.h"
 #include "linear/many.h"

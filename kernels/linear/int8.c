@@ -42,7 +42,7 @@ static void quantise_row(const void *given, long row) {
 }
 
 void quantise_rows(const struct linear *all) {
-    team_each(quantise_row, all, all->rows, all->inputs, all->threads);
+    pool_each(quantise_row, all, all->rows, all->inputs, all->threads);
 }
 
 /* ------------------------------------------------------------------ products */
@@ -124,6 +124,6 @@ static void scale_one(const void *given, long row) {
 }
 
 int waymark_scale_sums(struct scale_sums *all) {
-    team_each(scale_one, all, all->rows, all->outputs, all->threads);
+    pool_each(scale_one, all, all->rows, all->outputs, all->threads);
     return 1;
 }

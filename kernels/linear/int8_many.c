@@ -1,4 +1,4 @@
-/* Many rows through a matrix of 8-bit integers, on the matrix unit. */
+/* Many rows through a matrix of 8-bit integers, on AMX. */
 #include "linear/many.h"
 
 TEAM_TAKES(struct linear);

@@ -1,4 +1,4 @@
-/* Products of many rows on the matrix unit: outputs a block at a time, each in order for the
+/* Products of many rows on AMX: outputs a block at a time, each in order for the
  * products by the thread that needs it, which takes less than a tenth of multiplying 100 rows. */
 #ifndef WAYMARK_MANY_H
 #define WAYMARK_MANY_H
@@ -29,7 +29,7 @@ INLINE void some_outputs(const struct linear *all, long part, long steps, order_
     }
     tiles_begin(&own);
     for (; first < end; first += AT_A_TIME * BLOCK) {
-        long blocks = smaller(AT_A_TIME, team_parts(end - first, BLOCK));
+        long blocks = smaller(AT_A_TIME, pool_parts(end - first, BLOCK));
         for (long block = 0; block < blocks; block++)
             order(all, first + block * BLOCK, weights + block * block_bytes);
         for (long row = 0; row < all->rows; row += BLOCK)
@@ -42,13 +42,13 @@ INLINE void some_outputs(const struct linear *all, long part, long steps, order_
 }
 
 /* All outputs, by `compute`, which does some_outputs of a part. */
-static inline int run_many(team_compute compute, const struct linear *given) {
+static inline int run_many(pool_compute compute, const struct linear *given) {
     struct linear all = *given; /* which may be called again */
-    long blocks = team_parts(all.outputs, AT_A_TIME * BLOCK);
+    long blocks = pool_parts(all.outputs, AT_A_TIME * BLOCK);
     int failed = 0;
     all.failed = &failed;
-    all.outputs_of_part = AT_A_TIME * BLOCK * team_share(blocks, 1, all.threads);
-    team_rows(compute, &all, team_parts(all.outputs, all.outputs_of_part), all.threads);
+    all.outputs_of_part = AT_A_TIME * BLOCK * pool_share(blocks, 1, all.threads);
+    pool_rows(compute, &all, pool_parts(all.outputs, all.outputs_of_part), all.threads);
     return !failed;
 }
 

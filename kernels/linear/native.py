@@ -27,7 +27,7 @@ from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
 FEW_BFLOATS, FEW_INTEGERS, FEW_NIBBLES, FEW_ON_TILES = 8, 32, 32, 8
 # Products of so many 8-bit integers at most add up in 32 bits, whatever they are.
 _LONGEST_SUM = 2**16
-# Rows that the matrix unit takes at once, how long they may be to have room, and as how long they
+# Rows that AMX takes at once, how long they may be to have room, and as how long they
 # count at least: of the scales of rows there are MOST_NUMBERS / 16.
 _BLOCK, _LONGEST_OF_MANY, _SHORTEST_OF_MANY = 32, MOST_NUMBERS // 32, 16
 _SUMS = 2**20  # of integer products at a time: they stay in a processor's cache
@@ -58,7 +58,7 @@ class _NativeMatrix(Matrix):
         self.num_bytes = sum(each.nbytes for each in held if each is not None)
 
     def __del__(self) -> None:
-        # A thread that was put off may still read a weight whose product is long there.
+        # A thread that was preempted may still read a weight whose product is long there.
         self._library.quiet()
 
     def __call__(self, inputs: Tensor) -> Tensor:

@@ -6,8 +6,8 @@
 #define PARTS_OF_THREAD 8
 #define FEWEST_BYTES 65536
 #define MOST_BYTES 524288
-#define MOST_OUTPUTS (TEAM_RESULT / (long)sizeof(float))
-TEAM_TAKES(struct linear);
+#define MOST_OUTPUTS (POOL_RESULT / (long)sizeof(float))
+POOL_TAKES(struct linear);
 
 /* One row: results go to `result` first, since a part may be done twice. */
 static void put_results(const void *given, long part, const void *result) {
@@ -17,15 +17,15 @@ static void put_results(const void *given, long part, const void *result) {
         put_result(all, 0, output, ((const float *)result)[output - first]);
 }
 
-void run_product(team_compute one, team_compute some, struct linear *all, long row_bytes) {
+void run_product(pool_compute one, pool_compute some, struct linear *all, long row_bytes) {
     long bytes = row_bytes * all->outputs / (PARTS_OF_THREAD * all->threads);
     bytes = bytes < FEWEST_BYTES ? FEWEST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
-    long outputs = bytes / row_bytes, fewest = (all->outputs + TEAM_PARTS - 1) / TEAM_PARTS;
+    long outputs = bytes / row_bytes, fewest = (all->outputs + POOL_PARTS - 1) / POOL_PARTS;
     outputs = outputs < fewest ? fewest : outputs;
     all->outputs_of_part = outputs < 1 ? 1 : outputs > MOST_OUTPUTS ? MOST_OUTPUTS : outputs;
-    long parts = team_parts(all->outputs, all->outputs_of_part);
+    long parts = pool_parts(all->outputs, all->outputs_of_part);
     if (all->rows == 1)
-        team_run(one, put_results, all, sizeof *all, parts, all->threads);
+        pool_run(one, put_results, all, sizeof *all, parts, all->threads);
     else
-        team_rows(some, all, parts, all->threads);
+        pool_rows(some, all, parts, all->threads);
 }

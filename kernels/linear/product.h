@@ -10,7 +10,7 @@
 #include "native/calls.h"
 #include "native/integers.h"
 #include "native/numbers.h"
-#include "native/team.h"
+#include "native/thread_pool.h"
 
 /* Numbers of all rows together: what the places below have room for. */
 #define MOST_NUMBERS (1 << 20)
@@ -68,6 +68,6 @@ INLINE void multiply_rows(const struct linear *all, long part, output_of one_out
 
 /* `one` does a part of a product with one row and leaves its results, `some` one with more rows.
  * `row_bytes` are those of a row of weights. */
-void run_product(team_compute one, team_compute some, struct linear *all, long row_bytes);
+void run_product(pool_compute one, pool_compute some, struct linear *all, long row_bytes);
 
 #endif

@@ -21,13 +21,13 @@ struct linear {
 int waymark_linear_bfloat(struct linear *);
 /* `weight` int8, `scales` [outputs] float32; `given` is `inputs`. */
 int waymark_linear_int8(struct linear *);
-/* The same for many rows, on the matrix unit: filled up to 32 they are MOST_NUMBERS in all at most,
+/* The same for many rows, on AMX: filled up to 32 they are MOST_NUMBERS in all at most,
  * and a sixteenth as many. */
 int waymark_linear_int8_many(struct linear *);
 /* `weight` [outputs, inputs / 2] of two nibbles a byte, `scales` [outputs, inputs / 32] pairs of a
  * scale and a middle in bfloat16. */
 int waymark_linear_int4(struct linear *);
-/* The same of bfloat16 for many rows, on the matrix unit; `given` is `inputs`, and behind `from`
+/* The same of bfloat16 for many rows, on AMX; `given` is `inputs`, and behind `from`
  * there are rows to a multiple of 32. */
 int waymark_linear_int4_many(struct linear *);
 

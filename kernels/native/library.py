@@ -1,7 +1,7 @@
 """The compiled kernels as Python sees them: loading them, calling them, and noting the calls.
 
 Calls let go of Python's lock, so that a heartbeat goes on and a stop is read while a large product
-is computed. There is one at a time all the same, as the team of threads and the rows that it keeps
+is computed. There is one at a time all the same, as the thread pool and the rows that it keeps
 in place want it.
 """
 
@@ -45,11 +45,11 @@ class Library:
         # A matrix may be freed, which asks for quiet, in the middle of another call of this thread.
         self._turn = threading.RLock()
         loaded = ctypes.CDLL(str(path))
-        self._quiet = loaded.team_quiet
+        self._quiet = loaded.pool_quiesce
         self._play = loaded.waymark_play
         self._play.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
         self._play.restype = ctypes.c_long
-        # Without a matrix unit attention of many tokens is slower than torch's.
+        # Without AMX attention of many tokens is slower than torch's.
         self.has_tiles = bool(loaded.waymark_has_tiles())
         for name, struct in calls().items():
             setattr(self, name, self._caller(getattr(loaded, f"waymark_{name}"), struct))

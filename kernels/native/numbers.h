@@ -90,7 +90,7 @@ static inline uint16_t to_bfloat(float given) {
     return given != given ? 0x7fc0 : (uint16_t)rounded;
 }
 
-/* e^x within two last places; 0 below -87, infinite above 88. Without branches, so that loops over
+/* e^x within two ULP; 0 below -87, infinite above 88. Without branches, so that loops over
  * it become vector code: e^x = 2^n e^r with |r| <= ln 2 / 2, and the series of e^r to r^7. */
 static inline float exponential(float x) {
     float bounded = x > 88.0f ? 88.0f : x < -87.0f ? -87.0f : x;

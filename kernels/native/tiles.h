@@ -1,4 +1,4 @@
-/* Products of blocks of bfloat16 or 8-bit integers, on the processor's matrix unit (AMX) where it
+/* Products of blocks of bfloat16 or 8-bit integers, on the processor's AMX tiles where it
  * has one.
  *
  * A left side has its rows as they are. A right side lies in columns of sixteen: for each of these
@@ -30,7 +30,7 @@
 /* A compiler may not know that tiles and what they are set to are read from memory. */
 #define ALL_IN_MEMORY __asm__ volatile("" ::: "memory")
 
-/* What a thread's matrix unit was set to by somebody else. */
+/* What a thread's AMX tiles were set to by somebody else. */
 struct tiles {
     char before[64] __attribute__((aligned(64)));
     int usable;
@@ -128,7 +128,7 @@ INLINE void multiply_on_tiles(const struct block_product *all, int of_integers) 
 }
 #endif
 
-/* Without a matrix unit both are right and no more, since others are faster there. */
+/* Without AMX both are right and no more, since others are faster there. */
 static inline void multiply_floats_plainly(const struct block_product *all) {
     for (long row = 0; row < BLOCK; row++)
         for (int half = 0; half < 2; half++) {

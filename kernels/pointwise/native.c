@@ -1,7 +1,7 @@
 /* What is done number by number, a thread some rows. */
 #include "native/calls.h"
 #include "native/numbers.h"
-#include "native/team.h"
+#include "native/thread_pool.h"
 
 /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, and 1 + tanh(u) = 2 sigmoid(2 u). */
 INLINE float gelu(float x) {
@@ -34,12 +34,12 @@ static void one_geglu(const void *given, long row) {
 }
 
 int waymark_swiglu(struct gated_product *all) {
-    team_each(one_swiglu, all, all->rows, all->width, all->threads);
+    pool_each(one_swiglu, all, all->rows, all->width, all->threads);
     return 1;
 }
 
 int waymark_geglu(struct gated_product *all) {
-    team_each(one_geglu, all, all->rows, all->width, all->threads);
+    pool_each(one_geglu, all, all->rows, all->width, all->threads);
     return 1;
 }
 
@@ -62,7 +62,7 @@ static void one_head(const void *given, long row) {
 }
 
 int waymark_open_gate(struct open_gate *all) {
-    team_each(one_head, all, all->tokens * all->heads, all->width, all->threads);
+    pool_each(one_head, all, all->tokens * all->heads, all->width, all->threads);
     return 1;
 }
 
@@ -83,7 +83,7 @@ static void one_sum(const void *given, long row) {
 }
 
 int waymark_add(struct add *all) {
-    team_each(one_sum, all, all->rows, all->width, all->threads);
+    pool_each(one_sum, all, all->rows, all->width, all->threads);
     return 1;
 }
 

@@ -1,7 +1,7 @@
 /* RMS norm of rows, a thread some rows: x / sqrt(mean(x^2) + epsilon) * scale, in float32. */
 #include "native/calls.h"
 #include "native/numbers.h"
-#include "native/team.h"
+#include "native/thread_pool.h"
 
 INLINE float squared_length(const void *from, long width, int is_bfloat) {
     floats total = {0};
@@ -41,7 +41,7 @@ static void one_row(const void *given, long row) {
 }
 
 int waymark_rms_norm(struct rms_norm *all) {
-    team_each(one_row, all, all->tokens * all->heads, all->width, all->threads);
+    pool_each(one_row, all, all->tokens * all->heads, all->width, all->threads);
     return 1;
 }
 
@@ -69,6 +69,6 @@ static void one_gated_row(const void *given, long row) {
 }
 
 int waymark_gated_rms_norm(struct gated_rms_norm *all) {
-    team_each(one_gated_row, all, all->tokens * all->heads, all->width, all->threads);
+    pool_each(one_gated_row, all, all->tokens * all->heads, all->width, all->threads);
     return 1;
 }

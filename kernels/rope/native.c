@@ -2,7 +2,7 @@
  * Products are added up in float32. */
 #include "native/calls.h"
 #include "native/numbers.h"
-#include "native/team.h"
+#include "native/thread_pool.h"
 
 INLINE void turn(const struct rotate *all, long token, long head, int is_bfloat) {
     long size = is_bfloat ? 2 : 4, half = all->half, angles = token * half;
@@ -32,6 +32,6 @@ static void one_token(const void *given, long token) {
 }
 
 int waymark_rotate(struct rotate *all) {
-    team_each(one_token, all, all->tokens, all->heads * all->width, all->threads);
+    pool_each(one_token, all, all->tokens, all->heads * all->width, all->threads);
     return 1;
 }

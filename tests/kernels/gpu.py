@@ -26,7 +26,7 @@ from triton.runtime import interpreter
 
 ON_GPU = os.environ.get("WAYMARK_TEST_DEVICE") == "cuda"
 FLOAT32_ULP = 2.0**-23
-BFLOAT16_ROUNDING = 2.0**-8  # half a last place, at the lower end of a power of two
+BFLOAT16_ROUNDING = 2.0**-8  # half an ULP, at the lower end of a power of two
 
 # Elements kept before and after every tensor; a multiple of 16 bytes, as an allocator aligns.
 _GUARD = 512
@@ -136,7 +136,7 @@ def strided(tensor: Tensor, gap: int = 16) -> Tensor:
 def assert_near(
     found: Tensor, expected: Tensor, ulps: float, scale: Tensor | float | None = None
 ) -> None:
-    """Within `ulps` float32 last places of the result, or of `scale` where terms cancel.
+    """Within `ulps` float32 ULP of the result, or of `scale` where terms cancel.
 
     A bfloat16 result may be off by its own rounding more, and by nothing else. `scale` bounds the
     sum of the magnitudes of what was added up.

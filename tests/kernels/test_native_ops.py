@@ -57,7 +57,7 @@ SHAPES: list[OpShape] = [
 
 @pytest.fixture(autouse=True)
 def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no matrix unit, attention of many tokens is slower, and right."""
+    """Where there is no AMX, attention of many tokens is slower, and right."""
     monkeypatch.setattr(library(), "has_tiles", True)
 
 

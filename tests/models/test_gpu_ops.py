@@ -36,7 +36,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 }
 # Patches of a picture, and how wide one is.
 PICTURES = {"qwen3_5": (4, 6, 1536), "gemma3": (6, 6, 48)}
-# Of the standard deviation of the logits. Ops are off by up to some hundred last places of float32,
+# Of the standard deviation of the logits. Ops are off by up to some hundred ULP of float32,
 # 3e-5; on the way through two layers and a head of random weights that grows tenfold at most.
 FLOAT32_BOUND = 3e-4
 # An op of the GPU rounds to bfloat16 once, plain torch at least as often. Which way a number is

@@ -3,7 +3,7 @@
 A folder holds `<kind>-<key>.safetensors` files and `owners/`, a log for each chat. A segment's
 owners are recorded before it appears, and a chat's log goes before its segments do, so a process
 killed anywhere leaves at worst files that nobody owns: the next start deletes them. Nothing is
-indexed anywhere else; the logs and the folder's listing are the truth. A model without recurrent
+indexed anywhere else; the logs and the folder's listing decide. A model without recurrent
 state is no special case: its states are segments that hold the last hidden row alone, and KV that
 no state needs is not kept.
 

@@ -58,7 +58,7 @@ def plain(case: tuple[Tensor, Tensor, Tensor], window: int | None = None) -> Ten
 
 
 def ulps(case: tuple[Tensor, Tensor, Tensor]) -> float:
-    """What the result may be off by, in last places of the largest value.
+    """What the result may be off by, in ULP of the largest value.
 
     A score adds up head_dim products and its error is that of the exponent, so of each probability;
     two exponentials, sums over a step, over 64 steps' stretches and over the stretches follow.

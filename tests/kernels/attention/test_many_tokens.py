@@ -1,4 +1,4 @@
-"""Attention of many tokens on the compiled kernel, with the matrix unit or without one."""
+"""Attention of many tokens on the compiled kernel, with AMX or without it."""
 
 from __future__ import annotations
 

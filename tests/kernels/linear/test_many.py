@@ -1,4 +1,4 @@
-"""Many rows on the matrix unit: no result depends on threads or on other rows, and the unit and
+"""Many rows on AMX: no result depends on threads or on other rows, and the unit and
 memory are left to others as they were. That results are right is in test_native."""
 
 from __future__ import annotations

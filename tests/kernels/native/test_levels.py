@@ -38,7 +38,7 @@ pytestmark = [
     NEEDS_COMPILER,
     pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86"),
 ]
-# None of it, AVX2, AVX-512 without products of bytes or of bfloat16, all but a matrix unit.
+# None of it, AVX2, AVX-512 without products of bytes or of bfloat16, all but AMX.
 LEVELS = ("x86-64", "x86-64-v3", "x86-64-v4", "native -mno-amx-tile")
 SHAPES = (
     NormShape(33),

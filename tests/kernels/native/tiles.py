@@ -1,4 +1,4 @@
-"""Programs in C that call kernels of the matrix unit: what no test in Python can see of them."""
+"""Programs in C that call kernels of AMX: what no test in Python can see of them."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ def assert_unit_set_as_before(source: str, folder: Path) -> None:
     """`compute` in `source`, which says whether it worked, sets the unit back. Torch's products may
     rely on it."""
     if not has_tiles():
-        pytest.skip("there is no matrix unit here")
+        pytest.skip("there is no AMX here")
     assert ended_with(source + _SET_AS_BEFORE, folder) == 0

@@ -1,4 +1,4 @@
-"""The team of threads: the same bits however many there are, and however late one of them is."""
+"""The thread pool: the same bits however many there are, and however late one of them is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kernels.native_ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
 pytestmark = NEEDS_COMPILER
-COUNTS = (1, 2, 3, 8, 40)  # far more than cores: most are put off in the middle of something
+COUNTS = (1, 2, 3, 8, 40)  # far more than cores: most are preempted in the middle of something
 
 
 @pytest.fixture

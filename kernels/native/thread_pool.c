@@ -1,14 +1,15 @@
-/* A team of threads for work of some microseconds, made for a machine that others use too.
+/* A thread pool for work of some microseconds, made for a machine that others use too.
  *
  * Parts are taken one by one, so a thread that gets less of its core does less. A thread can also
- * be put off in the middle of a part, for milliseconds, while all others wait: then whoever called
- * does that part again. What the late thread brings is thrown away, because its claim has run out.
+ * be preempted in the middle of a part, for milliseconds, while all others wait: then whoever
+ * called does that part again. What the late thread brings is thrown away, because its claim has
+ * run out.
  *
  * A late thread still reads what its job pointed to. So nothing that redone jobs read may be freed
- * before `team_quiet`.
+ * before `pool_quiesce`.
  */
 #define _GNU_SOURCE
-#include "team.h"
+#include "thread_pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -25,13 +26,13 @@
 /* Whoever loses its core for so long while it loops has company, for so long as far as we know. */
 #define PUT_OFF_NS 1000000
 #define CROWDED_NS 100000000
-/* A part takes 5 to 40 microseconds; who takes longer after all are claimed was put off. */
+/* A part takes 5 to 40 microseconds; who takes longer after all are claimed was preempted. */
 #define PATIENCE_NS 100000
 
 struct job {
-    team_compute compute;
-    team_keep keep;
-    char arguments[TEAM_ARGUMENTS] __attribute__((aligned(64)));
+    pool_compute compute;
+    pool_keep keep;
+    char arguments[POOL_ARGUMENTS] __attribute__((aligned(64)));
 };
 
 static struct job current;
@@ -40,7 +41,7 @@ static struct job current;
 static _Atomic uint64_t ticket;
 /* generation << 2 | one of these, for every part. */
 enum { PENDING, KEEPING, DONE };
-static _Atomic uint64_t states[TEAM_PARTS];
+static _Atomic uint64_t states[POOL_PARTS];
 static _Atomic int num_inside, num_asleep;
 static _Atomic int64_t crowded_until;
 static int num_started = 1; /* the caller counts */
@@ -98,7 +99,7 @@ static int take(long part, uint64_t generation, int state) {
 }
 
 static void work(const struct job *job, long part, uint64_t generation) {
-    char result[TEAM_RESULT] __attribute__((aligned(64)));
+    char result[POOL_RESULT] __attribute__((aligned(64)));
     job->compute(job->arguments, part, result);
     if (job->keep) {
         if (!take(part, generation, KEEPING)) { /* too late: somebody did it again */
@@ -118,7 +119,7 @@ static void help(int index) {
     while ((part = claim(index, &generation)) >= 0) {
         struct job job = current;
         /* While the part is pending the job can't have changed, so the copy is whole. A processor
-         * may read earlier what comes later, but not across a fence; `team_run` has the other. */
+         * may read earlier what comes later, but not across a fence; `pool_run` has the other. */
         atomic_thread_fence(memory_order_acquire);
         if (is_pending(part, generation)) work(&job, part, generation);
     }
@@ -209,7 +210,7 @@ static void finish(long parts, uint64_t generation) {
             if (!current.keep) {
                 sched_yield();
             } else if (take(part, generation, KEEPING)) {
-                char result[TEAM_RESULT] __attribute__((aligned(64)));
+                char result[POOL_RESULT] __attribute__((aligned(64)));
                 current.compute(current.arguments, part, result);
                 current.keep(current.arguments, part, result);
                 atomic_store(&states[part], done);
@@ -219,18 +220,18 @@ static void finish(long parts, uint64_t generation) {
 }
 
 /* Without telling anybody. */
-static void alone(team_compute compute, team_keep keep, const void *arguments, long parts) {
-    char result[TEAM_RESULT] __attribute__((aligned(64)));
+static void alone(pool_compute compute, pool_keep keep, const void *arguments, long parts) {
+    char result[POOL_RESULT] __attribute__((aligned(64)));
     for (long part = 0; part < parts; part++) {
         compute(arguments, part, result);
         if (keep) keep(arguments, part, result);
     }
 }
 
-void team_run(team_compute compute, team_keep keep, const void *arguments, long bytes, long parts,
+void pool_run(pool_compute compute, pool_keep keep, const void *arguments, long bytes, long parts,
               int threads) {
     static uint64_t generation;
-    if (parts == 1 || parts > TEAM_PARTS || threads == 1) {
+    if (parts == 1 || parts > POOL_PARTS || threads == 1) {
         alone(compute, keep, arguments, parts);
         return;
     }
@@ -245,19 +246,19 @@ void team_run(team_compute compute, team_keep keep, const void *arguments, long 
     finish(parts, generation);
 }
 
-void team_rows(team_compute compute, const void *arguments, long parts, int threads) {
+void pool_rows(pool_compute compute, const void *arguments, long parts, int threads) {
     if (parts == 1 || threads == 1) {
         alone(compute, NULL, arguments, parts);
         return;
     }
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (long part = 0; part < parts; part++) {
-        char result[TEAM_RESULT] __attribute__((aligned(64)));
+        char result[POOL_RESULT] __attribute__((aligned(64)));
         compute(arguments, part, result);
     }
 }
 
-int team_shares_rows(void) {
+int pool_shares_rows(void) {
 #ifdef _OPENMP
     return 1;
 #else
@@ -270,7 +271,7 @@ int team_shares_rows(void) {
 #define FEWEST_NUMBERS 32768 /* of a part: fewer are done before a thread wakes */
 
 struct rows {
-    team_row one_row;
+    pool_row one_row;
     const void *arguments;
     long rows, rows_of_part;
 };
@@ -283,12 +284,12 @@ static void some_rows(const void *given, long part, void *result) {
         all->one_row(all->arguments, row);
 }
 
-void team_each(team_row one_row, const void *arguments, long rows, long width, int threads) {
-    long share = team_share(rows, 1 + FEWEST_NUMBERS / (width > 0 ? width : 1), threads);
+void pool_each(pool_row one_row, const void *arguments, long rows, long width, int threads) {
+    long share = pool_share(rows, 1 + FEWEST_NUMBERS / (width > 0 ? width : 1), threads);
     struct rows all = {one_row, arguments, rows, share};
-    team_rows(some_rows, &all, team_parts(rows, share), threads);
+    pool_rows(some_rows, &all, pool_parts(rows, share), threads);
 }
 
-void team_quiet(void) {
+void pool_quiesce(void) {
     while (atomic_load(&num_inside) > 0) sched_yield();
 }
