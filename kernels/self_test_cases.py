@@ -28,7 +28,7 @@ from kernels.ops import Ops
 
 _EPSILON = 1e-6
 _ROWS = CHUNK + 1  # of a run: one chunk of the delta rule, and the first row of another
-_KEYS = (1, 300)  # that one token sees; most stretches of the context are empty, or none is
+_KEYS = (1, 300)  # that one token sees; most splits of the context are empty, or none is
 _BEYOND = 37  # keys that a window hides
 _LONGEST = 4_096
 
@@ -230,7 +230,7 @@ def _attended(
     """Attention of queries, keys and values that were drawn."""
     queries, keys, values = inputs
     # A score's error is the exponent's, and so that of a probability. Two exponentials, sums over
-    # a step, over the stretches' steps and over the stretches follow.
+    # a step, over the splits' steps and over the splits follow.
     largest = scale * float(queries.abs().max() * keys.abs().sum(-1).max())
     ulps = largest * queries.shape[-1].bit_length() + 64
     # Of many tokens the probabilities are multiplied in the model's type.

@@ -1,8 +1,8 @@
 """Attention of one generated token for NVIDIA GPUs in Triton, split over the context.
 
-The keys are cut into SPLITS equal stretches, so that a long context keeps the whole GPU busy. Each
-program takes a stretch of one key head, for all query heads that share it; a second kernel adds the
-stretches up in their order. Where the stretches lie depends on the number of keys alone, and that
+The keys are cut into SPLITS equal parts, so that a long context keeps the whole GPU busy. Each
+program takes a split of one key head, for all query heads that share it; a second kernel adds the
+splits up in their order. Where the splits lie depends on the number of keys alone, and that
 number is read from the device: equal calls give equal bits, and a captured graph stays valid while
 the context grows. Prefill is torch's fused attention (`fused`).
 """
@@ -51,7 +51,7 @@ def decode_attention(
         "SPLITS": SPLITS,
         "KEYS": _KEYS,
     }
-    _attend_to_stretch[(kv_heads, SPLITS)](
+    _attend_to_split[(kv_heads, SPLITS)](
         queries,
         keys,
         values,
@@ -70,7 +70,7 @@ def decode_attention(
         # Keys loaded ahead take shared memory, of which a small GPU has 99 KiB.
         num_stages=1 if keys.dtype == torch.float32 else 2,
     )
-    _add_stretches[(num_heads, triton.cdiv(head_dim, _COLUMNS))](
+    _add_splits[(num_heads, triton.cdiv(head_dim, _COLUMNS))](
         partial,
         weights,
         length,
@@ -85,10 +85,10 @@ def decode_attention(
 
 
 @triton.jit
-def _stretch(
+def _split(
     length: tl.tensor, WINDOW: tl.constexpr, SPLITS: tl.constexpr, KEYS: tl.constexpr
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """First key that is seen, end of the keys, and the keys of one stretch: whole steps."""
+    """First key that is seen, end of the keys, and the keys of one split: whole steps."""
     end = tl.load(length).to(tl.int32)
     first = end * 0
     if WINDOW > 0:
@@ -97,7 +97,7 @@ def _stretch(
 
 
 @triton.jit
-def _attend_to_stretch(
+def _attend_to_split(
     queries: tl.tensor,
     keys: tl.tensor,
     values: tl.tensor,
@@ -119,14 +119,14 @@ def _attend_to_stretch(
     BLOCK: tl.constexpr,
     WIDE: tl.constexpr,
 ) -> None:
-    """Softmax over one stretch, not yet divided: its sum of values, its maximum, its sum.
+    """Softmax over one split, not yet divided: its sum of values, its maximum, its sum.
 
     Long because half of it are arguments, and its loop carries three numbers through every line.
     """
     kv_head, split = tl.program_id(0), tl.program_id(1)
-    first, end, stretch = _stretch(length, WINDOW, SPLITS, KEYS)
-    start = first + split * stretch
-    stop = tl.minimum(start + stretch, end)
+    first, end, size = _split(length, WINDOW, SPLITS, KEYS)
+    start = first + split * size
+    stop = tl.minimum(start + size, end)
     if start >= stop:
         return  # a short context; the second kernel knows
     row, column = tl.arange(0, ROWS), tl.arange(0, BLOCK)
@@ -178,7 +178,7 @@ def _attend_to_stretch(
 
 
 @triton.jit
-def _add_stretches(
+def _add_splits(
     partial: tl.tensor,
     weights: tl.tensor,
     length: tl.tensor,
@@ -193,11 +193,11 @@ def _add_stretches(
     COLUMNS: tl.constexpr,
     GATE: tl.constexpr,
 ) -> None:
-    """Some columns of one head: the stretches, each by its share of the whole softmax."""
+    """Some columns of one head: the splits, each by its share of the whole softmax."""
     head = tl.program_id(0)
-    first, end, stretch = _stretch(length, WINDOW, SPLITS, KEYS)
+    first, end, size = _split(length, WINDOW, SPLITS, KEYS)
     split = tl.arange(0, SPLITS)
-    used = first + split * stretch < end
+    used = first + split * size < end
     place = head * SPLITS + split
     highest = tl.load(weights + place, used, float("-inf"))
     share = tl.exp(highest - tl.max(highest, 0))

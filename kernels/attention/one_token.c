@@ -1,6 +1,6 @@
-/* One token attends to all before it, a thread some stretches of keys.
+/* One token attends to all before it, a thread some splits of keys.
  *
- * Stretches have a fixed length and are put together in their order, so the bits don't depend on
+ * Splits have a fixed length and are put together in their order, so the bits don't depend on
  * the number of threads. Keys and values of all heads are gone through as they lie in memory, and
  * turned into floats once for up to four query heads that share them.
  */
@@ -11,7 +11,7 @@
 #include "native/numbers.h"
 #include "native/thread_pool.h"
 
-#define STRETCH 128 /* a multiple of LANES */
+#define SPLIT 128 /* a multiple of LANES */
 #define MOST_DIM 512
 /* Query heads that are worked out together, */
 #define MOST_HEADS 4
@@ -33,7 +33,7 @@ struct heads {
     int count;
 };
 
-/* What is done with the keys or values from `start` to before `end` of a stretch. */
+/* What is done with the keys or values from `start` to before `end` of a split. */
 typedef void (*heads_work)(const struct attend *all, long number, long start, long end,
                            struct heads heads, int is_bfloat);
 
@@ -55,7 +55,7 @@ static inline float *query_of(const struct attend *all, long head) {
     return (float *)all->partial + head * all->dim;
 }
 
-/* What a stretch leaves for a query head: largest score, sum, and the values' sum [dim]. */
+/* What a split leaves for a query head: largest score, sum, and the values' sum [dim]. */
 static inline long partial_size(const struct attend *all) {
     return 2 + all->dim;
 }
@@ -69,10 +69,10 @@ static inline float *sum_of_values(const struct attend *all, long number, long h
     return partial_of(all, number, head) + 2;
 }
 
-/* The scores of a stretch's keys [STRETCH]. A part has room for one stretch at a time. */
+/* The scores of a split's keys [SPLIT]. A part has room for one split at a time. */
 static inline float *scores_of(const struct attend *all, long number, long head) {
-    long heads = all->kv_heads * all->group, part = number / all->stretches_of_part;
-    return partial_of(all, all->stretches, 0) + (part * heads + head) * STRETCH;
+    long heads = all->kv_heads * all->group, part = number / all->splits_of_part;
+    return partial_of(all, all->splits, 0) + (part * heads + head) * SPLIT;
 }
 
 INLINE floats load_lanes(const void *from, long place, int is_bfloat) {
@@ -90,7 +90,7 @@ INLINE void look_ahead(const char *from, long place, int is_bfloat) {
 INLINE void score_keys(const struct attend *all, long number, long start, int keys,
                        struct heads heads, int is_bfloat) {
     long size = is_bfloat ? 2 : 4, stride = all->key_stride * size, dim = all->dim, place = 0;
-    const char *from = (const char *)all->keys + (number * STRETCH + start) * stride;
+    const char *from = (const char *)all->keys + (number * SPLIT + start) * stride;
     const float *queries = query_of(all, heads.first);
     floats totals[AT_ONCE * MOST_HEADS] = {{0}};
     float sums[AT_ONCE * MOST_HEADS];
@@ -165,7 +165,7 @@ INLINE void add_lanes(const struct attend *all, const char *values, const float 
         }
         for (int head = 0; head < heads; head++)
             for (int each = 0; each < vectors; each++)
-                totals[head][each] += weights[head * STRETCH + key] * lanes[each];
+                totals[head][each] += weights[head * SPLIT + key] * lanes[each];
     }
     for (int head = 0; head < heads; head++)
         for (int each = 0; each < vectors; each++)
@@ -175,7 +175,7 @@ INLINE void add_lanes(const struct attend *all, const char *values, const float 
 INLINE void add_values(const struct attend *all, long number, long start, long end,
                        struct heads heads, int is_bfloat) {
     long size = is_bfloat ? 2 : 4, stride = all->value_stride * size, dim = all->dim, place = 0;
-    const char *values = (const char *)all->values + (number * STRETCH + start) * stride;
+    const char *values = (const char *)all->values + (number * SPLIT + start) * stride;
     const float *weights = scores_of(all, number, heads.first) + start;
     float *to = sum_of_values(all, number, heads.first);
     values += heads.kv * dim * size;
@@ -187,12 +187,12 @@ INLINE void add_values(const struct attend *all, long number, long start, long e
         for (long head = 0; head < heads.count; head++)
             for (long rest = place; rest < dim; rest++)
                 to[head * partial_size(all) + rest] +=
-                    weights[head * STRETCH + key] *
+                    weights[head * SPLIT + key] *
                     read_number(values + key * stride, rest, is_bfloat);
 }
 
-INLINE void stretch(const struct attend *all, long number, int is_bfloat) {
-    long keys = smaller(all->num_keys - number * STRETCH, STRETCH);
+INLINE void split(const struct attend *all, long number, int is_bfloat) {
+    long keys = smaller(all->num_keys - number * SPLIT, SPLIT);
     for (long key = 0; key < keys; key += AT_ONCE)
         for_heads(score, all, number, key, smaller(key + AT_ONCE, keys), is_bfloat);
     for (long head = 0; head < all->kv_heads * all->group; head++) weigh(all, number, head, keys);
@@ -200,26 +200,26 @@ INLINE void stretch(const struct attend *all, long number, int is_bfloat) {
         for_heads(add_values, all, number, key, smaller(key + BLOCK, keys), is_bfloat);
 }
 
-static void some_stretches(const void *given, long part, void *result) {
+static void some_splits(const void *given, long part, void *result) {
     const struct attend *all = given;
-    long first = part * all->stretches_of_part;
-    long end = smaller(first + all->stretches_of_part, all->stretches);
+    long first = part * all->splits_of_part;
+    long end = smaller(first + all->splits_of_part, all->splits);
     (void)result;
     for (long number = first; number < end; number++) {
         if (all->is_bfloat)
-            stretch(all, number, 1);
+            split(all, number, 1);
         else
-            stretch(all, number, 0);
+            split(all, number, 0);
     }
 }
 
-/* The stretches of one head, in their order, into `to` [dim]. */
+/* The splits of one head, in their order, into `to` [dim]. */
 static void put_together(const struct attend *all, long head, void *to) {
     long dim = all->dim;
     float largest = *partial_of(all, 0, head), sum = 0, totals[MOST_DIM] = {0};
-    for (long number = 1; number < all->stretches; number++)
+    for (long number = 1; number < all->splits; number++)
         largest = larger(largest, *partial_of(all, number, head));
-    for (long number = 0; number < all->stretches; number++) {
+    for (long number = 0; number < all->splits; number++) {
         const float *from = partial_of(all, number, head);
         float weight = exponential(from[0] - largest);
         sum += weight * from[1];
@@ -255,16 +255,16 @@ static void choose_keys(struct attend *all) {
 int waymark_attend(struct attend *given) {
     struct attend all = *given; /* which may be called again */
     choose_keys(&all);
-    all.stretches = (all.num_keys + STRETCH - 1) / STRETCH;
+    all.splits = (all.num_keys + SPLIT - 1) / SPLIT;
     long heads = all.kv_heads * all.group, numbers = heads * all.dim;
-    all.stretches_of_part = pool_share(all.stretches, 1, all.threads);
-    long parts = pool_parts(all.stretches, all.stretches_of_part);
-    long scores = parts * heads * STRETCH;
-    all.partial = room_for(numbers + all.stretches * heads * partial_size(&all) + scores);
+    all.splits_of_part = pool_share(all.splits, 1, all.threads);
+    long parts = pool_parts(all.splits, all.splits_of_part);
+    long scores = parts * heads * SPLIT;
+    all.partial = room_for(numbers + all.splits * heads * partial_size(&all) + scores);
     if (!all.partial) return 0;
     for (long place = 0; place < numbers; place++)
         query_of(&all, 0)[place] = all.scale * read_number(all.queries, place, all.is_bfloat);
-    pool_run(some_stretches, NULL, &all, sizeof all, parts, all.threads);
+    pool_run(some_splits, NULL, &all, sizeof all, parts, all.threads);
     for (long head = 0; head < heads; head++) put_together(&all, head, all.to);
     return 1;
 }

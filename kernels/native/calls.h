@@ -134,7 +134,7 @@ struct attend {
     float scale;
     int is_bfloat, threads;
     void *partial; /* its own, and the rest */
-    long stretches, stretches_of_part;
+    long splits, splits_of_part;
 };
 int waymark_attend(struct attend *);
 

@@ -109,7 +109,7 @@ def test_long_runs_are_right(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(("heads", "kv_heads", "dim"), [(8, 2, 32), (7, 1, 80), (12, 4, 20)])
-def test_attention_over_many_stretches_is_right(heads: int, kv_heads: int, dim: int) -> None:
+def test_attention_over_many_splits_is_right(heads: int, kv_heads: int, dim: int) -> None:
     """In a slab of which only the first rows are filled: others must not be used."""
     draw = torch.Generator().manual_seed(0)
     query = torch.randn(1, heads, dim, generator=draw)
@@ -157,7 +157,7 @@ def test_what_is_not_a_number_stays_so(name: str) -> None:
     assert all(bool(each.isnan().all()) for each in results[name])
 
 
-def test_a_stretch_that_nobody_attends_to_adds_nothing() -> None:
+def test_a_split_that_nobody_attends_to_adds_nothing() -> None:
     """All of its scores are beyond what a number can be, downwards."""
     keys = torch.zeros(257, 1, 16)
     keys[256:] = -3e38

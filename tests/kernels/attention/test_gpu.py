@@ -61,7 +61,7 @@ def ulps(case: tuple[Tensor, Tensor, Tensor]) -> float:
     """What the result may be off by, in ULP of the largest value.
 
     A score adds up head_dim products and its error is that of the exponent, so of each probability;
-    two exponentials, sums over a step, over 64 steps' stretches and over the stretches follow.
+    two exponentials, sums over a step, over 64 steps' splits and over the splits follow.
     """
     queries, keys, _ = case
     heads, dim = queries.shape[1:]
@@ -118,7 +118,7 @@ def test_the_gate_multiplies_the_result(dtype: torch.dtype, device: torch.device
 
 def test_far_apart_scores_neither_overflow_nor_vanish(device: torch.device) -> None:
     queries, keys, values = make_case(513, 2, 1, 16, torch.float32)
-    keys[100] *= 300  # one stretch holds nearly all the probability
+    keys[100] *= 300  # one split holds nearly all the probability
     case = (queries, keys, values)
     expected = plain(case)
     assert_near(attend(case, device), expected, ulps(case), values.abs().max())

@@ -107,7 +107,7 @@ def inputs(count: int) -> list[Tensor]:
 @pytest.mark.parametrize("window", [None, 5, 300])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_it_gives_the_bits_of_calls_one_by_one(window: int | None, threads: int) -> None:
-    """Past a stretch of attention, and before and past what a window hides."""
+    """Past a split of attention, and before and past what a window hides."""
     torch.set_num_threads(threads)
     plain, played = Layers(window), Layers(window)
     given = inputs(600)
