@@ -24,7 +24,7 @@ from core.client.vigil import TICK_S, Verdict, Vigil
 HELLO_PATIENCE_S = 120.0
 STOP_PATIENCE_S = 5.0
 FIRST_PAUSE_S = 0.5
-REPLACED_WORDS = "The engine stopped answering, so it was ended and started again."
+REPLACED_WORDS = "It did not answer any more, so it was ended and started again."
 RESTARTED_WORDS = "The engine was started again, as you asked."
 # Four deaths within a minute are no accident: wait for the user's word.
 MAX_DEATHS = 4

@@ -88,9 +88,8 @@ class Session:
         length, limit = self._prompt.num_tokens, loaded.info.context_length
         if length > limit:
             raise PromptTooLongError(
-                f"The conversation is {length:,} tokens long and the context holds {limit:,}. "
-                "Nothing was cut off: shorten the conversation or load the model with a longer "
-                "context.",
+                f"It is {length:,} tokens long, and the context holds {limit:,}. Nothing was cut "
+                "off.",
                 length,
             )
 

@@ -87,9 +87,19 @@ class ContextController(QObject):
         other_words = ids is not None and ids.tokenizer != model.tokenizer
         return other_words or stats.context_length not in (0, model.context_length)
 
+    def _end(self) -> int | None:
+        """The message that ends what the engine has worked on of this chat.
+
+        A reply that waits for its turn changes nothing yet: it is the reply before that.
+        """
+        rows, running = self._chat.transcript.rows, self._chat.running
+        waits = running is not None and running.stats is None
+        place = -3 if waits and len(rows) > 2 else -1
+        return rows[place].id if rows else None
+
     def _strip(self, stats: RequestStats | None) -> Strip:
-        rows, model = self._chat.transcript.rows, self._engine.model
-        end = rows[-1].id if rows else None
+        model = self._engine.model
+        end = self._end()
         said = self._last[1] if self._last is not None and self._last[0] == end else None
         if isinstance(said, Prepared):
             return prepared_strip(said, stats, model.context_length if model else 0)

@@ -152,9 +152,8 @@ class BudgetEditor(QWidget):
             theme.restyle(label)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        # Scrolling the panel must not change what happens to lie under the pointer.
-        over = isinstance(watched, QWidget) and not watched.hasFocus()
-        if event.type() == QEvent.Type.Wheel and over:
+        # The wheel scrolls the panel, and changes nothing that happens to lie under the pointer.
+        if event.type() == QEvent.Type.Wheel:
             event.ignore()
             return True
         return super().eventFilter(watched, event)

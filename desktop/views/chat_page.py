@@ -1,8 +1,7 @@
 """The middle of the window: header, conversation or empty page, composer. Takes drops.
 
 Whoever has used the conversation writes on in the composer: it has the keyboard after everything
-that was asked of a message, whenever the control that had it goes away, and for letters that nobody
-else wants.
+that was asked of a message, and for letters that nobody else wants.
 """
 
 from __future__ import annotations
@@ -139,14 +138,6 @@ class ChatPage(QWidget):
     def _try_sample(self, path: Path) -> None:
         self.composer.add_files([path])
         self.composer.suggest(FIRST_QUESTION)
-
-    def focusNextPrevChild(self, forward: bool) -> bool:
-        # Qt asks this for Tab, and when the control that has the keyboard is hidden or disabled.
-        held = QApplication.focusWidget()
-        if held is None or (held.isVisible() and held.isEnabled()):
-            return super().focusNextPrevChild(forward)
-        self.composer.setFocus()
-        return True
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.text().isprintable() and event.text() and not event.modifiers() & COMMAND_KEYS:

@@ -35,7 +35,8 @@ class ComposerText(LongText):
         # What is dropped belongs to the whole column, which takes it in one way.
         self.setAcceptDrops(False)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.document().documentLayout().documentSizeChanged.connect(self.updateGeometry)
+        self.document().documentLayout().documentSizeChanged.connect(self._fit)
+        self.verticalScrollBar().rangeChanged.connect(self._fit)
 
     def event(self, event: QEvent) -> bool:
         # Else the window's own Esc, which stops a reply, would have it.
@@ -46,10 +47,21 @@ class ComposerText(LongText):
                 return True
         return super().event(event)
 
-    def sizeHint(self) -> QSize:
+    def _lines(self) -> int:
+        """How many lines the text has, as it is wrapped."""
         # A plain document's height is counted in lines.
-        lines = int(self.document().size().height())
-        shown = max(1, min(lines, MOST_LINES_SEEN))
+        return max(1, int(self.document().size().height()))
+
+    def _fit(self) -> None:
+        """Grow with the text; while all of it is seen, there is nothing to scroll."""
+        self.updateGeometry()
+        bar = self.verticalScrollBar()
+        # Qt scrolls to the cursor before the field has grown, and counts a line too few as seen.
+        if self._lines() <= MOST_LINES_SEEN and bar.maximum() > 0:
+            bar.setRange(0, 0)
+
+    def sizeHint(self) -> QSize:
+        shown = min(self._lines(), MOST_LINES_SEEN)
         margins = 2 * (int(self.document().documentMargin()) + self.frameWidth()) + 2
         return QSize(super().sizeHint().width(), shown * self.fontMetrics().lineSpacing() + margins)
 
@@ -71,7 +83,7 @@ class ComposerText(LongText):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.updateGeometry()
+        self._fit()
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:
         return has_files(source) or super().canInsertFromMimeData(source)

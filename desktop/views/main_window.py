@@ -12,7 +12,7 @@ from pathlib import Path
 import shiboken6
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication
-from PySide6.QtWidgets import QMainWindow
+from PySide6.QtWidgets import QApplication, QMainWindow
 
 from core.api.errors import ErrorInfo, WaymarkError
 from core.api.events import ImageRendered
@@ -132,6 +132,7 @@ class MainWindow(QMainWindow):
         self.side_bar.look_asked.connect(parts.chat.open)
         self.side_bar.doomed.connect(parts.deletion.delete_for_good)
         self.settings.model_box.browse_asked.connect(self._choose_model)
+        self.settings.model_box.load_asked.connect(page.composer.setFocus)
         self.settings.restored.connect(
             lambda said, undo: self.toast.say(said, action=(frame_words.UNDO, undo))
         )
@@ -251,6 +252,15 @@ class MainWindow(QMainWindow):
 
     def _show_context(self) -> None:
         self.context.show_view(self._parts.context.view)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        # Qt asks this for Tab, and when the control that has the keyboard is hidden or disabled:
+        # what is typed next is meant for the message.
+        held = QApplication.focusWidget()
+        if held is None or (held.isVisible() and held.isEnabled()):
+            return super().focusNextPrevChild(forward)
+        self.page.composer.setFocus()
+        return True
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._leaving:

@@ -46,6 +46,7 @@ class MessageEditor(QWidget):
         self.text = ComposerText(can_be_left=True)
         self.text.setObjectName("editText")
         self.text.setAccessibleName(words.EDIT)
+        self.text.setProperty("class", "field")
         self.text.setPlainText(draft.text)
         self._notice = Label(name="editNotice", style="warning small", wraps=True)
         self._notice.hide()

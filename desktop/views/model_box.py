@@ -24,9 +24,11 @@ class ModelBox(QWidget):
 
     Signals:
         browse_asked(): the user wants to pick a folder.
+        load_asked(): the model was asked for; the settings are done with.
     """
 
     browse_asked = Signal()
+    load_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
@@ -111,3 +113,4 @@ class ModelBox(QWidget):
             self._settings.engine.cancel_load()
         else:
             self._settings.load()
+            self.load_asked.emit()

@@ -173,8 +173,8 @@ class SettingEditor(QWidget):
         return values.index(value) if value in values else 0
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        # Scrolling the panel must not change what happens to lie under the pointer.
-        if event.type() == QEvent.Type.Wheel and not self.control.hasFocus():
+        # The wheel scrolls the panel, and changes nothing that happens to lie under the pointer.
+        if event.type() == QEvent.Type.Wheel:
             event.ignore()
             return True
         return super().eventFilter(watched, event)

@@ -34,16 +34,18 @@ class TrashPage(QWidget):
         self._menu = QMenu(self)
         self._menu.setObjectName("trashMenu")
         self._menu.addAction(action(words.RESTORE, self._menu, self.restore_current))
-        self._menu.addAction(action(words.DELETE_FOR_GOOD, self._menu, self.delete_current))
+        self._menu.addAction(action(words.DELETE_FOR_GOOD, self._menu, self._ask_for_current))
         self._restore = Button(words.RESTORE, name="restoreChat", spoken=words.RESTORE_CHAT)
         self._delete = Button(words.DELETE_FOR_GOOD, name="deleteForGood", style="danger")
         self._delete_all = Button(words.DELETE_ALL_FOR_GOOD, name="deleteAllForGood")
         self.asks = NoticeBar("deleteTrash", words.DELETE_ALL_FOR_GOOD)
         self.asks.add_button("deleteTrashNo", words.KEEP_THEM, lambda: self.asks.say(""))
-        self.asks.add_button("deleteTrashYes", words.DELETE_FOR_GOOD, self._empty, "danger")
+        self.asks.add_button("deleteTrashYes", words.DELETE_FOR_GOOD, self._delete_asked, "danger")
+        # What the question is about: one chat, or None for all of them.
+        self._asked: int | None = None
         self._restore.clicked.connect(self.restore_current)
-        self._delete.clicked.connect(self.delete_current)
-        self._delete_all.clicked.connect(self._ask)
+        self._delete.clicked.connect(self._ask_for_current)
+        self._delete_all.clicked.connect(self._ask_for_all)
         self._build()
         chats.trash.modelReset.connect(self._follow)
         self.list.selectionModel().currentChanged.connect(self._enable)
@@ -54,12 +56,6 @@ class TrashPage(QWidget):
         chat = self.list.currentIndex().data(CHAT_ROLE)
         if chat is not None:
             self._chats.restore(chat, opened=False)
-
-    def delete_current(self) -> None:
-        """Delete the selected chat for good."""
-        chat = self.list.currentIndex().data(CHAT_ROLE)
-        if chat is not None:
-            self.doomed.emit(chat)
 
     def _make_list(self) -> QListView:
         view = QListView()
@@ -104,12 +100,18 @@ class TrashPage(QWidget):
         self._restore.setEnabled(selected)
         self._delete.setEnabled(selected)
 
-    def _ask(self) -> None:
+    def _ask_for_current(self) -> None:
+        self._asked = self.list.currentIndex().data(CHAT_ROLE)
+        if self._asked is not None:
+            self.asks.say(words.delete_trash_words(1), "danger")
+
+    def _ask_for_all(self) -> None:
+        self._asked = None
         self.asks.say(words.delete_trash_words(len(self._chats.trash.chats)), "danger")
 
-    def _empty(self) -> None:
+    def _delete_asked(self) -> None:
         self.asks.say("")
-        self.doomed.emit(None)
+        self.doomed.emit(self._asked)
 
     def _show_menu(self, point: QPoint) -> None:
         if self.list.indexAt(point).isValid():

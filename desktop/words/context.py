@@ -73,9 +73,7 @@ def reused_words(percent: int) -> str:
 
 def summary_words(reused: int, prompt: int) -> str:
     """The last request in one sentence."""
-    return (
-        f"{format_count(reused)} of {format_count(prompt)} prompt tokens did not have to be read."
-    )
+    return f"Of {format_count(prompt)} prompt tokens {format_count(reused)} were reused."
 
 
 def live_words(done: int, prompt: int, reused: int) -> str:
@@ -109,10 +107,10 @@ def difference_words(asked: int, held: int, reasoned: bool) -> str:
     """Why the context holds fewer tokens than the last request took; '' where it does not."""
     if not 0 < held < asked:
         return ""
-    why = "leave its reasoning out" if reasoned else "show its reply in fewer"
+    why = "leave its reasoning out" if reasoned else "have its reply in a shorter form"
     return (
-        f"The last request took {count_of(asked, 'token')}, of which {format_count(held)} stay: "
-        f"later turns {why}."
+        f"The last request and its reply took {count_of(asked, 'token')}; the context keeps "
+        f"{format_count(held)} of them, for later turns {why}."
     )
 
 

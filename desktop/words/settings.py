@@ -297,5 +297,5 @@ def model_words(
     return (
         f"{family}, {format_count(parameters)} parameters, "
         f"{'sees pictures' if sees else 'reads text only'}. {place}; context {length} of {own} "
-        f"tokens, {format_bytes(each)} each."
+        f"tokens, {format_bytes(each)} for each."
     )

@@ -5,6 +5,7 @@ Leaves wording to words.numbers. Every value label keeps its objectName.
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
@@ -114,7 +115,7 @@ class NumbersLine(QWidget):
         line.setContentsMargins(0, 0, 0, 0)
         line.setSpacing(4)
         if buttons is not None:
-            line.addWidget(buttons)
+            line.addWidget(buttons, 0, Qt.AlignmentFlag.AlignLeft)
         line.addWidget(self._toggle)
         line.addWidget(self._text, 1)
         self._column = QVBoxLayout(self)

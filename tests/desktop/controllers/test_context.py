@@ -179,3 +179,15 @@ async def test_numbers_of_another_model_are_not_shown(
     await until(lambda: parts.engine.model is mine)
     view = parts.context.view
     assert (view.stats, view.foreign, view.strip.known) == (STATS, False, False)
+
+
+async def test_a_reply_that_waits_leaves_the_context_as_it_was(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    await answered(parts, engine)
+    await ask(parts, engine, "More")
+    strip = parts.context.view.strip
+    assert strip.known and strip.parts == STATS.parts
+    engine.asked[-1].finish("x", stats=STATS)
+    await ended(parts)

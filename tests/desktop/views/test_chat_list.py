@@ -265,6 +265,9 @@ async def test_a_chat_is_deleted_for_good_from_the_trash_alone(
     assert engine.forgets == []
     press(app, "openTrash")
     press(app, "deleteForGood")
+    await settle()
+    assert len(trash_rows(app)) == 2 and "can't be undone" in words(app, "deleteTrashWords")
+    press(app, "deleteTrashYes")
     await until(lambda: trash_rows(app) == ["Apples"])
     await until(lambda: len(engine.forgotten) == 1)
     press(app, "leaveTrash")

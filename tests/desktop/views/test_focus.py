@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
 
 from desktop.app import App
 from desktop.views.composer_text import ComposerText
@@ -188,3 +188,18 @@ async def test_copying_by_key_leaves_the_focus_where_it_is(
     QTest.keyClick(button, Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
     press_key(app, Qt.Key.Key_X)
     assert app.window.page.composer.text.toPlainText() == "x"
+
+
+async def test_after_load(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await opened(open_app)
+    await until(lambda: app.parts.engine.model)
+    app.window.actions_by_name["actionSettings"].trigger()
+    box = find(app, QComboBox, "settingModelPrecision")
+    box.setFocus()
+    box.setCurrentIndex(box.findText("float32"))
+    box.activated.emit(box.currentIndex())
+    await settle()
+    click(app, "loadModel")
+    await until(lambda: len(engine.loads) == 2)
+    await writes_on(app)
+    assert app.parts.settings.settings.model.precision == "float32"

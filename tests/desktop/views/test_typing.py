@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import closing
 
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QPlainTextEdit
 
@@ -155,3 +156,23 @@ async def test_what_is_typed_stays_as_it_is_typed(open_app: OpenApp, engine: Fak
     assert field.toPlainText() == " Be " and app.parts.chat.instructions == "Be"
     QTest.keyClicks(field, "brief")
     assert field.toPlainText() == " Be brief"
+
+
+async def test_the_field_grows_with_its_lines_and_shows_all_of_them(open_app: OpenApp) -> None:
+    app = await open_app()
+    field = app.window.page.composer.text
+    for text in ("one", "two", "three"):
+        QTest.keyClicks(field, text)
+        QTest.keyClick(field, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+        await settle()
+        assert field.firstVisibleBlock().blockNumber() == 0
+        assert not field.verticalScrollBar().isVisible()
+        assert field.cursorRect().bottom() <= field.viewport().height()
+    field.setPlainText("word " * 60)
+    await settle()
+    assert field.verticalScrollBar().value() == 0 and not field.verticalScrollBar().isVisible()
+    field.setPlainText("line\n" * 20)
+    field.moveCursor(QTextCursor.MoveOperation.End)
+    await settle()
+    assert field.verticalScrollBar().maximum() > 0
+    assert field.viewport().rect().contains(field.cursorRect().center())

@@ -344,10 +344,16 @@ def test_a_later_message_that_reuses_nothing_is_no_first_one(panel: ContextPanel
 def test_fewer_tokens_than_the_request_took_are_explained(panel: ContextPanel) -> None:
     panel.show_view(ContextView(ASKED, None, Strip.of_request(ASKED)))
     assert not label(panel, "contextDifference").isVisible()
-    for reasoned, why in ((True, "leave its reasoning out"), (False, "show its reply in fewer")):
+    for reasoned, why in (
+        (True, "leave its reasoning out"),
+        (False, "have its reply in a shorter form"),
+    ):
         strip = prepared_strip(SETTLED, ASKED, 400)
         panel.show_view(ContextView(ASKED, None, strip, reasoned=reasoned))
-        said = f"The last request took 118 tokens, of which 110 stay: later turns {why}."
+        said = (
+            "The last request and its reply took 118 tokens; the context keeps 110 of them, for "
+            f"later turns {why}."
+        )
         assert label(panel, "contextDifference").text() == said
         assert label(panel, "contextDifference").isVisible()
 
