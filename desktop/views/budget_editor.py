@@ -133,7 +133,9 @@ class BudgetEditor(QWidget):
         self._say_cost()
 
     def _on_no_size(self, text: str) -> None:
-        self.size_box.show_size(self.size_box.size_shown)
+        # Not what was refused before: what is in force.
+        value = self.row.value_in(self._settings.settings)
+        self.size_box.show_size(value or self.size_box.size_shown)
         self._say(words.not_a_size(text))
 
     def _say(self, trouble: str) -> None:

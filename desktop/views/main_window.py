@@ -124,6 +124,8 @@ class MainWindow(QMainWindow):
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
         parts.failed.connect(self._show_error)
+        parts.chat.busy_changed.connect(self._enable_stop)
+        self._enable_stop()
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
         parts.context.changed.connect(self._show_context)
@@ -156,6 +158,9 @@ class MainWindow(QMainWindow):
         rows = self._parts.transcript.rows
         if rows and rows[-1].message.is_reply:
             self._parts.chat.regenerate(rows[-1].id)
+
+    def _enable_stop(self) -> None:
+        self.actions_by_name["actionStop"].setEnabled(self._parts.chat.running is not None)
 
     def _toggle_chats(self) -> None:
         self._sides.toggle_left()

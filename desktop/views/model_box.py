@@ -33,6 +33,8 @@ class ModelBox(QWidget):
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
         self._settings = settings
+        # What went wrong last, and with which folder.
+        self._told = ("", "")
         self._folders = QComboBox()
         self._folders.setObjectName("modelFolder")
         self._folders.setAccessibleName(words.FOLDER_SPOKEN)
@@ -72,22 +74,29 @@ class ModelBox(QWidget):
         set_tip(self._folders, chosen or words.DEMO)
         self._show_status(self._settings.engine.status)
 
+    def _trouble(self, status: EngineStatus) -> str:
+        """What went wrong with the folder that is chosen; of another one nothing is said here."""
+        if status.trouble != self._told[0]:
+            self._told = status.trouble, self._settings.settings.model.path
+        return status.trouble if self._told[1] == self._settings.settings.model.path else ""
+
     def _show_status(self, status: EngineStatus) -> None:
+        trouble = self._trouble(status)
         loading = status.phase is Phase.LOADING
         self._load.set_words(words.CANCEL if loading else words.LOAD)
         self._load.setAccessibleName(words.CANCEL_SPOKEN if loading else words.LOAD_SPOKEN)
-        wanted = self._settings.needs_load or status.model is None or bool(status.trouble)
+        wanted = self._settings.needs_load or status.model is None or bool(trouble)
         self._load.setEnabled(loading or wanted)
         self._load.setProperty("class", "primary" if wanted and not loading else "")
         theme.restyle(self._load)
-        self._words.setText(self._describe(status))
-        bad = bool(status.trouble) and not loading
+        self._words.setText(self._describe(status, trouble))
+        bad = bool(trouble) and not loading
         self._words.setProperty("class", "error small" if bad else "muted small")
         theme.restyle(self._words)
 
-    def _describe(self, status: EngineStatus) -> str:
-        if status.trouble and status.phase is not Phase.LOADING:
-            return status.trouble
+    def _describe(self, status: EngineStatus, trouble: str) -> str:
+        if trouble and status.phase is not Phase.LOADING:
+            return trouble
         cancelled = words.CANCELLED if status.cancelled else ""
         model = status.model
         if model is None:

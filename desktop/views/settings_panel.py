@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtWidgets import QApplication, QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidget
 
+from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.setting_rows import (
     AHEAD_ROWS,
@@ -104,6 +105,7 @@ class SettingsPanel(QScrollArea):
         self._search.setPlaceholderText(words.SEARCH)
         self._search.setMaxLength(LONGEST_SEARCH)
         self._search.textChanged.connect(self._find)
+        theme.signals().changed.connect(self._stay)
         self._restore_all.clicked.connect(
             lambda: self._restore("", [row for rows in PART_ROWS.values() for row in rows])
         )
@@ -125,6 +127,12 @@ class SettingsPanel(QScrollArea):
         # A scroll area fills its widget with the window's colour; here the side's shows through.
         content.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
+
+    def _stay(self) -> None:
+        """In letters of another size, what the user is at stays in view."""
+        held = QApplication.focusWidget()
+        if held is not None and self.isAncestorOf(held):
+            QTimer.singleShot(0, held, lambda: self.ensureWidgetVisible(held))
 
     def _find(self) -> None:
         text = self._search.text().strip()

@@ -337,7 +337,7 @@ def test_H5_an_engine_that_hangs_is_replaced_and_its_model_comes_back(
         request = client.generate(Conversation(messages=()))
         # Stop goes unanswered, and so does all else; none of it may wait for ever.
         request.cancel()
-        with pytest.raises(EngineError, match="stopped answering"):
+        with pytest.raises(EngineError, match="did not answer"):
             await request.last()
         await watch.until(lambda: client.model is not None)
         assert client.state is EngineState.READY and client.worker_pid != first
@@ -345,7 +345,7 @@ def test_H5_an_engine_that_hangs_is_replaced_and_its_model_comes_back(
     watch = play(scene)
     states = [state for state, _ in watch.seen]
     assert EngineState.SILENT in states[: states.index(EngineState.RESTARTING)]
-    assert any("stopped answering" in words for words in watch.words(EngineState.RESTARTING))
+    assert any("did not answer" in words for words in watch.words(EngineState.RESTARTING))
 
 
 def test_H5_a_worker_that_falls_silent_and_speaks_again_is_kept(fast_ticks: None) -> None:

@@ -29,6 +29,17 @@ _ROWS = (
 )
 
 
+class _Phrases(Label):
+    """Words between dots; a line ends at a dot, and never between a number and its unit."""
+
+    def setText(self, words: str) -> None:
+        phrases = words.split(numbers.BETWEEN)
+        super().setText(
+            numbers.BETWEEN.join(each.replace(" ", "\N{NO-BREAK SPACE}") for each in phrases)
+        )
+        self._words = words
+
+
 class NumbersLine(QWidget):
     """Shows `numbers.numbers_text`, and on request the complete set."""
 
@@ -36,7 +47,7 @@ class NumbersLine(QWidget):
         super().__init__(parent)
         # Buttons and numbers, which may stay unseen while the reader is elsewhere.
         self.line = QWidget(self)
-        self._text = Label(parent=self, name="numbersText", wraps=True, selectable=True)
+        self._text = _Phrases(parent=self, name="numbersText", wraps=True, selectable=True)
         self._text.setProperty("class", "muted small")
         self._toggle = IconButton("chevron_right", "Show all numbers of this reply", self)
         self._toggle.setObjectName("numbersToggle")

@@ -438,3 +438,48 @@ async def test_what_is_on_or_off_is_a_switch(open_app: OpenApp) -> None:
     QTest.keyClick(switch, Qt.Key.Key_Space)
     assert not app.parts.settings.settings.ahead.read_ahead
     switch.grab()
+
+
+async def test_what_is_no_size_gives_back_the_one_in_force(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    box = find(app, SizeBox, "sizeCacheHostBytes")
+    way = find(app, QComboBox, "settingCacheHostBytes")
+    way.setCurrentIndex(way.findText("A size of my own"))
+    way.activated.emit(way.currentIndex())
+    in_force = app.parts.settings.settings.cache.host_bytes
+    assert in_force
+    for text in ("900 TB", "abc"):
+        box.lineEdit().setText(text)
+        box.editingFinished.emit()
+    assert app.parts.settings.settings.cache.host_bytes == in_force
+    assert box.size_shown == in_force
+
+
+async def test_the_trouble_of_one_folder_is_not_said_of_another(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    app.parts.settings.set_model_path("/no/model")
+    engine.model_to_load = None
+    press(app, "loadModel")
+    said = find(app, QLabel, "modelWords")
+    await until(lambda: "config.json is missing" in said.text())
+    app.parts.settings.set_model_path("")
+    assert "config.json" not in said.text()
+
+
+async def test_stop_can_be_chosen_only_while_a_reply_is_on_its_way(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    stop = app.window.actions_by_name["actionStop"]
+    assert not stop.isEnabled()
+    asked = await send(app, engine, "Hello")
+    assert stop.isEnabled()
+    asked.finish("Hi")
+    await ended(app)
+    assert not stop.isEnabled()

@@ -16,7 +16,13 @@ KEEPER = LOADER.replace(
     "kernels=kernels)",
     'kernels=kernels, keeping=keeping_in(Path(sys.argv[4])))\nprint(loaded.from_disk, end=" ")',
 ).replace(
-    "import torch\n", "import torch\n\nfrom tests.loading.quantised.keeping import keeping_in\n", 1
+    "import torch\n",
+    "import torch\n\nfrom kernels.linear import int4, int8, native\n"
+    "from tests.loading.quantised.keeping import keeping_in\n"
+    # On a busy machine two processes may measure differently, and what one has kept the other
+    # would not look for.
+    "for each in (int4, int8, native):\n    each.keeps_up = lambda *products: True\n",
+    1,
 )
 assert KEEPER.count("keeping_in") == 2
 
