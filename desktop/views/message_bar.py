@@ -78,6 +78,9 @@ class MessageBar(QWidget):
         for widget in (self._before, self._place, self._after, self._copy, self._again, fork):
             layout.addWidget(widget)
         layout.addWidget(self._go_on)
+        if is_reply:
+            # Without numbers beside them the buttons stay together at the left.
+            layout.addStretch(1)
 
     def say_copied(self) -> None:
         """Show for a moment that the message was copied."""

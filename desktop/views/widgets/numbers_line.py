@@ -5,7 +5,6 @@ Leaves wording to words.numbers. Every value label keeps its objectName.
 
 from __future__ import annotations
 
-from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
@@ -29,17 +28,6 @@ _ROWS = (
 )
 
 
-class _Phrases(Label):
-    """Words between dots; a line ends at a dot, and never between a number and its unit."""
-
-    def setText(self, words: str) -> None:
-        phrases = words.split(numbers.BETWEEN)
-        super().setText(
-            numbers.BETWEEN.join(each.replace(" ", "\N{NO-BREAK SPACE}") for each in phrases)
-        )
-        self._words = words
-
-
 class NumbersLine(QWidget):
     """Shows `numbers.numbers_text`, and on request the complete set."""
 
@@ -47,7 +35,7 @@ class NumbersLine(QWidget):
         super().__init__(parent)
         # Buttons and numbers, which may stay unseen while the reader is elsewhere.
         self.line = QWidget(self)
-        self._text = _Phrases(parent=self, name="numbersText", wraps=True, selectable=True)
+        self._text = Label(parent=self, name="numbersText", wraps=True, selectable=True)
         self._text.setProperty("class", "muted small")
         self._toggle = IconButton("chevron_right", "Show all numbers of this reply", self)
         self._toggle.setObjectName("numbersToggle")
@@ -126,7 +114,7 @@ class NumbersLine(QWidget):
         line.setContentsMargins(0, 0, 0, 0)
         line.setSpacing(4)
         if buttons is not None:
-            line.addWidget(buttons, 0, Qt.AlignmentFlag.AlignLeft)
+            line.addWidget(buttons)
         line.addWidget(self._toggle)
         line.addWidget(self._text, 1)
         self._column = QVBoxLayout(self)
