@@ -56,14 +56,14 @@ class ChatController(ShownChat):
         self._edits = edits
         self._settings = services.settings
         self._blobs = services.blobs
-        # The draft on its way into the store; Enter can be pressed twice before it is there.
-        self._sending: Draft | None = None
+        # By chat, the draft on its way to the store; Enter may be pressed twice before it is there.
+        self._sending: dict[int | None, Draft] = {}
         self.queue = MessageQueue(drafts, pictures, replies, services.tasks, self._send_queued)
         self.queue.changed.connect(self.draft_changed)
 
     def digests(self) -> set[str]:
         """The pictures of messages not sent yet."""
-        sending = self._sending.ready_pictures() if self._sending else ()
+        sending = [each for draft in self._sending.values() for each in draft.ready_pictures()]
         unsent = self._drafts.digests() | self._edits.digests()
         return unsent | {each.digest for each in sending}
 
@@ -80,12 +80,13 @@ class ChatController(ShownChat):
 
     def send(self) -> None:
         """Send the draft of the shown chat; while a reply is on its way it waits for its end."""
-        if self.draft.empty or self._sending is self.draft:
+        sending = self._sending.get(self._wanted)
+        if self.draft.empty or sending is self.draft:
             return
-        if self.running is not None or self._sending is not None:
+        if self.running is not None or sending is not None:
             self.queue.add(self._wanted)
             return
-        self._sending = self.draft
+        self._sending[self._wanted] = self.draft
         self._tasks.spawn(self._send(self._wanted, self.draft), "Sending")
 
     def take_back(self, message: Draft) -> None:
@@ -148,20 +149,24 @@ class ChatController(ShownChat):
                 if not sent:
                     self._drafts.of(chat).queued.insert(0, draft)
         finally:
-            self._sending = None
+            self._sent(draft)
             if not sent:
                 self.queue.take_all_back(chat)
 
     async def _send_queued(self, chat: int, draft: Draft) -> bool:
         """Send a message that has waited; says whether it is on its way."""
-        shown = chat == self._wanted
-        if not await self._pictures.settled(draft) or (shown and not self._sendable(draft)):
-            return False
-        self._sending = draft
+        self._sending[chat] = draft
         try:
+            shown = chat == self._wanted
+            if not await self._pictures.settled(draft) or (shown and not self._sendable(draft)):
+                return False
             return await self._store_and_begin(chat, draft)
         finally:
-            self._sending = None
+            self._sent(draft)
+
+    def _sent(self, draft: Draft) -> None:
+        """A draft is in the store, or came back from there."""
+        self._sending = {chat: each for chat, each in self._sending.items() if each is not draft}
 
     async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
         """Store a message and ask for its reply; says whether it is in the store."""
@@ -179,7 +184,7 @@ class ChatController(ShownChat):
             self._drafts.put(turn.chat, self._drafts.of(None))
             self._drafts.put(None, Draft())
         await self._begin(turn)
-        self._sending = None
+        self._sent(draft)
         await self._chats.refresh()
         return True
 

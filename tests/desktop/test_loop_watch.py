@@ -29,10 +29,14 @@ async def test_work_in_small_steps_is_no_block(qloop: Loop) -> None:
 
 
 async def test_work_in_one_step_is_a_block(qloop: Loop) -> None:
-    with pytest.raises(AssertionError, match="during 'counting'"), LoopWatch() as watch:  # noqa: PT012
-        watch.doing = "counting"
-        work(0.15)
-        await asyncio.sleep(0.01)
+    async def count() -> None:
+        with LoopWatch() as watch:
+            watch.doing = "counting"
+            work(0.15)
+            await asyncio.sleep(0.01)
+
+    with pytest.raises(AssertionError, match="during 'counting'"):
+        await count()
 
 
 async def test_waiting_is_no_block(qloop: Loop) -> None:
@@ -50,17 +54,26 @@ async def test_a_thread_that_works_while_the_loop_waits_is_no_block(qloop: Loop)
 
 
 async def test_a_thread_that_is_waited_for_is_a_block(qloop: Loop) -> None:
-    with pytest.raises(AssertionError, match="other threads took"), LoopWatch():  # noqa: PT012
-        thread = threading.Thread(target=work, args=(0.15,))
-        thread.start()
-        thread.join()
-        await asyncio.sleep(0.01)
+    async def wait() -> None:
+        with LoopWatch():
+            thread = threading.Thread(target=work, args=(0.15,))
+            thread.start()
+            thread.join()
+            await asyncio.sleep(0.01)
+
+    with pytest.raises(AssertionError, match="other threads took"):
+        await wait()
 
 
 async def test_a_call_that_takes_ever_so_long_is_a_block(
     qloop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.desktop.loop_watch.LONGEST_WALL_S", 0.2)
-    with pytest.raises(AssertionError, match="went by"), LoopWatch():  # noqa: PT012
-        time.sleep(0.3)  # noqa: ASYNC251 - what must not be done is done
-        await asyncio.sleep(0.01)
+
+    async def sleep() -> None:
+        with LoopWatch():
+            time.sleep(0.3)  # noqa: ASYNC251 - what must not be done is done
+            await asyncio.sleep(0.01)
+
+    with pytest.raises(AssertionError, match="went by"):
+        await sleep()

@@ -7,6 +7,7 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton
 
+from core.api.chat import UserMessage
 from desktop.app import App
 from desktop.store.tables import drafts
 from desktop.views.elided_label import ElidedLabel
@@ -111,10 +112,9 @@ async def test_pictures_wait_with_their_message(
     assert queued(app) == ["Queued: look, 1 image"] and thumbnails(app) == []
     asked.finish("one")
     await until(lambda: len(engine.asked) == 2)
-    assert [part.type for part in engine.asked[1].conversation.messages[-1].content] == [  # type: ignore[union-attr]
-        "image",
-        "text",
-    ]
+    message = engine.asked[1].conversation.messages[-1]
+    assert isinstance(message, UserMessage)
+    assert [part.type for part in message.content] == ["image", "text"]
     engine.asked[1].finish("two")
     await ended(app)
 
@@ -172,3 +172,29 @@ async def test_a_button_queues_for_whoever_uses_the_mouse(
     await until(lambda: len(engine.asked) == 2)
     engine.asked[1].finish("two")
     await ended(app)
+
+
+async def test_a_message_of_one_chat_does_not_wait_for_the_sending_of_another(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    path = tmp_path / "red.png"
+    path.write_bytes(png())
+    (await send(app, engine, "first")).finish("one")
+    await ended(app)
+    engine.may_describe.clear()
+    drop(app, files([path]))
+    await until(lambda: app.parts.chat.draft.pictures)
+    enter(app, "look")
+    await settle()
+    press(app, "newChat")
+    await until(lambda: app.parts.transcript.rows == [])
+    enter(app, "elsewhere")
+    await until(lambda: len(engine.asked) == 2)
+    assert queued(app) == [] and user_rows(app)[0].row.text == "elsewhere"
+    engine.asked[1].finish("two")
+    await ended(app)
+    engine.may_describe.set()
+    await until(lambda: len(engine.asked) == 3)
+    engine.asked[2].finish("three")
+    await until(lambda: not app.parts.replies.live)
