@@ -2,7 +2,7 @@
 
 `EngineClient` sends commands and routes events to their requests; when the worker dies (`life`
 brings up another) it fails what was open with the reason and loads the last model again. It never
-imports torch and knows no pipes.
+imports torch and knows no pipes. Longer than other files, for every command has a method here.
 """
 
 from __future__ import annotations

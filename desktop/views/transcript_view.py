@@ -2,6 +2,9 @@
 
 Only messages near what is seen have widgets, so that a long chat costs what a short one does. The
 others are known by their height: what it was when they were last laid out, or a guess.
+
+Longer than other files, because building, laying out and scrolling change the same places, and each
+of them calls the others.
 """
 
 from __future__ import annotations

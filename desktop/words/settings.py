@@ -1,4 +1,7 @@
-"""What the settings say: their names, what each means, and what is said of a value."""
+"""What the settings say: their names, what each means, and what is said of a value.
+
+Longer than other files, because it is a list.
+"""
 
 from __future__ import annotations
 
