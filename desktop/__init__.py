@@ -1,7 +1,7 @@
 """The window of Waymark: Qt only, never torch; the engine is reached through `core.client`.
 
     app          puts the parts together, runs the loop, shuts down
-    views        draw; they hold no truth and act through controllers
+    views        draw; they keep no data and act through controllers
     controllers  act: send, stop, load, take pictures in
     presentation  hold what is shown, and say it in words
     store        remembers: chats in SQLite, pictures as files, settings as JSON

@@ -152,20 +152,22 @@ def _fault(case: Case, ops: Ops) -> str | None:
     """What is wrong with a kernel's numbers, for a person to read; None where nothing is."""
     first, second = case.call(ops, case.dtype), case.call(ops, case.dtype)
     expected = case.call(_REFERENCE, torch.float32)
-    for found, again, truth in zip(first, second, expected, strict=True):
-        if found.shape != truth.shape or found.dtype not in _ROUNDING:
-            return f"it gave {found.dtype} {list(found.shape)}, not {list(truth.shape)}"
-        if not _near(found, truth, case):
-            off = float((found.float() - truth).abs().max())
-            return f"it is off by {off:.1e}, numbers being up to {float(truth.abs().max()):.1e}"
+    for found, again, reference in zip(first, second, expected, strict=True):
+        if found.shape != reference.shape or found.dtype not in _ROUNDING:
+            return f"it gave {found.dtype} {list(found.shape)}, not {list(reference.shape)}"
+        if not _near(found, reference, case):
+            off = float((found.float() - reference).abs().max())
+            return f"it is off by {off:.1e}, numbers being up to {float(reference.abs().max()):.1e}"
         if not torch.equal(found, again):
             return "equal calls gave different bits"
     return None
 
 
-def _near(found: Tensor, truth: Tensor, case: Case) -> bool:
+def _near(found: Tensor, reference: Tensor, case: Case) -> bool:
     """Within the case's float32 ULP, and one rounding to the type of `found` more."""
-    magnitude = truth.abs() if case.magnitude is None else truth.abs().max().clamp(case.magnitude)
-    allowed = case.ulps * _FLOAT32_ULP * magnitude + _ROUNDING[found.dtype] * truth.abs()
+    magnitude = (
+        reference.abs() if case.magnitude is None else reference.abs().max().clamp(case.magnitude)
+    )
+    allowed = case.ulps * _FLOAT32_ULP * magnitude + _ROUNDING[found.dtype] * reference.abs()
     # NaN is never within anything.
-    return bool(((found.float() - truth).abs() <= allowed + 1e-37).all())
+    return bool(((found.float() - reference).abs() <= allowed + 1e-37).all())

@@ -118,10 +118,13 @@ def _trials(device: torch.device) -> Iterator[tuple[str, bool]]:
     for name, (form, plain) in pairs.items():
         for num_inputs in (80, 1024):
             weight = torch.randn(37, num_inputs, generator=generator).to(device)
-            matrix, truth = form.pack(form.keep(weight), None), plain.pack(form.keep(weight), None)
+            matrix, reference = (
+                form.pack(form.keep(weight), None),
+                plain.pack(form.keep(weight), None),
+            )
             for num_rows in (1, MAX_ROWS + 1):
                 rows = torch.randn(num_rows, num_inputs, generator=generator)
                 rows = rows.to(device, torch.bfloat16)
-                found, expected = matrix(rows), truth(rows.float())
+                found, expected = matrix(rows), reference(rows.float())
                 near = (found.float() - expected).abs().max() < _STRAY * expected.abs().max()
                 yield f"{name}, {num_rows} rows", bool(near) and torch.equal(found, matrix(rows))

@@ -143,9 +143,9 @@ def assert_near(
     """
     assert found.shape == expected.shape
     rounding = {torch.float32: 0.0, torch.bfloat16: BFLOAT16_ROUNDING}[found.dtype]
-    wide, truth = found.double().cpu(), expected.double().cpu()
-    magnitude = truth.abs() if scale is None else torch.as_tensor(scale).double().cpu()
-    allowed = ulps * FLOAT32_ULP * magnitude + rounding * truth.abs() + 1e-37
-    excess = (wide - truth).abs() - allowed
+    wide, reference = found.double().cpu(), expected.double().cpu()
+    magnitude = reference.abs() if scale is None else torch.as_tensor(scale).double().cpu()
+    allowed = ulps * FLOAT32_ULP * magnitude + rounding * reference.abs() + 1e-37
+    excess = (wide - reference).abs() - allowed
     assert not wide.isnan().any(), "poison was read, or an output was not written"
     assert (excess <= 0).all(), f"off by {excess.max():.2e} more than allowed"
