@@ -26,7 +26,7 @@ from kernels.linear.int4 import GROUP, in_whole_groups, unhalve
 MAX_ROWS = 16  # what a tensor core multiplies at once; with more, dequantising pays
 _OUTPUTS = 16  # of one program: the fewest that a dot takes, and so the most programs
 _INPUTS = 256  # of one step over 8-bit weights
-_MIDDLE = 8  # the number of 4 bits that stands for a group's middle
+_ZERO_POINT = 8  # the number of 4 bits that stands for a group's zero point
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +61,10 @@ class Int8Weight:
 
 @dataclass(frozen=True, slots=True)
 class Int4Weight:
-    """[num_outputs, num_inputs] numbers of 4 bits: w = (q - 8) * scale + middle.
+    """[num_outputs, num_inputs] numbers of 4 bits: w = (q - 8) * scale + offset.
 
     `pairs` [num_outputs, ceil(groups / 2), GROUP] uint8 as the module says; `scales` [num_outputs,
-    groups, 2] bfloat16 with the scale and the middle of each group.
+    groups, 2] bfloat16 with the scale and the offset of each group.
     """
 
     pairs: Tensor
@@ -138,7 +138,7 @@ def int4_linear(inputs: Tensor, weight: Int4Weight) -> Tensor:
         ROWS=MAX_ROWS,
         OUTPUTS=_OUTPUTS,
         GROUP=GROUP,
-        MIDDLE=_MIDDLE,
+        ZERO_POINT=_ZERO_POINT,
         num_warps=2,
         num_stages=1 if inputs.dtype == torch.float32 else 4,
     )
@@ -157,7 +157,7 @@ def dequantise_int4(weight: Int4Weight, dtype: torch.dtype) -> Tensor:
         num_inputs,
         OUTPUTS=_OUTPUTS,
         GROUP=GROUP,
-        MIDDLE=_MIDDLE,
+        ZERO_POINT=_ZERO_POINT,
     )
     return outputs
 
@@ -208,13 +208,13 @@ def _group(
     num_outputs: int,
     group: tl.tensor,
     groups: tl.tensor,
-    MIDDLE: tl.constexpr,
+    ZERO_POINT: tl.constexpr,
 ) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """`codes` [OUTPUTS, GROUP] around zero; their scales and middles [OUTPUTS]."""
+    """`codes` [OUTPUTS, GROUP] around zero; their scales and offsets [OUTPUTS]."""
     valid = (output < num_outputs) & (group < groups)
     place = scales + 2 * (output.to(tl.int64) * groups + group)
     scale = tl.load(place, valid, 0.0).to(tl.float32)
-    return codes.to(tl.float32) - MIDDLE, scale, tl.load(place + 1, valid, 0.0).to(tl.float32)
+    return codes.to(tl.float32) - ZERO_POINT, scale, tl.load(place + 1, valid, 0.0).to(tl.float32)
 
 
 @triton.jit(do_not_specialize=["num_rows"])
@@ -230,7 +230,7 @@ def _int4_linear(
     ROWS: tl.constexpr,
     OUTPUTS: tl.constexpr,
     GROUP: tl.constexpr,
-    MIDDLE: tl.constexpr,
+    ZERO_POINT: tl.constexpr,
 ) -> None:
     row = tl.arange(0, ROWS)[:, None]
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
@@ -247,12 +247,12 @@ def _int4_linear(
             inside = (row < num_rows) & (column < num_inputs)
             left = tl.load(inputs + row * stride + column, inside, 0.0)
             codes = (both >> (4 * half)) & 15
-            numbers, scale, middle = _group(
-                codes, scales, output, num_outputs, group, groups, MIDDLE
+            numbers, scale, offset = _group(
+                codes, scales, output, num_outputs, group, groups, ZERO_POINT
             )
             right = tl.trans(numbers.to(left.dtype))
             total += tl.dot(left, right, input_precision="ieee") * scale[None, :]
-            total += tl.sum(left.to(tl.float32), 1)[:, None] * middle[None, :]
+            total += tl.sum(left.to(tl.float32), 1)[:, None] * offset[None, :]
     there = outputs + row * num_outputs + output[None, :]
     valid = (row < num_rows) & (output < num_outputs)[None, :]
     tl.store(there, total.to(outputs.dtype.element_ty), valid)
@@ -267,7 +267,7 @@ def _dequantise_int4(
     num_inputs: int,
     OUTPUTS: tl.constexpr,
     GROUP: tl.constexpr,
-    MIDDLE: tl.constexpr,
+    ZERO_POINT: tl.constexpr,
 ) -> None:
     """Programs (outputs, pair of groups)."""
     output = tl.program_id(0) * OUTPUTS + tl.arange(0, OUTPUTS)
@@ -280,8 +280,8 @@ def _dequantise_int4(
     for half in tl.static_range(2):
         group = 2 * pair + half
         codes = (both >> (4 * half)) & 15
-        numbers, scale, middle = _group(codes, scales, output, num_outputs, group, groups, MIDDLE)
+        numbers, scale, offset = _group(codes, scales, output, num_outputs, group, groups, ZERO_POINT)
         column = group * GROUP + place
         there = outputs + wide * num_inputs + column
-        result = numbers * scale[:, None] + middle[:, None]
+        result = numbers * scale[:, None] + offset[:, None]
         tl.store(there, result.to(outputs.dtype.element_ty), known & (column < num_inputs))

@@ -1,4 +1,4 @@
-/* 4-bit integers in groups of 32 inputs, each group with a scale and a middle in bfloat16. */
+/* 4-bit integers in groups of 32 inputs, each group with a scale and an offset in bfloat16. */
 #ifndef WAYMARK_GROUPS_H
 #define WAYMARK_GROUPS_H
 
@@ -9,11 +9,11 @@
 
 /* A group as numbers. */
 INLINE void unpack_group(const uint8_t *from, uint32_t pair, void *to, long place, int is_bfloat) {
-    float scale = from_bfloat(pair & 0xffff), middle = from_bfloat(pair >> 16);
+    float scale = from_bfloat(pair & 0xffff), offset = from_bfloat(pair >> 16);
     for (long byte = 0; byte < HALF; byte++) {
         float even = (float)(from[byte] & 15) - 8, odd = (float)(from[byte] >> 4) - 8;
-        write_number(to, place + 2 * byte, even * scale + middle, is_bfloat);
-        write_number(to, place + 2 * byte + 1, odd * scale + middle, is_bfloat);
+        write_number(to, place + 2 * byte, even * scale + offset, is_bfloat);
+        write_number(to, place + 2 * byte + 1, odd * scale + offset, is_bfloat);
     }
 }
 
@@ -22,13 +22,13 @@ static inline void unpack_bfloats(const uint8_t *from, uint32_t pair, uint16_t *
 #ifdef __AVX512BF16__
     const __m128i low = _mm_set1_epi8(15);
     floats scale = (floats){0} + from_bfloat(pair & 0xffff);
-    floats middle = (floats){0} + from_bfloat(pair >> 16);
+    floats offset = (floats){0} + from_bfloat(pair >> 16);
     __m128i both = _mm_loadu_si128((const __m128i *)from);
     __m128i even = _mm_and_si128(both, low), odd = _mm_and_si128(_mm_srli_epi16(both, 4), low);
     __m128i first = _mm_unpacklo_epi8(even, odd), second = _mm_unpackhi_epi8(even, odd);
     floats left = (floats)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(first));
     floats right = (floats)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(second));
-    store_bfloats(to, (left - 8) * scale + middle, (right - 8) * scale + middle);
+    store_bfloats(to, (left - 8) * scale + offset, (right - 8) * scale + offset);
 #else
     unpack_group(from, pair, to, 0, 1);
 #endif

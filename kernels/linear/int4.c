@@ -1,5 +1,5 @@
 /* A few rows through a matrix of 4-bit integers in groups of 32 inputs, each group with a scale and
- * a middle; and such a matrix as numbers, for many rows.
+ * an offset; and such a matrix as numbers, for many rows.
  *
  * With inputs p t of 8-bit integers p:  y = t sum_g (s_g sum_i (q_i - 8) p_i + m_g sum_i p_i)
  */
@@ -12,7 +12,7 @@
 static int32_t too_much[MOST_NUMBERS / GROUP * 4 + 16] __attribute__((aligned(64)));
 static float input_sums[MOST_NUMBERS / GROUP * 4 + 16] __attribute__((aligned(64)));
 
-/* For each group of four sums its pair of bfloat16, scale and middle. */
+/* For each group of four sums its pair of bfloat16, scale and offset. */
 static inline sum_words spread(const uint32_t *pairs) {
 #if BYTES == 64
     const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
@@ -60,7 +60,7 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
         bytes both = load_bytes(weight + group * HALF);
         bytes even = both & low_half, odd = (bytes)((sum_words)both >> 4) & low_half;
         sum_words pair = spread(pairs + group);
-        sum_floats scale = (sum_floats)(pair << 16), middle = (sum_floats)(pair >> 16 << 16);
+        sum_floats scale = (sum_floats)(pair << 16), offset = (sum_floats)(pair >> 16 << 16);
         __builtin_prefetch(weight + group * HALF + AHEAD);
         if (group % 16 == 0) __builtin_prefetch((const char *)(pairs + group) + AHEAD);
         for (int each = 0; each < count; each++) {
@@ -71,7 +71,7 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
             memcpy(&of_group, input_sums + start * 4, sizeof of_group);
             total = add_products(total, even, load_bytes(row_integers + start * GROUP));
             total = add_products(total, odd, load_bytes(row_integers + start * GROUP + BYTES));
-            totals[each] += __builtin_convertvector(total, sum_floats) * scale + of_group * middle;
+            totals[each] += __builtin_convertvector(total, sum_floats) * scale + of_group * offset;
         }
     }
     for (int each = 0; each < count; each++) {

@@ -1,4 +1,4 @@
-"""Matrices of 4-bit integers in groups of 32 inputs, each group with a scale and a middle.
+"""Matrices of 4-bit integers in groups of 32 inputs, each group with a scale and an offset.
 
     W[o, i] = (q[o, i] - 8) s[o, g] + m[o, g],  q in 0 .. 15,  g = i // 32
 
@@ -20,7 +20,7 @@ from kernels.linear.reference import Kept, Matrix
 from kernels.linear.trying import INPUTS, OUTPUTS, ROWS, Product, keeps_up
 
 GROUP = 32
-_MIDDLE = 8
+_ZERO_POINT = 8
 _LEVELS = 15
 # Outputs that lie together in the packed nibbles, by the width of the processor's registers.
 _LANES = (64, 32)
@@ -33,7 +33,7 @@ _FLOATS = 2**20  # numbers turned into floats at a time, for a product of many r
 
 def quantise_groups(weight: Tensor) -> tuple[Tensor, Tensor]:
     """Floats [outputs, inputs], whole groups -> uint8 [outputs, inputs], bfloat16
-    [outputs, groups, 2] with the scale and the middle of each group.
+    [outputs, groups, 2] with the scale and the offset of each group.
 
     Numbers are rounded on the scale as it is stored, so that its own rounding adds no error.
     """
@@ -41,18 +41,18 @@ def quantise_groups(weight: Tensor) -> tuple[Tensor, Tensor]:
     low, high = groups.amin(2), groups.amax(2)
     # By a tensor: by a number a GPU multiplies with its inverse, which rounds otherwise.
     scale = ((high - low) / low.new_full((), _LEVELS)).bfloat16()
-    middle = (low + _MIDDLE * scale.float()).bfloat16()
+    offset = (low + _ZERO_POINT * scale.float()).bfloat16()
     divisor = scale.float().masked_fill_(scale == 0, 1.0).unsqueeze(2)
-    levels = (groups - middle.float().unsqueeze(2)).div_(divisor).round_().add_(_MIDDLE)
+    levels = (groups - offset.float().unsqueeze(2)).div_(divisor).round_().add_(_ZERO_POINT)
     values = levels.clamp_(0, _LEVELS).flatten(1).to(torch.uint8)
-    return values, torch.stack((scale, middle), dim=2)
+    return values, torch.stack((scale, offset), dim=2)
 
 
 def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
     """What `quantise_groups` gave -> float32 [outputs, inputs]."""
-    groups = values.float().unflatten(1, (-1, GROUP)) - _MIDDLE
-    scale, middle = scales.float().unsqueeze(2).unbind(3)
-    floats: Tensor = groups * scale + middle
+    groups = values.float().unflatten(1, (-1, GROUP)) - _ZERO_POINT
+    scale, offset = scales.float().unsqueeze(2).unbind(3)
+    floats: Tensor = groups * scale + offset
     return floats.flatten(1)
 
 
@@ -153,10 +153,10 @@ class Int4Form:
         """As `Form`: the same integers, scales rounded to bfloat16, where groups can be cut."""
         if group % GROUP or values.shape[1] % GROUP:
             return None
-        middles = torch.zeros_like(scales) if zeros is None else zeros.float() * -scales
-        pairs = torch.stack((scales, middles), dim=2).bfloat16()
+        offsets = torch.zeros_like(scales) if zeros is None else zeros.float() * -scales
+        pairs = torch.stack((scales, offsets), dim=2).bfloat16()
         pairs = pairs.repeat_interleave(group // GROUP, dim=1)[:, : values.shape[1] // GROUP]
-        return halve((values + _MIDDLE).to(torch.uint8)), pairs.contiguous()
+        return halve((values + _ZERO_POINT).to(torch.uint8)), pairs.contiguous()
 
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""
@@ -215,7 +215,7 @@ def lanes() -> int | None:
         packed = _pack(halve(values))
     except (AttributeError, RuntimeError):  # a build of torch without it
         return None
-    expected = values.T.bfloat16() - _MIDDLE
+    expected = values.T.bfloat16() - _ZERO_POINT
     for count in _LANES:
         if torch.equal(_unpack(packed, scales, count), expected):
             return count
@@ -240,13 +240,13 @@ def _unpack(packed: Tensor, scales: Tensor, count: int) -> Tensor:
     octets = packed.reshape(outputs // count, num_inputs, half).transpose(0, 1)
     floats = torch.empty(num_inputs, outputs // count, 2, half, dtype=torch.bfloat16)
     # Taken off while numbers are bytes, a quarter of the work in bfloat16; exact in both.
-    floats[:, :, 0] = (octets & 15).view(torch.int8) - _MIDDLE
-    floats[:, :, 1] = (octets >> 4).view(torch.int8) - _MIDDLE
+    floats[:, :, 0] = (octets & 15).view(torch.int8) - _ZERO_POINT
+    floats[:, :, 1] = (octets >> 4).view(torch.int8) - _ZERO_POINT
     grouped = floats.view(groups, GROUP, outputs)
     # Side by side, or every other number would be skipped for each of GROUP inputs: 5 times slower.
-    scale, middle = scales.permute(2, 0, 1).contiguous().unsqueeze(2)
+    scale, offset = scales.permute(2, 0, 1).contiguous().unsqueeze(2)
     # q - 8 is exact in bfloat16, so a weight is rounded once.
-    torch.addcmul(middle, grouped, scale, out=grouped)
+    torch.addcmul(offset, grouped, scale, out=grouped)
     return grouped.view(num_inputs, outputs)
 
 

@@ -25,7 +25,7 @@ int waymark_linear_int8(struct linear *);
  * and a sixteenth as many. */
 int waymark_linear_int8_many(struct linear *);
 /* `weight` [outputs, inputs / 2] of two nibbles a byte, `scales` [outputs, inputs / 32] pairs of a
- * scale and a middle in bfloat16. */
+ * scale and an offset in bfloat16. */
 int waymark_linear_int4(struct linear *);
 /* The same of bfloat16 for many rows, on AMX; `given` is `inputs`, and behind `from`
  * there are rows to a multiple of 32. */

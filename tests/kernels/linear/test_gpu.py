@@ -35,7 +35,7 @@ def make_int8(num_outputs: int, num_inputs: int) -> tuple[Tensor, Tensor]:
 
 
 def make_int4(num_outputs: int, num_inputs: int) -> tuple[Tensor, Tensor]:
-    """Numbers of 4 bits, and a scale and a middle for each group."""
+    """Numbers of 4 bits, and a scale and an offset for each group."""
     generator = torch.Generator().manual_seed(num_outputs)
     codes = torch.randint(0, 16, (num_outputs, num_inputs), generator=generator)
     scales = torch.randn(num_outputs, num_inputs // GROUP, 2, generator=generator)
@@ -43,9 +43,9 @@ def make_int4(num_outputs: int, num_inputs: int) -> tuple[Tensor, Tensor]:
 
 
 def terms(codes: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
-    """(code - 8) * scale and the middle, in float64, whose sum is the weight."""
-    scale, middle = scales.double().repeat_interleave(GROUP, 1).unbind(2)
-    return (codes.double() - 8) * scale, middle
+    """(code - 8) * scale and the offset, in float64, whose sum is the weight."""
+    scale, offset = scales.double().repeat_interleave(GROUP, 1).unbind(2)
+    return (codes.double() - 8) * scale, offset
 
 
 def packed(case: tuple[Tensor, Tensor], device: torch.device) -> object:
@@ -103,8 +103,8 @@ def test_an_int4_weight_comes_back_whole(
     weight = packed(case, device)
     with guarded_memory():
         found = gpu.dequantise_int4(weight, dtype)
-    product, middle = terms(*case)
-    assert_near(found, product + middle, 1, product.abs() + middle.abs())
+    product, offset = terms(*case)
+    assert_near(found, product + offset, 1, product.abs() + offset.abs())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -85,7 +85,7 @@ def test_no_number_is_off_by_more_than_half_a_step() -> None:
     values, scales = quantise_groups(weight)
     groups = weight.unflatten(1, (-1, GROUP))
     step = (groups.amax(2) - groups.amin(2)) / 15
-    # The step and the middle are rounded to 8 bits: up to 15 of them are off by their rounding.
+    # The step and the offset are rounded to 8 bits: up to 15 of them are off by their rounding.
     off = (dequantise_groups(values, scales) - weight).abs().unflatten(1, (-1, GROUP)).amax(2)
     assert (off <= step * (0.5 + 15 * 2.0**-8)).all()
 
