@@ -15,7 +15,7 @@ import torch
 from kernels.common.capability import gpu_kernels_run
 from kernels.common.recording import Record
 from kernels.linear.cpu import PackedForm, can_pack
-from kernels.linear.int4 import Int4Form, multiplies_nibbles
+from kernels.linear.int4 import Int4Form, multiplies_int4
 from kernels.linear.int8 import Int8Form, multiplies_integers
 from kernels.linear.native import (
     NativeBfloatForm,
@@ -98,7 +98,7 @@ def backend(
         native = packs and multiplies_integers()
         form: Form = Int8Form(rows if native else None)
     else:
-        native = packs and dtype == torch.bfloat16 and multiplies_nibbles()
+        native = packs and dtype == torch.bfloat16 and multiplies_int4()
         form = Int4Form(native)
     title = f"{title}, {integers}" + ("" if native else " in floats")
     return Backend(title, Forms(form, towers, rows_from_file=packs))

@@ -280,7 +280,9 @@ def _dequantise_int4(
     for half in tl.static_range(2):
         group = 2 * pair + half
         codes = (both >> (4 * half)) & 15
-        numbers, scale, offset = _group(codes, scales, output, num_outputs, group, groups, ZERO_POINT)
+        numbers, scale, offset = _group(
+            codes, scales, output, num_outputs, group, groups, ZERO_POINT
+        )
         column = group * GROUP + place
         there = outputs + wide * num_inputs + column
         result = numbers * scale[:, None] + offset[:, None]

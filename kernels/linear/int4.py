@@ -2,8 +2,8 @@
 
     W[o, i] = (q[o, i] - 8) s[o, g] + m[o, g],  q in 0 .. 15,  g = i // 32
 
-A few rows go through torch's own product of packed nibbles, which waits for memory alone. More
-rows go through floats, turned out a block at a time: at 512 rows the product of nibbles takes four
+A few rows go through torch's own product of packed int4 values, which waits for memory alone. More
+rows go through floats, turned out a block at a time: at 512 rows the int4 product takes four
 times as long (46 against 12 ms for 7168 outputs of 1024 inputs on an Intel Xeon with AMX).
 """
 
@@ -22,9 +22,9 @@ from kernels.linear.trying import INPUTS, OUTPUTS, ROWS, Product, keeps_up
 GROUP = 32
 _ZERO_POINT = 8
 _LEVELS = 15
-# Outputs that lie together in the packed nibbles, by the width of the processor's registers.
+# Outputs that lie together in the packed int4 values, by the width of the processor's registers.
 _LANES = (64, 32)
-# Up to these rows the product of nibbles is faster than the way through floats.
+# Up to these rows the int4 product is faster than the way through floats.
 FEW_ROWS = 64
 _PACKED_AT_ONCE = 256  # outputs; each number takes 4 bytes on its way
 _BLOCK = 2**18  # numbers quantised at a time: their floats stay in a processor's cache
@@ -56,16 +56,16 @@ def dequantise_groups(values: Tensor, scales: Tensor) -> Tensor:
     return floats.flatten(1)
 
 
-class NibbleMatrix(Matrix):
-    """A `Matrix` (kernels.linear.reference) in torch's layout of packed nibbles, for bfloat16."""
+class PackedInt4Matrix(Matrix):
+    """A `Matrix` (kernels.linear.reference) in torch's packed int4 layout, for bfloat16."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
-        """`values` two nibbles a byte (`halve`), `scales` as `quantise_groups` gives them.
+        """`values` two int4 values a byte (`halve`), `scales` as `quantise_groups` gives them.
 
-        Only where `multiplies_nibbles`.
+        Only where `multiplies_int4`.
         """
         found = lanes()
-        assert found is not None, "torch's layout of nibbles is not known here"
+        assert found is not None, "torch's int4 layout is not known here"
         self._lanes = found
         self._outputs = values.shape[0]
         missing = -self._outputs % _LANES[0]
@@ -84,11 +84,11 @@ class NibbleMatrix(Matrix):
         """As `Matrix`."""
         given = in_whole_groups(inputs)
         few = inputs.shape[0] <= FEW_ROWS
-        outputs = self._multiply_nibbles(given) if few else self._multiply_floats(given)
+        outputs = self._multiply_int4(given) if few else self._multiply_floats(given)
         outputs = outputs[:, : self._outputs]
         return outputs if self._bias is None else outputs + self._bias
 
-    def _multiply_nibbles(self, inputs: Tensor) -> Tensor:
+    def _multiply_int4(self, inputs: Tensor) -> Tensor:
         outputs: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(
             inputs.contiguous(), self._packed, GROUP, self._scales
         )
@@ -105,11 +105,11 @@ class NibbleMatrix(Matrix):
         return products[0] if len(products) == 1 else torch.cat(products, dim=1)
 
 
-class FlatNibbleMatrix(Matrix):
-    """A `Matrix` that turns its nibbles into floats at every call, for any type and processor."""
+class DequantisingInt4Matrix(Matrix):
+    """A `Matrix` that turns int4 values into floats at every call, for any type and processor."""
 
     def __init__(self, values: Tensor, scales: Tensor, bias: Tensor | None) -> None:
-        """`values` two nibbles a byte, `scales` as `quantise_groups` gives them."""
+        """`values` two int4 values a byte, `scales` as `quantise_groups` gives them."""
         self._halves, self._scales, self._bias = values, scales, bias
         self.num_bytes = sum(each.nbytes for each in (values, scales, bias) if each is not None)
 
@@ -162,8 +162,8 @@ class Int4Form:
         """As `Form`."""
         values, scales = kept
         if self._packed:
-            return NibbleMatrix(values, scales, bias)
-        return FlatNibbleMatrix(values, scales, bias)
+            return PackedInt4Matrix(values, scales, bias)
+        return DequantisingInt4Matrix(values, scales, bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
         """As `Form`."""
@@ -173,7 +173,7 @@ class Int4Form:
 
 
 def halve(values: Tensor) -> Tensor:
-    """uint8 [outputs, inputs] of nibbles -> [outputs, inputs / 2], the second in the upper half."""
+    """uint8 [outputs, inputs] -> [outputs, inputs / 2], every second value in the upper half."""
     return values[:, 0::2] | (values[:, 1::2] << 4)
 
 
@@ -182,8 +182,8 @@ def unhalve(halves: Tensor) -> Tensor:
     return torch.stack((halves & 15, halves >> 4), dim=2).flatten(1)
 
 
-def multiplies_nibbles() -> bool:
-    """Whether torch has a product of packed nibbles for this processor whose layout is known, and
+def multiplies_int4() -> bool:
+    """Whether torch has an int4 product for this processor whose layout is known, and
     that is no slower than the way through floats."""
     return lanes() is not None and _is_fast()
 
@@ -195,17 +195,20 @@ def _is_fast() -> bool:
 
 
 def _products() -> tuple[Product, Product]:
-    """What is compared in speed: the product of nibbles, and the one of floats beside it."""
+    """What is compared in speed: the int4 product, and the one of floats beside it."""
     values, scales = Int4Form(packed=True).keep(torch.ones(OUTPUTS, INPUTS))
     inputs = torch.ones(max(ROWS), INPUTS, dtype=torch.bfloat16)
-    matrices = (NibbleMatrix(values, scales, None), FlatNibbleMatrix(values, scales, None))
-    nibbles, floats = ((lambda rows, of=each: of(inputs[:rows])) for each in matrices)
-    return nibbles, floats
+    matrices = (
+        PackedInt4Matrix(values, scales, None),
+        DequantisingInt4Matrix(values, scales, None),
+    )
+    integers, floats = ((lambda rows, of=each: of(inputs[:rows])) for each in matrices)
+    return integers, floats
 
 
 @cache
 def lanes() -> int | None:
-    """How many outputs lie together in torch's packed nibbles here; None where that isn't known."""
+    """How many outputs lie together in torch's int4 layout here; None where that isn't known."""
     generator = torch.Generator().manual_seed(0)
     values = torch.randint(0, 16, (_LANES[0] * 2, 2 * GROUP), generator=generator)
     values = values.to(torch.uint8)
@@ -223,7 +226,7 @@ def lanes() -> int | None:
 
 
 def _pack(halves: Tensor) -> Tensor:
-    """Nibbles [outputs, inputs / 2] in torch's layout for products, of the same size."""
+    """Int4 values [outputs, inputs / 2] in torch's layout for products, of the same size."""
     packed: Tensor = torch.ops.aten._convert_weight_to_int4pack_for_cpu(
         unhalve(halves).to(torch.int32), 1
     )
@@ -231,7 +234,7 @@ def _pack(halves: Tensor) -> Tensor:
 
 
 def _unpack(packed: Tensor, scales: Tensor, count: int) -> Tensor:
-    """Packed nibbles and scales [groups, outputs, 2] -> bfloat16 [inputs, outputs].
+    """Packed int4 values and scales [groups, outputs, 2] -> bfloat16 [inputs, outputs].
 
     Of `count` outputs that lie together the first half is in the lower halves of bytes.
     """

@@ -2,7 +2,7 @@
 
 One copy serves both ways. A few rows read the weight once and nothing else. Many go through torch's
 own products: in bfloat16 and in 8-bit integers these put a plain weight in order as they go, which
-costs nothing at 512 rows, and nibbles are turned into numbers first, some outputs at a time.
+costs nothing at 512 rows, and int4 values are turned into numbers first, some outputs at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
 
 # Up to these rows the compiled product is faster than torch's of a plain weight, or than the matrix
 # unit's.
-FEW_BFLOATS, FEW_INTEGERS, FEW_NIBBLES, FEW_ON_TILES = 8, 32, 32, 8
+FEW_BFLOATS, FEW_INTEGERS, FEW_INT4, FEW_ON_TILES = 8, 32, 32, 8
 # Products of so many 8-bit integers at most add up in 32 bits, whatever they are.
 _LONGEST_SUM = 2**16
 # Rows that AMX takes at once, how long they may be to have room, and as how long they
@@ -166,7 +166,7 @@ class NativeIntegerMatrix(_NativeMatrix):
         return result
 
 
-class NativeNibbleMatrix(_NativeMatrix):
+class NativeInt4Matrix(_NativeMatrix):
     """A `Matrix` of 4-bit integers in groups."""
 
     _filled_up_to = GROUP
@@ -176,7 +176,7 @@ class NativeNibbleMatrix(_NativeMatrix):
     ) -> None:
         """As `kernels.linear.int4.Int4Form` keeps them."""
         shape = (values.shape[0], 2 * values.shape[1])
-        super().__init__(library, library.linear_int4, FEW_NIBBLES, shape, values, scales, bias)
+        super().__init__(library, library.linear_int4, FEW_INT4, shape, values, scales, bias)
 
     def _many_rows(self, inputs: Tensor) -> Tensor:
         assert self._scales is not None
@@ -254,7 +254,7 @@ class NativeInt4Form(Int4Form):
     def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
         """As `Form`."""
         values, scales = map(self._arena.place, kept)
-        return NativeNibbleMatrix(self._library, values, scales, bias)
+        return NativeInt4Matrix(self._library, values, scales, bias)
 
 
 @cache

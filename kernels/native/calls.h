@@ -24,8 +24,8 @@ int waymark_linear_int8(struct linear *);
 /* The same for many rows, on AMX: filled up to 32 they are MOST_NUMBERS in all at most,
  * and a sixteenth as many. */
 int waymark_linear_int8_many(struct linear *);
-/* `weight` [outputs, inputs / 2] of two nibbles a byte, `scales` [outputs, inputs / 32] pairs of a
- * scale and an offset in bfloat16. */
+/* `weight` [outputs, inputs / 2] of two int4 values a byte, `scales` [outputs, inputs / 32] pairs
+ * of a scale and an offset in bfloat16. */
 int waymark_linear_int4(struct linear *);
 /* The same of bfloat16 for many rows, on AMX; `given` is `inputs`, and behind `from`
  * there are rows to a multiple of 32. */

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from core.api.errors import UnsupportedQuantisationError
-from core.weights.published import nibbles
+from core.weights.published import packed_int4
 from core.weights.published.fields import Fields, group_size
 from core.weights.published.format import SCALE_TYPES, Part, checked_scales, unless_zero
 from core.weights.published.quantised import Quantised
@@ -35,11 +35,11 @@ class AwqFormat:
     def parts(self, layer: str, shape: tuple[int, int]) -> Mapping[str, Part]:
         """See Format."""
         outputs, inputs = shape
-        if outputs % nibbles.PER_WORD:
+        if outputs % packed_int4.PER_WORD:
             raise UnsupportedQuantisationError(
                 f"{layer} has {outputs} outputs; AWQ packs multiples of 8."
             )
-        words, groups = outputs // nibbles.PER_WORD, -(-inputs // self._size(inputs))
+        words, groups = outputs // packed_int4.PER_WORD, -(-inputs // self._size(inputs))
         return {
             "qweight": Part(("I32",), (inputs, words)),
             "qzeros": Part(("I32",), (groups, words)),
@@ -60,8 +60,8 @@ class AwqFormat:
 
 def _by_output(words: Tensor) -> Tensor:
     """int32 [rows, out / 8] -> int8 [out, rows], -8 to 7."""
-    numbers = nibbles.unpack(words)[..., _PLACE].flatten(1)
-    return nibbles.signed(numbers.T.contiguous())
+    numbers = packed_int4.unpack(words)[..., _PLACE].flatten(1)
+    return packed_int4.signed(numbers.T.contiguous())
 
 
 def read_awq(fields: Fields) -> AwqFormat:

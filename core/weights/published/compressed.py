@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenConfigError, BrokenWeightsError
-from core.weights.published import nibbles
+from core.weights.published import packed_int4
 from core.weights.published.fields import Fields, group_size
 from core.weights.published.format import (
     SCALE_TYPES,
@@ -55,12 +55,12 @@ class PackQuantizedFormat:
         outputs, inputs = shape
         groups = -(-inputs // self._size(inputs))
         parts = {
-            "weight_packed": Part(("I32",), (outputs, -(-inputs // nibbles.PER_WORD))),
+            "weight_packed": Part(("I32",), (outputs, -(-inputs // packed_int4.PER_WORD))),
             "weight_scale": Part(SCALE_TYPES, (outputs, groups)),
             "weight_shape": Part(("I64", "I32"), (2,)),
         }
         if not self.symmetric:
-            words = -(-outputs // nibbles.PER_WORD)
+            words = -(-outputs // packed_int4.PER_WORD)
             parts["weight_zero_point"] = Part(("I32",), (words, groups))
         if self.reordered:
             parts["weight_g_idx"] = Part(("I32", "I64"), (inputs,))
@@ -77,14 +77,14 @@ class PackQuantizedFormat:
                 f"{layer}.weight_shape is {parts['weight_shape'].tolist()}, by config.json it "
                 f"should be {[outputs, inputs]}."
             )
-        numbers = nibbles.unpack(parts["weight_packed"]).flatten(1)[:, :inputs]
+        numbers = packed_int4.unpack(parts["weight_packed"]).flatten(1)[:, :inputs]
         scales = checked_scales(layer, parts["weight_scale"])
         zeros = groups = None
         if not self.symmetric:
             zeros = unless_zero(_zeros(parts["weight_zero_point"], outputs))
         if self.reordered:
             groups = checked_groups(layer, parts["weight_g_idx"], scales.shape[1], size)
-        return Quantised(nibbles.signed(numbers.contiguous()), scales, zeros, size, groups)
+        return Quantised(packed_int4.signed(numbers.contiguous()), scales, zeros, size, groups)
 
     def _size(self, inputs: int) -> int:
         return inputs if self.group_size == -1 else self.group_size
@@ -92,8 +92,8 @@ class PackQuantizedFormat:
 
 def _zeros(words: Tensor, outputs: int) -> Tensor:
     """int32 [ceil(out / 8), groups] -> int8 [out, groups]."""
-    by_output = nibbles.unpack(words).transpose(1, 2).flatten(0, 1)[:outputs]
-    return nibbles.signed(by_output.clone(memory_format=torch.contiguous_format))
+    by_output = packed_int4.unpack(words).transpose(1, 2).flatten(0, 1)[:outputs]
+    return packed_int4.signed(by_output.clone(memory_format=torch.contiguous_format))
 
 
 def read_compressed(fields: Fields) -> PackQuantizedFormat:

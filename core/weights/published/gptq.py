@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, UnsupportedQuantisationError
-from core.weights.published import nibbles
+from core.weights.published import packed_int4
 from core.weights.published.fields import Fields, group_size
 from core.weights.published.format import (
     SCALE_TYPES,
@@ -44,7 +44,7 @@ class GptqFormat:
     def parts(self, layer: str, shape: tuple[int, int]) -> Mapping[str, Part]:
         """See Format."""
         outputs, inputs = shape
-        per_word = nibbles.PER_WORD
+        per_word = packed_int4.PER_WORD
         if outputs % per_word or inputs % per_word:
             raise UnsupportedQuantisationError(
                 f"{layer} has {inputs} inputs and {outputs} outputs; GPTQ packs multiples of 8."
@@ -64,7 +64,7 @@ class GptqFormat:
         """See Format. The numbers are refused where other readers of GPTQ disagree about them."""
         outputs, inputs = shape
         size = self._size(inputs)
-        numbers = nibbles.unpack(parts["qweight"]).permute(1, 0, 2).reshape(outputs, inputs)
+        numbers = packed_int4.unpack(parts["qweight"]).permute(1, 0, 2).reshape(outputs, inputs)
         scales = checked_scales(layer, parts["scales"].T)
         groups = None
         if "g_idx" in parts:
@@ -74,18 +74,18 @@ class GptqFormat:
                 f"config.json says that the inputs of {layer} are in order, its g_idx is not."
             )
         zeros = self._zeros(layer, parts["qzeros"])
-        return Quantised(nibbles.signed(numbers), scales, zeros, size, groups)
+        return Quantised(packed_int4.signed(numbers), scales, zeros, size, groups)
 
     def _zeros(self, layer: str, words: Tensor) -> Tensor | None:
         """Zero points as `Quantised` has them: int8 [out, groups], taken off 8 like the values."""
-        stored = nibbles.unpack(words).flatten(1).T
+        stored = packed_int4.unpack(words).flatten(1).T
         if self.zeros_less_one and bool((stored == 15).any()):
             # 16, or 0 by overflow, and the number above in the word may have had a carry.
             raise BrokenWeightsError(
                 f"A zero point of {layer} overflowed when it was written. "
                 'Choose a version of this model in the "gptq_v2" format.'
             )
-        zeros = stored.to(torch.int8, copy=True) - nibbles.OFFSET + int(self.zeros_less_one)
+        zeros = stored.to(torch.int8, copy=True) - packed_int4.OFFSET + int(self.zeros_less_one)
         found = unless_zero(zeros.contiguous())
         if self.symmetric and found is not None:
             raise BrokenWeightsError(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernels.linear.cpu import PackedForm, can_pack
-from kernels.linear.int4 import FEW_ROWS, Int4Form, multiplies_nibbles
+from kernels.linear.int4 import FEW_ROWS, Int4Form, multiplies_int4
 from kernels.linear.int8 import Int8Form, multiplies_integers
 from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
 from kernels.linear.reference import Form, PlainForm
@@ -28,7 +28,7 @@ FORMS = [
     here(PackedForm(None), "packed for many rows", can_pack(torch.bfloat16)),
     here(Int8Form(ROWS), "int8", multiplies_integers()),
     here(Int8Form(None), "int8 in floats", True),
-    here(Int4Form(True), "int4", multiplies_nibbles()),
+    here(Int4Form(True), "int4", multiplies_int4()),
     here(Int4Form(False), "int4 in floats", True),
 ]
 

@@ -13,13 +13,13 @@ from kernels.linear import int4
 from kernels.linear.int4 import (
     FEW_ROWS,
     GROUP,
-    FlatNibbleMatrix,
+    DequantisingInt4Matrix,
     Int4Form,
-    NibbleMatrix,
+    PackedInt4Matrix,
     dequantise_groups,
     halve,
     lanes,
-    multiplies_nibbles,
+    multiplies_int4,
     quantise_groups,
     unhalve,
 )
@@ -28,13 +28,11 @@ from tests.kernels.linear.test_cpu import SHAPES, parts
 
 Make = Callable[[Tensor, Tensor, Tensor | None], Matrix]
 PACKED = pytest.param(
-    NibbleMatrix,
-    marks=pytest.mark.skipif(
-        not multiplies_nibbles(), reason="torch's layout of nibbles is not known here"
-    ),
+    PackedInt4Matrix,
+    marks=pytest.mark.skipif(not multiplies_int4(), reason="torch's int4 layout is not known here"),
     id="packed",
 )
-KINDS = [PACKED, pytest.param(FlatNibbleMatrix, id="flat")]
+KINDS = [PACKED, pytest.param(DequantisingInt4Matrix, id="flat")]
 
 
 def kept(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,7 +41,7 @@ def kept(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def weight_of(halves: Tensor, scales: Tensor, num_inputs: int) -> Tensor:
-    """The weight that the nibbles stand for, float32 [outputs, inputs]."""
+    """The weight that the int4 values stand for, float32 [outputs, inputs]."""
     return dequantise_groups(unhalve(halves), scales)[:, :num_inputs]
 
 
@@ -68,16 +66,16 @@ def test_products_are_those_of_the_quantised_weight(
         assert ((found.double() - wide).abs() <= size * 2.0**-7).all()
 
 
-@pytest.mark.skipif(not multiplies_nibbles(), reason="torch's layout of nibbles is not known here")
+@pytest.mark.skipif(not multiplies_int4(), reason="torch's int4 layout is not known here")
 def test_many_rows_and_few_rows_multiply_by_the_same_weight() -> None:
-    """Unit vectors as inputs give the weight itself: once by nibbles, once through floats."""
+    """Unit vectors as inputs give the weight itself: once by int4 values, once through floats."""
     _, weight, _ = parts((200, 96), 1, torch.bfloat16)
-    matrix = NibbleMatrix(*kept(weight), None)
+    matrix = PackedInt4Matrix(*kept(weight), None)
     units = torch.eye(96, dtype=torch.bfloat16)
-    by_nibbles = torch.cat([matrix(units[:48]), matrix(units[48:])])
+    by_integers = torch.cat([matrix(units[:48]), matrix(units[48:])])
     through_floats = matrix(units)
     assert 96 > FEW_ROWS >= 48
-    torch.testing.assert_close(by_nibbles, through_floats, rtol=2.0**-7, atol=2.0**-9)
+    torch.testing.assert_close(by_integers, through_floats, rtol=2.0**-7, atol=2.0**-9)
 
 
 def test_no_number_is_off_by_more_than_half_a_step() -> None:
@@ -155,5 +153,5 @@ def test_a_build_without_the_product_is_told_by_trying(
     lanes.cache_clear()
     with monkeypatch.context() as patch:
         patch.setattr(int4, "_pack", missing)
-        assert not multiplies_nibbles()
+        assert not multiplies_int4()
     lanes.cache_clear()

@@ -11,7 +11,7 @@ from torch import Tensor
 from kernels.linear.int4 import dequantise_groups, unhalve
 from kernels.linear.int8 import quantise_inputs
 from kernels.linear.native import (
-    FEW_NIBBLES,
+    FEW_INT4,
     FEW_ON_TILES,
     NativeBfloatForm,
     NativeInt4Form,
@@ -104,7 +104,7 @@ def test_int4_is_exact_but_for_rounding(
         given, plain = bias if with_bias else None, held(kept, shape[1])
         with poisoned_memory():
             found = form.pack(kept, given)(inputs)
-        if count <= (FEW_ON_TILES if library().has_tiles else FEW_NIBBLES):
+        if count <= (FEW_ON_TILES if library().has_tiles else FEW_INT4):
             assert_integers_exact(found, rounded(inputs), plain, given)
         else:
             assert_exact(found, inputs, plain.to(dtype), given)
