@@ -11,8 +11,8 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.memory import FullAttentionSpec, LayerMemory
 from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
-from core.weights.balance import Channels
 from core.weights.plan import Weights
+from core.weights.smoothing import Channels
 from kernels.common.shapes import AttentionShape, OpenGateShape, RotationShape
 
 

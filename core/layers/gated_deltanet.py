@@ -16,8 +16,8 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.memory import LayerMemory, RecurrentSpec, StateTensor
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
-from core.weights.balance import Channels
 from core.weights.plan import Weights
+from core.weights.smoothing import Channels
 from kernels.common.shapes import DeltaShape
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from core import pulse
-from core.weights.balance import Channels
 from core.weights.plan import Weights
+from core.weights.smoothing import Channels
 
 
 class Linear:

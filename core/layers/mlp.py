@@ -7,8 +7,8 @@ from torch.nn import functional as F
 
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.rows import in_row_blocks
-from core.weights.balance import Channels
 from core.weights.plan import Weights
+from core.weights.smoothing import Channels
 from kernels.common.shapes import GateShape
 
 

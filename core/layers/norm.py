@@ -13,7 +13,7 @@ from kernels.common.shapes import NormShape
 class RMSNorm:
     """RMS norm over the last axis that multiplies by a plain w (Zhang and Sennrich 2019).
 
-    `channels` is what a matrix that alone reads the result is told (core.weights.balance).
+    `channels` is what a matrix that alone reads the result is told (core.weights.smoothing).
     """
 
     _offset = 0.0

@@ -18,13 +18,13 @@ from core.loading.quantised.keeping import Keeping
 from core.loading.reading.stream import check_plan, floats_on_the_way
 from core.models import gemma3, llama, qwen3_5
 from core.models.model import Model
-from core.weights.balance import balanced_norms
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes, check_memory
 from core.weights.plan import TensorSpec, WeightPlan, Weights, plan_weights, planned_bytes
 from core.weights.published.packed import PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
+from core.weights.smoothing import balanced_norms
 from kernels.dispatch import REFERENCE, Backend
 from kernels.ops import PLAIN_OPS
 from kernels.self_test import Recall, find_out, validated

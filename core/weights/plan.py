@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from core.api.errors import WrongShapeError
-from core.weights.balance import Channels, factors
 from core.weights.memory import release_to_system
+from core.weights.smoothing import Channels, factors
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
 from kernels.linear.reference import PLAIN, Form, Forms, Kept, Matrix, PlainMatrix, StackedMatrix
@@ -83,7 +83,7 @@ class Weights:
 
     `source` answers for a full name and what is expected of it; `dtype` is the model's type;
     `forms` make matrices, None where there is no data yet; `ops` are what else the layer calls.
-    `balanced` are the norms that hand large channels on (core.weights.balance).
+    `balanced` are the norms that hand large channels on (core.weights.smoothing).
     `asked` notes every tensor taken in any scope, by full name, `shapes` what is called with which
     sizes.
     """

@@ -24,7 +24,8 @@ from core.api.errors import (
     WrongShapeError,
 )
 from core.loading.model import LoadedModel
-from core.loading.reading import outline, stream
+from core.loading.reading import read_plan as outline
+from core.loading.reading import stream
 from core.loading.registry import estimate_bytes, load_model
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES

@@ -14,7 +14,7 @@ from io import FileIO
 import torch
 
 from core.loading.reading.held import ReadWeights
-from core.loading.reading.outline import Outline
+from core.loading.reading.read_plan import Outline
 from core.loading.reading.stream import Reader
 from core.weights.plan import Use, WeightPlan
 from core.weights.published.packed import PackedPlan

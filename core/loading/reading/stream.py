@@ -4,7 +4,7 @@ Plain reads and not a memory map: mapped pages of a file that another program cu
 process, and the digest wants every byte anyway. Beyond the tensors themselves, matrices in the form
 they are held in, there is only ever one piece of `PIECE_BYTES`, converted as it is copied, one
 matrix or slice on its way into its form, and one layer of a published format
-(core.loading.reading.outline).
+(core.loading.reading.read_plan).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from core.api.errors import MissingTensorError, UnsupportedDeviceError, WrongShapeError
 from core.loading.reading.held import ReadWeights
-from core.loading.reading.outline import Outline
 from core.loading.reading.raw import AS_STORED, READABLE, allocate, changed, fill, unreadable
+from core.loading.reading.read_plan import Outline
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.published.quantised import Dequantisable, Quantised

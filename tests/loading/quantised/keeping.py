@@ -14,7 +14,8 @@ from core.cache.disk.files import Files
 from core.loading.quantised.keeping import Keeping
 from core.loading.quantised.kept_store import KeptStore
 from core.loading.quantised.known_files import KnownFiles
-from core.loading.reading import outline, raw, stream
+from core.loading.reading import raw, stream
+from core.loading.reading import read_plan as outline
 from tests.cache.disk.worlds import PLENTY, RoomyFiles
 
 # Long before any load, so that what is read is remembered.

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from core.loading.reading.raw import AS_STORED, allocate, changed, fill, unreadable
-from core.weights.balance import Channels, factors
 from core.weights.plan import TensorSpec, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.safetensors_file import SafetensorsFile
+from core.weights.smoothing import Channels, factors
 from kernels.common.views import octets
 
 
@@ -60,7 +60,7 @@ class Outline:
         return {name: self._look_up(name) for name in names}
 
     def factors(self, channels: Channels) -> Tensor:
-        """What a norm hands on to the matrices behind it (core.weights.balance)."""
+        """What a norm hands on to the matrices behind it (core.weights.smoothing)."""
         if channels.norm not in self._norms:
             self._norms[channels.norm] = self._look_up(channels.norm)
         return factors(self._norms[channels.norm].float() + channels.offset)

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.loading.reading.outline import Outline
+from core.loading.reading.read_plan import Outline
 from core.loading.registry import load_model
-from core.weights import balance
+from core.weights import smoothing as balance
 from core.weights.folder import ModelFolder
 from kernels.dispatch import Backend, backend
 from kernels.linear.reference import Forms, Integers, PlainForm

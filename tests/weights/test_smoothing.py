@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.weights.balance import Channels, balanced_norms, factors
+from core.weights.smoothing import Channels, balanced_norms, factors
 
 # Far from where numbers end: below, a division by two rounds.
 sizes = st.tuples(
