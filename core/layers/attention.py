@@ -12,7 +12,7 @@ from core.layers.memory import FullAttentionSpec, LayerMemory
 from core.layers.norm import RMSNorm, ZeroCentredRMSNorm
 from core.layers.rope import Rotation
 from core.weights.plan import Weights
-from core.weights.smoothing import Channels
+from core.weights.smoothing import InputNorm
 from kernels.common.shapes import AttentionShape, OpenGateShape, RotationShape
 
 
@@ -42,7 +42,7 @@ class Attention:
 
     `scale` multiplies the scores, head_dim^-1/2 unless it is given. With a `window` a token sees
     only the last `window` tokens; all keys are kept all the same, so that any cut can be restored.
-    `behind` as in `JoinedLinear`.
+    `input_norm` as in `JoinedLinear`.
     """
 
     # Numbers that the query projection gives for each of a head's dimensions.
@@ -57,7 +57,7 @@ class Attention:
         bias: bool,
         scale: float | None = None,
         window: int | None = None,
-        behind: Channels | None = None,
+        input_norm: InputNorm | None = None,
     ) -> None:
         hidden_size, head_dim = sizes.hidden, sizes.head_dim
         width, kv_width = sizes.heads * head_dim, sizes.kv_heads * head_dim
@@ -67,7 +67,9 @@ class Attention:
         self.scale = head_dim**-0.5 if scale is None else scale
         self.spec = FullAttentionSpec(sizes.kv_heads, head_dim, weights.dtype)
         parts = [("q_proj", self.query_parts * width), ("k_proj", kv_width), ("v_proj", kv_width)]
-        self.projections = JoinedLinear(weights, parts, hidden_size, bias=bias, behind=behind)
+        self.projections = JoinedLinear(
+            weights, parts, hidden_size, bias=bias, input_norm=input_norm
+        )
         self.output = Linear(weights, "o_proj", width, hidden_size, bias=bias)
         self.query_norm = norm(weights.scope("q_norm")) if norm is not None else None
         self.key_norm = norm(weights.scope("k_norm")) if norm is not None else None
@@ -135,12 +137,12 @@ class GatedAttention(Attention):
         epsilon: float,
         *,
         bias: bool,
-        behind: Channels | None = None,
+        input_norm: InputNorm | None = None,
     ) -> None:
         def norm(scope: Weights) -> ZeroCentredRMSNorm:
             return ZeroCentredRMSNorm(scope, sizes.head_dim, epsilon)
 
-        super().__init__(weights, sizes, norm, bias=bias, behind=behind)
+        super().__init__(weights, sizes, norm, bias=bias, input_norm=input_norm)
         self._open = weights.ops(OpenGateShape(sizes.heads, sizes.head_dim)).open_gate
 
     def __call__(

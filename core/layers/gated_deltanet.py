@@ -17,7 +17,7 @@ from core.layers.memory import LayerMemory, RecurrentSpec, StateTensor
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
-from core.weights.smoothing import Channels
+from core.weights.smoothing import InputNorm
 from kernels.common.shapes import DeltaShape
 
 
@@ -54,7 +54,7 @@ class GatedDeltaNetSizes:
 class GatedDeltaNet:
     """One layer; long runs go through it in blocks that hand their state on.
 
-    `behind` as in `JoinedLinear`.
+    `input_norm` as in `JoinedLinear`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class GatedDeltaNet:
         weights: Weights,
         sizes: GatedDeltaNetSizes,
         epsilon: float,
-        behind: Channels | None = None,
+        input_norm: InputNorm | None = None,
     ) -> None:
         self.sizes = sizes
         self.spec = _spec(sizes, weights.dtype)
@@ -74,7 +74,7 @@ class GatedDeltaNet:
             ("in_proj_b", heads),
             ("in_proj_a", heads),
         ]
-        self.projections = JoinedLinear(weights, parts, sizes.hidden, behind=behind)
+        self.projections = JoinedLinear(weights, parts, sizes.hidden, input_norm=input_norm)
         conv = weights.tensor("conv1d.weight", (sizes.conv_width, 1, sizes.kernel), torch.float32)
         self.conv = conv.squeeze(1).T.contiguous()
         # Small, and exponentiated: float32 whatever the model's type.

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from core import pulse
 from core.weights.plan import Weights
-from core.weights.smoothing import Channels
+from core.weights.smoothing import InputNorm
 
 
 class Linear:
@@ -32,8 +32,8 @@ class Linear:
 class JoinedLinear:
     """Several maps of the same inputs: one matrix, read in one call.
 
-    `parts` are published scopes in `weights` with their numbers of outputs; `behind` is the norm
-    whose result nothing else reads.
+    `parts` are published scopes in `weights` with their numbers of outputs; `input_norm` is the
+    norm whose result nothing else reads.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class JoinedLinear:
         num_inputs: int,
         *,
         bias: bool = False,
-        behind: Channels | None = None,
+        input_norm: InputNorm | None = None,
     ) -> None:
-        self.matrix = weights.matrix(parts, num_inputs, bias=bias, behind=behind)
+        self.matrix = weights.matrix(parts, num_inputs, bias=bias, input_norm=input_norm)
         self._widths = [num_outputs for _, num_outputs in parts]
 
     def __call__(self, inputs: Tensor) -> tuple[Tensor, ...]:

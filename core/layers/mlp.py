@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.rows import in_row_blocks
 from core.weights.plan import Weights
-from core.weights.smoothing import Channels
+from core.weights.smoothing import InputNorm
 from kernels.common.shapes import GateShape
 
 
@@ -24,11 +24,11 @@ class SwiGLU:
         inner_width: int,
         *,
         bias: bool = False,
-        behind: Channels | None = None,
+        input_norm: InputNorm | None = None,
     ) -> None:
-        """`behind` as in `JoinedLinear`."""
+        """`input_norm` as in `JoinedLinear`."""
         parts = [("gate_proj", inner_width), ("up_proj", inner_width)]
-        self.gate_and_up = JoinedLinear(weights, parts, width, bias=bias, behind=behind)
+        self.gate_and_up = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
         self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
         ops = weights.ops(GateShape(inner_width, self._gelu))
         self._product = ops.geglu if self._gelu else ops.swiglu

@@ -13,13 +13,13 @@ from kernels.common.shapes import NormShape
 class RMSNorm:
     """RMS norm over the last axis that multiplies by a plain w (Zhang and Sennrich 2019).
 
-    `channels` is what a matrix that alone reads the result is told (core.weights.smoothing).
+    `as_input` is what a matrix that alone reads the result is given (core.weights.smoothing).
     """
 
     _offset = 0.0
 
     def __init__(self, weights: Weights, width: int, epsilon: float) -> None:
-        self.scale, self.channels = weights.scale("weight", width, self._offset)
+        self.scale, self.as_input = weights.scale("weight", width, self._offset)
         self.epsilon = epsilon
         self._ops = weights.ops(NormShape(width))
 

@@ -33,8 +33,8 @@ from kernels.ops import Ops
 class Recipe(Protocol):
     """How to build one model: what it asks for, in which forms, and what it is called there.
 
-    `config` is what was read from config.json, written out; `backend` names the kernels, `balanced`
-    the norms that hand large channels on.
+    `config` is what was read from config.json, written out; `backend` names the kernels, `smoothed`
+    the norms whose large scales migrate into the matrices behind them.
     """
 
     plan: WeightPlan
@@ -43,7 +43,7 @@ class Recipe(Protocol):
     ops: Ops
     dtype: torch.dtype
     backend: str
-    balanced: frozenset[str]
+    smoothed: frozenset[str]
     published: Callable[[str], str]
 
     @property
@@ -154,7 +154,7 @@ class Load:
         release_to_system()
         recipe = self._recipe
         renamed = _Renamed(source, recipe.published, recipe.forms, bar)
-        parts = recipe.forms, recipe.ops, recipe.balanced
+        parts = recipe.forms, recipe.ops, recipe.smoothed
         model = recipe.build(Weights(renamed, recipe.dtype, *parts), self._device)
         bar.finish()
         release_to_system()

@@ -24,7 +24,7 @@ from core.weights.plan import TensorSpec, WeightPlan, Weights, plan_weights, pla
 from core.weights.published.packed import PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
-from core.weights.smoothing import balanced_norms
+from core.weights.smoothing import smoothed_norms
 from kernels.dispatch import REFERENCE, Backend
 from kernels.ops import PLAIN_OPS
 from kernels.self_test import Recall, find_out, validated
@@ -126,10 +126,10 @@ class _Recipe:
         asked = plan_weights(self._note, dtype, limit)
         published = {self.published(name): spec for name, spec in asked.items()}
         self.packed: PackedPlan = find_packed(published, folder.files, self._scheme)
-        self.balanced = balanced_norms(
-            (spec.behind, self._takes_channels(name, spec)) for name, spec in published.items()
+        self.smoothed = smoothed_norms(
+            (spec.input_norm, self._takes_scales(name, spec)) for name, spec in published.items()
         )
-        self.plan: WeightPlan = {name: self._balanced(spec) for name, spec in published.items()}
+        self.plan: WeightPlan = {name: self._smoothed(spec) for name, spec in published.items()}
         plain = {name: spec for name, spec in self.plan.items() if name not in self.packed}
         check_plan(plain, folder.files)
 
@@ -144,16 +144,16 @@ class _Recipe:
         model = f"{self._family.build.__name__} {self._config!r}"
         return f"{model} {self._scheme.format!r}" if self._scheme else model
 
-    def _takes_channels(self, name: str, spec: TensorSpec) -> bool:
+    def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
         """Whether a matrix is quantised from floats: published integers stay what they are."""
         return name not in self.packed and self.forms.of(spec.exact).quantises
 
-    def _balanced(self, spec: TensorSpec) -> TensorSpec:
+    def _smoothed(self, spec: TensorSpec) -> TensorSpec:
         """What is planned of a tensor, with the norm before it by its published name."""
-        if spec.behind is None or spec.behind.norm not in self.balanced:
-            return replace(spec, behind=None)
-        norm = self.published(spec.behind.norm)
-        return replace(spec, behind=replace(spec.behind, norm=norm))
+        if spec.input_norm is None or spec.input_norm.name not in self.smoothed:
+            return replace(spec, input_norm=None)
+        norm = self.published(spec.input_norm.name)
+        return replace(spec, input_norm=replace(spec.input_norm, name=norm))
 
     def _note(self, weights: Weights) -> None:
         self.build(weights, torch.device("cpu"))

@@ -172,8 +172,8 @@ class Block:
         self.after_attention = norm("post_attention_layernorm")
         self.before_mlp = norm("pre_feedforward_layernorm")
         self.after_mlp = norm("post_feedforward_layernorm")
-        inner, behind = config.intermediate_size, self.before_mlp.channels
-        self.mlp = GeGLU(weights.scope("mlp"), width, inner, behind=behind)
+        inner, input_norm = config.intermediate_size, self.before_mlp.as_input
+        self.mlp = GeGLU(weights.scope("mlp"), width, inner, input_norm=input_norm)
         self._add = weights.ops(SumShape(width)).add
         self.attention = Attention(
             weights.scope("self_attn"),
@@ -182,7 +182,7 @@ class Block:
             bias=config.attention_bias,
             scale=config.query_pre_attn_scalar**-0.5,
             window=config.sliding_window if kind == "sliding_attention" else None,
-            behind=self.before_attention.channels,
+            input_norm=self.before_attention.as_input,
         )
 
     def __call__(

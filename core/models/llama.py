@@ -112,10 +112,12 @@ class Block:
             config.attention_sizes,
             head_norm if config.model_type == "qwen3" else None,
             bias=config.attention_bias,
-            behind=self.attention_norm.channels,
+            input_norm=self.attention_norm.as_input,
         )
-        inner, behind = config.intermediate_size, self.mlp_norm.channels
-        self.mlp = SwiGLU(weights.scope("mlp"), width, inner, bias=config.mlp_bias, behind=behind)
+        inner, input_norm = config.intermediate_size, self.mlp_norm.as_input
+        self.mlp = SwiGLU(
+            weights.scope("mlp"), width, inner, bias=config.mlp_bias, input_norm=input_norm
+        )
         self._add = weights.ops(SumShape(width)).add
 
     def __call__(

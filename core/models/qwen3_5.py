@@ -181,19 +181,19 @@ class Block:
         self.mlp_norm = ZeroCentredRMSNorm(
             weights.scope("post_attention_layernorm"), width, epsilon
         )
-        inner, behind = config.intermediate_size, self.mlp_norm.channels
-        self.mlp = SwiGLU(weights.scope("mlp"), width, inner, behind=behind)
+        inner, input_norm = config.intermediate_size, self.mlp_norm.as_input
+        self.mlp = SwiGLU(weights.scope("mlp"), width, inner, input_norm=input_norm)
         self._add = weights.ops(SumShape(width)).add
         self.mixer: GatedDeltaNet | GatedAttention
-        behind = self.mixer_norm.channels
+        input_norm = self.mixer_norm.as_input
         if kind == "linear_attention":
             scope = weights.scope("linear_attn")
-            self.mixer = GatedDeltaNet(scope, config.delta_net_sizes, epsilon, behind)
+            self.mixer = GatedDeltaNet(scope, config.delta_net_sizes, epsilon, input_norm)
         else:
             scope = weights.scope("self_attn")
             bias = config.attention_bias
             sizes = config.attention_sizes
-            self.mixer = GatedAttention(scope, sizes, epsilon, bias=bias, behind=behind)
+            self.mixer = GatedAttention(scope, sizes, epsilon, bias=bias, input_norm=input_norm)
 
     def __call__(
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from core.api.errors import WrongShapeError
 from core.weights.memory import release_to_system
-from core.weights.smoothing import Channels, factors
+from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
 from kernels.linear.reference import PLAIN, Form, Forms, Kept, Matrix, PlainMatrix, StackedMatrix
@@ -47,8 +47,8 @@ class TensorSpec:
     use: Use = Use.TENSOR
     exact: bool = False
     """A matrix that is never quantised."""
-    behind: Channels | None = None
-    """The norm that hands large channels on to this matrix, if it does."""
+    input_norm: InputNorm | None = None
+    """The norm that feeds this matrix and nothing else, if there is one."""
 
     @property
     def num_elements(self) -> int:
@@ -83,7 +83,7 @@ class Weights:
 
     `source` answers for a full name and what is expected of it; `dtype` is the model's type;
     `forms` make matrices, None where there is no data yet; `ops` are what else the layer calls.
-    `balanced` are the norms that hand large channels on (core.weights.smoothing).
+    `smoothed` are the norms whose large scales migrate (core.weights.smoothing).
     `asked` notes every tensor taken in any scope, by full name, `shapes` what is called with which
     sizes.
     """
@@ -94,19 +94,19 @@ class Weights:
         dtype: torch.dtype,
         forms: Forms | None = PLAIN,
         ops: Ops = PLAIN_OPS,
-        balanced: frozenset[str] = frozenset(),
+        smoothed: frozenset[str] = frozenset(),
     ) -> None:
         self.dtype = dtype
         self.shapes: set[OpShape] = set()
         self.asked: dict[str, TensorSpec] = {}
         self._source = source
-        self._forms, self._ops, self._balanced = forms, ops, balanced
+        self._forms, self._ops, self._smoothed = forms, ops, smoothed
         self._prefix = ""
         self._exact = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
-        inner = Weights(self._source, self.dtype, self._forms, self._ops, self._balanced)
+        inner = Weights(self._source, self.dtype, self._forms, self._ops, self._smoothed)
         inner.asked, inner.shapes = self.asked, self.shapes
         inner._prefix = f"{self._prefix}{name}."
         inner._exact = self._exact or exact
@@ -122,13 +122,13 @@ class Weights:
         spec = self._note(name, TensorSpec(shape, dtype or self.dtype))
         return self._source.tensor(self._prefix + name, spec)
 
-    def scale(self, name: str, width: int, offset: float) -> tuple[Tensor, Channels]:
+    def scale(self, name: str, width: int, offset: float) -> tuple[Tensor, InputNorm]:
         """What a norm multiplies its channels by, [width] float32: the tensor of this name plus
-        `offset`, without what it hands on to the matrices that are told to lie behind it."""
+        `offset`, without what migrates into the matrices that have it as their input norm."""
         scale = self.tensor(name, (width,), torch.float32)
         scale = scale + offset if offset else scale
-        channels = Channels(self._prefix + name, offset)
-        return (scale / factors(scale) if channels.norm in self._balanced else scale), channels
+        norm = InputNorm(self._prefix + name, offset)
+        return (scale / migrating_scales(scale) if norm.name in self._smoothed else scale), norm
 
     def table(self, name: str, shape: Shape) -> Table:
         """The tensor of this name, of which single rows are looked up."""
@@ -141,18 +141,18 @@ class Weights:
         num_inputs: int,
         *,
         bias: bool = False,
-        behind: Channels | None = None,
+        input_norm: InputNorm | None = None,
     ) -> Matrix:
         """One matrix of the scopes `parts`, each a name and its outputs, one below the other.
 
-        Maps of the same inputs are one map: each row is read once, in fewer calls. `behind` says
-        whose result the inputs are, if it is a norm's that nothing else reads.
+        Maps of the same inputs are one map: each row is read once, in fewer calls. `input_norm` is
+        the norm whose result the inputs are, if nothing else reads that.
         """
         slices: list[Kept] = []
         biases = []
         for name, num_outputs in parts:
             scope = self.scope(name)
-            slices += scope._matrix_slices((num_outputs, num_inputs), behind)
+            slices += scope._matrix_slices((num_outputs, num_inputs), input_norm)
             if bias:
                 biases.append(scope.tensor("bias", (num_outputs,)))
         if self._forms is None:
@@ -167,8 +167,8 @@ class Weights:
         release_to_system()  # or what comes next is laid beside what has gone
         return matrix
 
-    def _matrix_slices(self, shape: Shape, behind: Channels | None) -> list[Kept]:
-        spec = TensorSpec(shape, self.dtype, Use.MATRIX, self._exact, behind)
+    def _matrix_slices(self, shape: Shape, input_norm: InputNorm | None) -> list[Kept]:
+        spec = TensorSpec(shape, self.dtype, Use.MATRIX, self._exact, input_norm)
         spec = self._note("weight", spec)
         return self._source.matrix(f"{self._prefix}weight", spec)
 

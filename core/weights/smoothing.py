@@ -1,4 +1,4 @@
-"""Handing channels that a norm makes much larger than the others on to the matrices behind it.
+"""Smoothing: large scales of a norm migrate into the columns of the matrices that it feeds.
 
 A group of a quantised matrix has one scale. Where a norm multiplies one channel by thirty, weights
 that are thirty times smaller than their neighbours wait for it: they are lost in the group's steps,
@@ -22,15 +22,15 @@ _MOST = 16  # as an exponent of two
 
 
 @dataclass(frozen=True, slots=True)
-class Channels:
-    """The columns behind a norm, which multiplies them by the tensor `norm` plus `offset`."""
+class InputNorm:
+    """The norm whose result a matrix reads: it multiplies by the tensor `name` plus `offset`."""
 
-    norm: str
+    name: str
     offset: float
 
 
-def factors(scale: Tensor) -> Tensor:
-    """For what a norm multiplies by, [width] float32: what each channel hands on, 1 or a power
+def migrating_scales(scale: Tensor) -> Tensor:
+    """For what a norm multiplies by, [width] float32: what migrates of each channel, 1 or a power
     of two of at least 4. The same numbers give the same, wherever they lie."""
     sizes = scale.detach().cpu().abs()
     ratios = sizes / sizes.median()
@@ -39,7 +39,7 @@ def factors(scale: Tensor) -> Tensor:
     return torch.ldexp(torch.ones_like(sizes), exponents.clamp_max(_MOST)).to(scale.device)
 
 
-def balanced_norms(readers: Iterable[tuple[Channels | None, bool]]) -> frozenset[str]:
-    """The norms that may hand channels on: all readers of each can take them, says the second."""
-    known = [(channels.norm, takes) for channels, takes in readers if channels is not None]
-    return frozenset(norm for norm, _ in known) - {norm for norm, takes in known if not takes}
+def smoothed_norms(readers: Iterable[tuple[InputNorm | None, bool]]) -> frozenset[str]:
+    """The norms whose scales may migrate: all readers of each can take them, says the second."""
+    known = [(norm.name, takes) for norm, takes in readers if norm is not None]
+    return frozenset(name for name, _ in known) - {name for name, takes in known if not takes}

@@ -24,8 +24,7 @@ from core.api.errors import (
     WrongShapeError,
 )
 from core.loading.model import LoadedModel
-from core.loading.reading import read_plan as outline
-from core.loading.reading import stream
+from core.loading.reading import read_plan, stream
 from core.loading.registry import estimate_bytes, load_model
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
@@ -192,9 +191,9 @@ def test_a_small_tensor_that_changes_while_loading(
         for name, entry in ModelFolder.open(path).files[0].tensors.items()
         if name.endswith(("scales", "weight_scale", "weight_scale_inv"))
     ]
-    look_up, calls = outline.Outline.small_parts, []
+    look_up, calls = read_plan.ReadPlan.small_parts, []
 
-    def then_change_all(self: outline.Outline, layer: Any) -> dict[str, Tensor]:
+    def then_change_all(self: read_plan.ReadPlan, layer: Any) -> dict[str, Tensor]:
         parts = look_up(self, layer)
         calls.append(layer)
         with (path / WEIGHTS).open("r+b") as file:
@@ -205,7 +204,7 @@ def test_a_small_tensor_that_changes_while_loading(
                 file.write(bytes([byte[0] ^ 1]))
         return parts
 
-    monkeypatch.setattr(outline.Outline, "small_parts", then_change_all)
+    monkeypatch.setattr(read_plan.ReadPlan, "small_parts", then_change_all)
     monkeypatch.setattr(stream, "PIECE_BYTES", 64)
     with pytest.raises(BrokenWeightsError, match="changed while"):
         load(path)

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.loading.reading.read_plan import Outline
+from core.loading.reading.read_plan import ReadPlan
 from core.loading.registry import load_model
 from core.weights import smoothing as balance
 from core.weights.folder import ModelFolder
@@ -84,7 +84,7 @@ def test_handing_on_changes_no_bit(planted: Path) -> None:
 
 def test_floats_are_left_alone(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = logits(planted, backend("reference", torch.float32))
-    monkeypatch.setattr(Outline, "factors", lambda *_: pytest.fail("nothing is handed on"))
+    monkeypatch.setattr(ReadPlan, "migrating_scales", lambda *_: pytest.fail("nothing migrates"))
     assert torch.equal(logits(planted, backend("reference", torch.float32)), expected)
 
 
@@ -97,13 +97,13 @@ def test_a_norm_that_was_read_is_not_looked_up_again(
     norms_first = dict(sorted(load_file(path).items(), key=lambda item: "layernorm" not in item[0]))
     path.write_bytes(safetensors_of(norms_first))
     looks: list[str] = []
-    look_up = Outline._look_up
+    look_up = ReadPlan._look_up
 
-    def noted(self: Outline, name: str) -> Tensor:
+    def noted(self: ReadPlan, name: str) -> Tensor:
         looks.append(name)
         return look_up(self, name)
 
-    monkeypatch.setattr(Outline, "_look_up", noted)
+    monkeypatch.setattr(ReadPlan, "_look_up", noted)
     logits(tmp_path / "model", in_integers("int4"))
     assert not looks
 
@@ -124,7 +124,7 @@ def safetensors_of(tensors: dict[str, Tensor]) -> bytes:
 def test_a_norm_that_changes_between_two_looks_is_refused(
     planted: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look_up = Outline._look_up
-    monkeypatch.setattr(Outline, "_look_up", lambda *which: look_up(*which) + 1)
+    look_up = ReadPlan._look_up
+    monkeypatch.setattr(ReadPlan, "_look_up", lambda *which: look_up(*which) + 1)
     with pytest.raises(BrokenWeightsError):
         logits(planted, in_integers("int4"))

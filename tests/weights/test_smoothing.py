@@ -1,4 +1,4 @@
-"""What a norm hands on: powers of two of what is large, of every kind of number."""
+"""What migrates from a norm: powers of two of what is large, of every kind of number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.weights.smoothing import Channels, balanced_norms, factors
+from core.weights.smoothing import InputNorm, migrating_scales, smoothed_norms
 
 # Far from where numbers end: below, a division by two rounds.
 sizes = st.tuples(
@@ -18,7 +18,7 @@ sizes = st.tuples(
 
 
 def found(*scale: float) -> list[float]:
-    numbers: list[float] = factors(torch.tensor(scale)).tolist()
+    numbers: list[float] = migrating_scales(torch.tensor(scale)).tolist()
     return numbers
 
 
@@ -44,13 +44,13 @@ def test_zeros_stay() -> None:
 @given(st.lists(sizes, min_size=1))
 def test_nothing_is_rounded_on_the_way(scale: list[float]) -> None:
     numbers = torch.tensor(scale)
-    given_up = factors(numbers)
+    given_up = migrating_scales(numbers)
     assert bool((given_up >= 1).all())
     assert torch.equal(numbers / given_up * given_up, numbers)
     assert bool((torch.frexp(given_up).mantissa == 0.5).all())
 
 
 def test_a_norm_hands_on_to_all_of_its_readers_or_to_none() -> None:
-    one, other, third = (Channels(name, 1.0) for name in "abc")
+    one, other, third = (InputNorm(name, 1.0) for name in "abc")
     readers = [(one, True), (other, True), (None, True), (one, False), (third, False)]
-    assert balanced_norms(readers) == {"b"}
+    assert smoothed_norms(readers) == {"b"}

@@ -14,7 +14,7 @@ from io import FileIO
 import torch
 
 from core.loading.reading.held import ReadWeights
-from core.loading.reading.read_plan import Outline
+from core.loading.reading.read_plan import ReadPlan
 from core.loading.reading.stream import Reader
 from core.weights.plan import Use, WeightPlan
 from core.weights.published.packed import PackedPlan
@@ -37,7 +37,7 @@ class Rest:
         self._files, self._forms = files, forms
         self._plan = _without(plan, elsewhere)
         layers = {name: layer for name, layer in packed.items() if name in self._plan}
-        self._outline = Outline(self._plan, files, layers, device)
+        self._read_plan = ReadPlan(self._plan, files, layers, device)
 
     @property
     def num_bytes(self) -> int:
@@ -51,7 +51,7 @@ class Rest:
         """
         weights = ReadWeights()
         for file in self._files:
-            _SeekingReader(file, self._outline, self._forms, weights, advance).load()
+            _SeekingReader(file, self._read_plan, self._forms, weights, advance).load()
         return weights
 
     def _passed_over(self, file: SafetensorsFile) -> int:
@@ -60,10 +60,10 @@ class Rest:
         )
 
     def _reads(self, name: str) -> bool:
-        outline = self._outline
-        if name in outline.plain:
-            return not (outline.plain[name].use == Use.TABLE and self._forms.rows_from_file)
-        return name in outline.layers or name in outline.small
+        read_plan = self._read_plan
+        if name in read_plan.plain:
+            return not (read_plan.plain[name].use == Use.TABLE and self._forms.rows_from_file)
+        return name in read_plan.layers or name in read_plan.small
 
 
 class _SeekingReader(Reader):

@@ -1,7 +1,7 @@
 """What is to be read from all files, and the small tensors that are needed out of turn.
 
-A matrix that is quantised takes over what the norm before it hands on, and that norm may come later
-in the file, or in another one; a norm that has been read is not looked up again.
+When a matrix is quantised, scales migrate into it from the norm that feeds it, and that norm may
+come later in the file, or in another one; a norm that has been read is not looked up again.
 
 A layer in a published format is several tensors, and files are sorted by type: all packed values
 may come long before all scales. So when the values of a layer come by, its small tensors are looked
@@ -20,11 +20,11 @@ from core.loading.reading.raw import AS_STORED, allocate, changed, fill, unreada
 from core.weights.plan import TensorSpec, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.safetensors_file import SafetensorsFile
-from core.weights.smoothing import Channels, factors
+from core.weights.smoothing import InputNorm, migrating_scales
 from kernels.common.views import octets
 
 
-class Outline:
+class ReadPlan:
     """The planned tensors: plain ones, and packed layers by the tensor of their values.
 
     `small` are the other tensors of packed layers.
@@ -43,8 +43,10 @@ class Outline:
         self.layers = {layer.values: layer for layer in packed.values()}
         parts = {name for layer in packed.values() for name in layer.parts.values()}
         self.small = parts - self.layers.keys()
-        self._handing = {spec.behind.norm for spec in plan.values() if spec.behind is not None}
-        wanted = self.small | self._handing
+        self._migrating = {
+            spec.input_norm.name for spec in plan.values() if spec.input_norm is not None
+        }
+        wanted = self.small | self._migrating
         self._places = {
             name: (file.path, entry)
             for file in files
@@ -59,16 +61,16 @@ class Outline:
         names = [name for name in layer.parts.values() if name in self.small]
         return {name: self._look_up(name) for name in names}
 
-    def factors(self, channels: Channels) -> Tensor:
-        """What a norm hands on to the matrices behind it (core.weights.smoothing)."""
-        if channels.norm not in self._norms:
-            self._norms[channels.norm] = self._look_up(channels.norm)
-        return factors(self._norms[channels.norm].float() + channels.offset)
+    def migrating_scales(self, norm: InputNorm) -> Tensor:
+        """What a norm gives up to the matrices that it feeds (core.weights.smoothing)."""
+        if norm.name not in self._norms:
+            self._norms[norm.name] = self._look_up(norm.name)
+        return migrating_scales(self._norms[norm.name].float() + norm.offset)
 
     def confirm(self, name: str, tensor: Tensor) -> None:
-        """A norm whose turn has come: the matrices behind it are told what it is, and if it was
+        """A norm whose turn has come: the matrices that it feeds are told what it is, and if it was
         looked up before, it must be the same."""
-        if name in self._handing:
+        if name in self._migrating:
             found = self._norms.setdefault(name, tensor)
             both = (each.view(torch.uint8) for each in (found.to(tensor.dtype), tensor))
             if not torch.equal(*both):

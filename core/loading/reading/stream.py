@@ -19,7 +19,7 @@ from torch import Tensor
 from core.api.errors import MissingTensorError, UnsupportedDeviceError, WrongShapeError
 from core.loading.reading.held import ReadWeights
 from core.loading.reading.raw import AS_STORED, READABLE, allocate, changed, fill, unreadable
-from core.loading.reading.read_plan import Outline
+from core.loading.reading.read_plan import ReadPlan
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.published.quantised import Dequantisable, Quantised
@@ -101,9 +101,9 @@ def stream_weights(
         check()
 
     combined = hashlib.sha256()
-    outline = Outline(plan, files, packed or {}, device)
+    read_plan = ReadPlan(plan, files, packed or {}, device)
     for file in files:
-        reader = Reader(file, outline, forms, weights, advance)
+        reader = Reader(file, read_plan, forms, weights, advance)
         reader.load()
         combined.update(reader.digest())
     return weights, combined.hexdigest()
@@ -115,13 +115,13 @@ class Reader:
     def __init__(
         self,
         source: SafetensorsFile,
-        outline: Outline,
+        read_plan: ReadPlan,
         forms: Forms,
         weights: ReadWeights,
         advance: Callable[[int], None],
     ) -> None:
         self._source = source
-        self._outline = outline
+        self._read_plan = read_plan
         self._forms = forms
         self._weights = weights
         self._advance = advance
@@ -142,18 +142,18 @@ class Reader:
             raise unreadable(path, error) from error
 
     def _load(self, file: FileIO) -> None:
-        outline, position = self._outline, self._pass_header(file)
+        read_plan, position = self._read_plan, self._pass_header(file)
         for name, entry in sorted(self._source.tensors.items(), key=lambda item: item[1].start):
-            if not (name in outline.plain or name in outline.layers or name in outline.small):
+            if not (name in read_plan.plain or name in read_plan.layers or name in read_plan.small):
                 continue
             self._skip(file, entry.start - position)
             position = entry.end
-            if name in outline.small:
-                outline.witness(name, self._part_digest(file, entry))
-            elif name in outline.plain:
-                self._take(file, name, entry, outline.plain[name])
+            if name in read_plan.small:
+                read_plan.witness(name, self._part_digest(file, entry))
+            elif name in read_plan.plain:
+                self._take(file, name, entry, read_plan.plain[name])
             else:
-                layer = outline.layers[name]
+                layer = read_plan.layers[name]
                 self._take_packed(layer, self._packed(file, entry, layer))
         self._skip(file, self._source.num_bytes - position)
         if file.read(1):
@@ -176,18 +176,18 @@ class Reader:
     def _slice(
         self, file: FileIO, name: str, entry: StoredTensor, spec: TensorSpec, rows: int
     ) -> Tensor:
-        """The next rows of a plainly stored tensor, with what the norm before it hands on."""
+        """The next rows of a plainly stored tensor, with the scales that migrate into it."""
         part = TensorSpec((rows, *spec.shape[1:]) if spec.shape else (), spec.dtype)
         tensor = self._tensor(file, AS_STORED[entry.dtype], part)
-        self._outline.confirm(name, tensor)
-        if spec.behind is not None:
+        self._read_plan.confirm(name, tensor)
+        if spec.input_norm is not None:
             # In its own type, which holds powers of two: torch would copy the whole matrix else.
-            tensor *= self._outline.factors(spec.behind).to(tensor.dtype)
+            tensor *= self._read_plan.migrating_scales(spec.input_norm).to(tensor.dtype)
         return tensor
 
     def _take_packed(self, layer: PackedLayer, weights: Dequantisable) -> None:
         """Hold a layer in a published format: its integers, if the model's form is like them."""
-        spec = self._outline.plan[layer.name]
+        spec = self._read_plan.plan[layer.name]
         form = self._forms.of(spec.exact)
         if spec.use == Use.MATRIX and isinstance(weights, Quantised) and weights.groups is None:
             size = weights.group_size
@@ -195,7 +195,7 @@ class Reader:
             if kept is not None:
                 self._weights.hold(layer.name, spec, kept)
                 return
-        floats = allocate(spec, self._outline.device)
+        floats = allocate(spec, self._read_plan.device)
         weights.write_to(floats)
         self._weights.add(layer.name, spec, floats, form)
 
@@ -211,7 +211,7 @@ class Reader:
 
     def _tensor(self, file: FileIO, stored: torch.dtype, spec: TensorSpec) -> Tensor:
         """The next numbers of the file."""
-        tensor = allocate(spec, self._outline.device)
+        tensor = allocate(spec, self._read_plan.device)
         flat, start = tensor.view(-1), 0
         for size in self._pieces(file, spec.num_elements * stored.itemsize):
             count = size // stored.itemsize
@@ -224,7 +224,7 @@ class Reader:
         """A layer's weights as they are stored: its values come next in this file."""
         stored = AS_STORED[entry.dtype]
         values = self._tensor(file, stored, TensorSpec(entry.shape, stored))
-        parts = self._outline.small_parts(layer)
+        parts = self._read_plan.small_parts(layer)
         return layer.assemble({**parts, layer.values: values})
 
     def _part_digest(self, file: FileIO, entry: StoredTensor) -> bytes:

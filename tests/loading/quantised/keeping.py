@@ -14,8 +14,7 @@ from core.cache.disk.files import Files
 from core.loading.quantised.keeping import Keeping
 from core.loading.quantised.kept_store import KeptStore
 from core.loading.quantised.known_files import KnownFiles
-from core.loading.reading import raw, stream
-from core.loading.reading import read_plan as outline
+from core.loading.reading import raw, read_plan, stream
 from tests.cache.disk.worlds import PLENTY, RoomyFiles
 
 # Long before any load, so that what is read is remembered.
@@ -53,5 +52,5 @@ def counted_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
     with monkeypatch.context() as patched:
         patched.setattr(stream, "fill", fill)
-        patched.setattr(outline, "fill", fill)
+        patched.setattr(read_plan, "fill", fill)
         yield counts
