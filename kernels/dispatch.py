@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 
 from kernels.common.capability import gpu_kernels_run
-from kernels.common.recording import Record
+from kernels.common.trace import Record
 from kernels.linear.cpu import PackedForm, can_pack
 from kernels.linear.int4 import Int4Form, multiplies_int4
 from kernels.linear.int8 import Int8Form, multiplies_integers
@@ -25,7 +25,7 @@ from kernels.linear.native import (
 )
 from kernels.linear.reference import PLAIN, Form, Forms, Integers, PlainForm
 from kernels.native.library import Library
-from kernels.native.tape import record
+from kernels.native.trace import record
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
 from kernels.sampling.draw import Draw

@@ -15,7 +15,7 @@ from kernels.attention import fused
 from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import gpu as causal_conv
 from kernels.common.capability import interpreted
-from kernels.common.recording import Record
+from kernels.common.trace import Record
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, cuda_capture, record

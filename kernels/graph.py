@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernels.common.recording import MAKE_ROOM, NotRecordableError, Recorder, Watch
+from kernels.common.trace import MAKE_ROOM, NotRecordableError, Recorder, Watch
 from kernels.common.views import lies_in
 
 Capture = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
@@ -63,7 +63,7 @@ def _made(length: int, device: torch.device) -> Tensor:
 
 
 class Graph:
-    """A `Recording` (kernels.common.recording), and the `Recorder` while it comes about."""
+    """A `Recording` (kernels.common.trace), and the `Recorder` while it comes about."""
 
     def __init__(self, device: torch.device, token: int) -> None:
         self._token = token
@@ -104,7 +104,7 @@ class Graph:
 def record(
     device: torch.device, capture: Capture, token: int, step: Callable[[Recorder], Tensor]
 ) -> tuple[Graph, Tensor]:
-    """As `Record` (kernels.common.recording), for steps on `device`."""
+    """As `Record` (kernels.common.trace), for steps on `device`."""
     graph = Graph(device, token)
     return graph, graph.note(capture, step)
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, get_num_threads
 
-from kernels.common.recording import NotRecordableError
+from kernels.common.trace import NotRecordableError
 from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops, composed
 

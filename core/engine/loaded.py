@@ -26,7 +26,7 @@ from core.cache.host_copies import SideStream
 from core.cache.tier import DiskTier
 from core.engine.draw_choice import choose_drawing
 from core.engine.images import ImageCatalog
-from core.engine.passes.recorded import StepRecorder
+from core.engine.passes.captured import StepRecorder
 from core.engine.sampler import Drawing
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.loading.backend import recalled, what_slows

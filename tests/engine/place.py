@@ -12,8 +12,8 @@ from core.api.prompt import Cut
 from core.cache.slab import GROWTH, KVSlab
 from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel
+from core.engine.passes.captured import StepRecorder
 from core.engine.passes.decode import Decode
-from core.engine.passes.recorded import StepRecorder
 
 LIMIT = GROWTH + 40
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.interpreter import GridExecutor
 
-from kernels.common.recording import MAKE_ROOM, Watch
+from kernels.common.trace import MAKE_ROOM, Watch
 from kernels.common.views import lies_in
 
 Launch = Callable[[], object]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.common.recording import NotRecordableError, Recorder
+from kernels.common.trace import NotRecordableError, Recorder
 
 graph = pytest.importorskip("kernels.graph")
 gpu_ops = pytest.importorskip("kernels.gpu_ops", reason="Triton is published for Linux alone")

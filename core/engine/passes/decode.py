@@ -10,10 +10,10 @@ from torch import Tensor
 from core.api.prompt import Cut
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.passes.recorded import StepRecorder
+from core.engine.passes.captured import StepRecorder
 from core.engine.passes.run_memory import StepMemory
 from core.models.model import Model
-from kernels.common.recording import NotRecordableError
+from kernels.common.trace import NotRecordableError
 
 
 class Decode:

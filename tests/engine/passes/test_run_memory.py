@@ -13,7 +13,7 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.passes.run_memory import RunMemory, StepMemory
 from core.layers.memory import RecurrentSpec, StateTensor
-from kernels.common.recording import Watch
+from kernels.common.trace import Watch
 
 SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels.attention import reference
-from kernels.common.recording import NotRecordableError
+from kernels.common.trace import NotRecordableError
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library

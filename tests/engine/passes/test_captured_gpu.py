@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from core.engine.loaded import LoadedModel
-from core.engine.passes.recorded import StepRecorder
+from core.engine.passes.captured import StepRecorder
 from core.loading.backend import VARIABLE
-from kernels.common.recording import NotRecordableError, Recorder, Recording
+from kernels.common.trace import NotRecordableError, Recorder, Recording
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import Place
 from tests.promises.machine import Machine, user

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from kernels.common.recording import MAKE_ROOM, NotRecordableError, Recorder, Watch
+from kernels.common.trace import MAKE_ROOM, NotRecordableError, Recorder, Watch
 from kernels.common.views import lies_in
 from kernels.native.calls import calls
 from kernels.native.library import Call, Library, address
@@ -30,7 +30,7 @@ def _address_of(call: Call) -> _Call:
 
 
 class Tape:
-    """A `Recording` (kernels.common.recording), and the `Recorder` while it comes about."""
+    """A `Recording` (kernels.common.trace), and the `Recorder` while it comes about."""
 
     def __init__(self, library: Library, token: int) -> None:
         self._library = library
@@ -90,7 +90,7 @@ class Tape:
 
 
 def record(library: Library, token: int, step: Callable[[Recorder], Tensor]) -> tuple[Tape, Tensor]:
-    """As `Record` (kernels.common.recording), for steps that call nothing but `library`."""
+    """As `Record` (kernels.common.trace), for steps that call nothing but `library`."""
     tape = Tape(library, token)
     return tape, tape.note(step)
 

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from core.api.errors import RequestCancelled
-from kernels.common.recording import NotRecordableError, Recorder
+from kernels.common.trace import NotRecordableError, Recorder
 from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
 from kernels.linear.reference import Matrix
 from kernels.native.library import Library
-from kernels.native.tape import Tape, record
+from kernels.native.trace import Tape, record
 from kernels.native_ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
@@ -222,7 +222,7 @@ def test_recording_does_not_load_the_compiler_of_torch() -> None:
     """Hundreds of modules and seconds, in the middle of a first reply."""
     script = """
 import sys, torch
-from kernels.native.tape import record
+from kernels.native.trace import record
 from kernels.native_ops import native_ops
 from tests.kernels.native.here import library
 row = torch.ones(1, 64).bfloat16()

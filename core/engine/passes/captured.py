@@ -18,7 +18,7 @@ from core.cache.state import RecurrentState
 from core.engine.passes.run_memory import RunMemory
 from core.layers.memory import LayerState
 from core.models.model import Model
-from kernels.common.recording import NotRecordableError, Record, Recorder, Recording
+from kernels.common.trace import NotRecordableError, Record, Recorder, Recording
 
 _LOG = logging.getLogger(__name__)
 

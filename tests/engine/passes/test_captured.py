@@ -12,7 +12,7 @@ import torch
 from core.api.errors import RequestCancelled
 from core.cache.slab import GROWTH, KVSlab
 from core.engine.loaded import LoadedModel
-from core.engine.passes.recorded import StepRecorder
+from core.engine.passes.captured import StepRecorder
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import Place
 from tests.kernels.native.here import NEEDS_COMPILER
