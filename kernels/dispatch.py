@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 
 from kernels.common.capability import gpu_kernels_run
-from kernels.common.trace import Record
+from kernels.common.trace import Capture
 from kernels.linear.cpu import PackedForm, can_pack
 from kernels.linear.int4 import Int4Form, multiplies_int4
 from kernels.linear.int8 import Int8Form, multiplies_integers
@@ -25,7 +25,7 @@ from kernels.linear.native import (
 )
 from kernels.linear.reference import PLAIN, Form, Forms, Integers, PlainForm
 from kernels.native.library import Library
-from kernels.native.trace import record
+from kernels.native.trace import capture_step
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
 from kernels.sampling.draw import Draw
@@ -41,14 +41,14 @@ class Backend:
 
     `forms` are how weight matrices are held, `ops` all else that layers call. `shares_out`: threads
     of a one-token step take its parts as they come for them, so none waits for one that is late.
-    `record` keeps such steps, where that can be done; `draw` draws tokens where the logits are.
+    `capture` keeps such steps, where that can be done; `draw` draws tokens where the logits are.
     """
 
     name: str
     forms: Forms
     ops: Ops = PLAIN_OPS
     shares_out: bool = False
-    record: Record | None = None
+    capture: Capture | None = None
     draw: Draw | None = None
 
 
@@ -83,7 +83,7 @@ def backend(
 
         title, forms = gpu_ops.held(integers)
         title = f"{gpu_ops.name()}, matrices {title}"
-        return Backend(title, forms, gpu_ops.GPU_OPS, record=gpu_ops.records(), draw=draw)
+        return Backend(title, forms, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture(), draw=draw)
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
         return _compiled(library, packs, integers)
@@ -124,5 +124,5 @@ def _compiled(library: Library, packs: bool, integers: Integers | None) -> Backe
     if not packs:
         title += ", plain towers"
     held = Forms(forms[integers], towers, rows_from_file=True)
-    keeps = partial(record, library)
-    return Backend(title, held, native_ops(library), shares_out=True, record=keeps)
+    keeps = partial(capture_step, library)
+    return Backend(title, held, native_ops(library), shares_out=True, capture=keeps)

@@ -15,10 +15,10 @@ from kernels.attention import fused
 from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import gpu as causal_conv
 from kernels.common.capability import interpreted
-from kernels.common.trace import Record
+from kernels.common.trace import Capture
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
-from kernels.graph import LENGTHS, cuda_capture, record
+from kernels.graph import LENGTHS, capture_step, cuda_capture
 from kernels.linear.gpu_forms import GpuInt4Form, GpuInt8Form, multiplies_integers
 from kernels.linear.int4 import Int4Form
 from kernels.linear.int8 import Int8Form
@@ -54,9 +54,9 @@ def held(integers: Integers | None) -> tuple[str, Forms]:
     return f"{integers} in floats", Forms(form, PlainForm(), rows_from_file=True)
 
 
-def records() -> Record | None:
-    """How a step is recorded; None where a processor plays the GPU, which has no graphs."""
-    return None if interpreted() else partial(record, torch.device("cuda"), cuda_capture)
+def step_capture() -> Capture | None:
+    """How a step is captured; None where a processor plays the GPU, which has no graphs."""
+    return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
 def convolve(rows: Tensor, weight: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Recordings of a GPU's steps: one CUDA graph of all that a step launches.
+"""Traces of a GPU's steps: one CUDA graph of all that a step launches.
 
 A graph makes the same launches with the same arguments again. So the token's number lies on the
 device, and two things read it there: the writing of a row, and attention. A step that reads the
-rows it has written in any other way would see too few of them later, and is not recorded.
+rows it has written in any other way would see too few of them later, and is not captured.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kernels.common.trace import MAKE_ROOM, NotRecordableError, Recorder, Watch
+from kernels.common.trace import MAKE_ROOM, NotCapturableError, Tracer, Watch
 from kernels.common.views import lies_in
 
-Capture = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
+CaptureLaunches = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
 """Keeps what a step would launch, without doing it: what does it, and where the result will be."""
 
 # What may be done to rows that were stored to, beside looking at a part of them.
@@ -29,28 +29,28 @@ class Lengths:
     """How many rows attention reads, as one integer [1] int32 on the device."""
 
     def __init__(self) -> None:
-        self._recorded: tuple[int, Tensor] | None = None
+        self._captured: tuple[int, Tensor] | None = None
 
     def of(self, rows: Tensor) -> Tensor:
-        """All of `rows`, or those up to the token that a recording is played for.
+        """All of `rows`, or those up to the token that a trace is replayed for.
 
-        Raises NotRecordableError for rows that are not as many as the recorded token has.
+        Raises NotCapturableError for rows that are not as many as the captured token has.
         """
-        if self._recorded is None:
+        if self._captured is None:
             return _made(rows.shape[0], rows.device)
-        num_rows, cell = self._recorded
+        num_rows, cell = self._captured
         if rows.shape[0] != num_rows:
-            raise NotRecordableError("attention to rows that don't grow")
+            raise NotCapturableError("attention to rows that don't grow")
         return cell
 
     @contextmanager
     def read_from(self, cell: Tensor, num_rows: int) -> Iterator[None]:
-        """Inside, a step is recorded for a token with `num_rows` rows, itself among them."""
-        self._recorded = num_rows, cell
+        """Inside, a step is captured for a token with `num_rows` rows, itself among them."""
+        self._captured = num_rows, cell
         try:
             yield
         finally:
-            self._recorded = None
+            self._captured = None
 
 
 LENGTHS = Lengths()
@@ -63,7 +63,7 @@ def _made(length: int, device: torch.device) -> Tensor:
 
 
 class Graph:
-    """A `Recording` (kernels.common.trace), and the `Recorder` while it comes about."""
+    """A `Trace` (kernels.common.trace), and the `Tracer` while it comes about."""
 
     def __init__(self, device: torch.device, token: int) -> None:
         self._token = token
@@ -73,22 +73,22 @@ class Graph:
         self._replay: Callable[[], object] | None = None
 
     def store(self, row: Tensor, rows: Tensor) -> None:
-        """As `Recorder`."""
+        """As `Tracer`."""
         self._stored.add(_place(rows))
         rows.index_copy_(0, self._row, row)
 
     def part(self) -> None:
-        """As `Recorder`: a graph is played whole, in milliseconds."""
+        """As `Tracer`: a graph is replayed whole, in milliseconds."""
 
-    def play(self, token: int, check: Callable[[], None]) -> None:
-        """As `Recording`."""
+    def replay(self, token: int, check: Callable[[], None]) -> None:
+        """As `Trace`."""
         assert self._replay is not None
         check()
         self._row.fill_(token)
         self._length.fill_(token + 1)
         self._replay()
 
-    def note(self, capture: Capture, step: Callable[[Recorder], Tensor]) -> Tensor:
+    def note(self, capture: CaptureLaunches, step: Callable[[Tracer], Tensor]) -> Tensor:
         """Do `step`, which also compiles what it launches, and then keep it."""
         with LENGTHS.read_from(self._length, self._token + 1):
             with _RowsAreLeftAlone(self._stored):
@@ -97,20 +97,20 @@ class Graph:
                 self._replay, result = capture(lambda: step(self))
             except RuntimeError as error:  # what a graph can't hold, as a word from the GPU
                 lines = str(error).splitlines() or [""]
-                raise NotRecordableError(f"no graph: {lines[0][:200]}") from error
+                raise NotCapturableError(f"no graph: {lines[0][:200]}") from error
         return result.copy_(found)
 
 
-def record(
-    device: torch.device, capture: Capture, token: int, step: Callable[[Recorder], Tensor]
+def capture_step(
+    device: torch.device, capture: CaptureLaunches, token: int, step: Callable[[Tracer], Tensor]
 ) -> tuple[Graph, Tensor]:
-    """As `Record` (kernels.common.trace), for steps on `device`."""
+    """As `Capture` (kernels.common.trace), for steps on `device`."""
     graph = Graph(device, token)
     return graph, graph.note(capture, step)
 
 
 def cuda_capture(step: Callable[[], Tensor]) -> tuple[Callable[[], object], Tensor]:
-    """As `Capture`. Raises RuntimeError for a step that waits for the GPU."""
+    """As `CaptureLaunches`. Raises RuntimeError for a step that waits for the GPU."""
     graph = torch.cuda.CUDAGraph()
     # Other threads may use the GPU meanwhile. Where ending a capture fails, torch leaves the thread
     # on the stream of the capture: the outer block brings it back.
@@ -133,7 +133,7 @@ class _RowsAreLeftAlone(Watch):
         found = func(*args, **kwargs)
         is_view = func.is_view and lies_in(found, args[0])
         if not (is_view or func in _ALLOWED) and self._takes_rows((*args, *kwargs.values())):
-            raise NotRecordableError(str(func))
+            raise NotCapturableError(str(func))
         return found
 
     def _takes_rows(self, given: Sequence[Any]) -> bool:

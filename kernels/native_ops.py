@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, get_num_threads
 
-from kernels.common.trace import NotRecordableError
+from kernels.common.trace import NotCapturableError
 from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops, composed
 
@@ -202,7 +202,7 @@ class _NativeOps:
         if not (fits and _attended(queries, keys, values)):
             return None
         if self._library.token is not None:
-            raise NotRecordableError("attention of many tokens")
+            raise NotCapturableError("attention of many tokens")
         result = torch.empty(queries.shape, dtype=queries.dtype)
         self._library.attend_many(
             *map(address, (queries, keys, values, result)), queries.shape[0], keys.shape[0],
@@ -212,12 +212,12 @@ class _NativeOps:
         return result
 
     def _token_of(self, keys: Tensor) -> int | None:
-        """Where the token's number lies while a step is recorded, whose keys will be more."""
+        """Where the token's number lies while a step is captured, whose keys will be more."""
         token = self._library.token
         if token is None:
             return None
         if keys.shape[0] != token.value + 1:
-            raise NotRecordableError("attention to a part of the context")
+            raise NotCapturableError("attention to a part of the context")
         return ctypes.addressof(token)
 
     def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:

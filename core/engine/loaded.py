@@ -26,7 +26,7 @@ from core.cache.host_copies import SideStream
 from core.cache.tier import DiskTier
 from core.engine.draw_choice import choose_drawing
 from core.engine.images import ImageCatalog
-from core.engine.passes.captured import StepRecorder
+from core.engine.passes.captured import StepCapture
 from core.engine.sampler import Drawing
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.loading.backend import recalled, what_slows
@@ -64,7 +64,7 @@ class LoadedModel:
     catalog: ImageCatalog
     processor: PictureProcessor | None
     cache: ContextCache
-    steps: StepRecorder
+    steps: StepCapture
     drawing: Drawing
     weight_bytes: int
     info: ModelInfo
@@ -120,7 +120,7 @@ def load(
         catalog=ImageCatalog(processor),
         processor=processor,
         cache=cache,
-        steps=StepRecorder(kernels.record),
+        steps=StepCapture(kernels.capture),
         drawing=choose_drawing(kernels.draw, model.vocab_size, device, recall),
         weight_bytes=needed,
         info=info.model_copy(update={"load": facts}),

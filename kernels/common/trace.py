@@ -1,4 +1,4 @@
-"""Recording a step: what a model computes for one token, kept so that it can be done again at once.
+"""Trace a step: what a model computes for one token, kept so that it can be done again at once.
 
 Python takes longer to call some hundred operations than many of them take. All that changes from
 one token to the next is numbers in places that stay: so the calls are kept while they are made for
@@ -50,12 +50,12 @@ class Watch(TorchDispatchMode):
         return False
 
 
-class NotRecordableError(Exception):
+class NotCapturableError(Exception):
     """A step does something that can't be kept; its name is the message."""
 
 
-class Recorder(Protocol):
-    """What a step has to say while it is recorded, beside calling operations."""
+class Tracer(Protocol):
+    """What a step has to say while it is captured, beside calling operations."""
 
     def store(self, row: Tensor, rows: Tensor) -> None:
         """Write `row` [1, ..] to the place in `rows` [tokens, ..] that is the token's.
@@ -69,11 +69,11 @@ class Recorder(Protocol):
         ...
 
 
-class Recording(Protocol):
-    """A step that was recorded. Reads and writes the tensors of then; whose weights those are must
+class Trace(Protocol):
+    """A step that was captured. Reads and writes the tensors of then; whose weights those are must
     outlive it."""
 
-    def play(self, token: int, check: Callable[[], None]) -> None:
+    def replay(self, token: int, check: Callable[[], None]) -> None:
         """Do it for token number `token`, from 0; `check` is called between parts and may raise.
 
         Raises MemoryError. After either the tensors it writes are of no use.
@@ -81,8 +81,8 @@ class Recording(Protocol):
         ...
 
 
-Record = Callable[[int, Callable[[Recorder], Tensor]], tuple[Recording, Tensor]]
-"""`record(token, step)` computes `step` for token number `token` and keeps it.
+Capture = Callable[[int, Callable[[Tracer], Tensor]], tuple[Trace, Tensor]]
+"""`capture(token, step)` computes `step` for token number `token` and keeps it.
 
-Returns what `step` returned beside the recording, which writes there again. Raises
-NotRecordableError, with `step` perhaps half done."""
+Returns what `step` returned beside the trace, which writes there again. Raises
+NotCapturableError, with `step` perhaps half done."""

@@ -46,9 +46,9 @@ class Library:
         self._turn = threading.RLock()
         loaded = ctypes.CDLL(str(path))
         self._quiet = loaded.pool_quiesce
-        self._play = loaded.waymark_play
-        self._play.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
-        self._play.restype = ctypes.c_long
+        self._replay = loaded.waymark_replay
+        self._replay.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
+        self._replay.restype = ctypes.c_long
         # Without AMX attention of many tokens is slower than torch's.
         self.has_tiles = bool(loaded.waymark_has_tiles())
         for name, struct in calls().items():
@@ -62,10 +62,10 @@ class Library:
         with self._turn:
             self._quiet()
 
-    def play(self, calls: Any, first: int, end: int) -> int:
+    def replay(self, calls: Any, first: int, end: int) -> int:
         """Make the calls of an array from `first` to before `end`; where it came to."""
         with self._turn:
-            return int(self._play(calls, first, end))
+            return int(self._replay(calls, first, end))
 
     def _caller(self, function: Any, struct: type[ctypes.Structure]) -> Callable[..., None]:
         function.argtypes, function.restype = (ctypes.c_void_p,), ctypes.c_int

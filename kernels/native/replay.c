@@ -5,7 +5,7 @@ struct call {
 };
 
 /* Those from `first` to before `end`; returns where it stopped, which is `end` if all went well. */
-long waymark_play(const struct call *calls, long first, long end) {
+long waymark_replay(const struct call *calls, long first, long end) {
     while (first < end && calls[first].kernel(calls[first].arguments)) first++;
     return first;
 }

@@ -1,7 +1,7 @@
-"""Recordings of compiled kernels: a list of calls, played in C.
+"""Traces of compiled kernels: a list of calls, replayed in C.
 
-Knows what may happen in a step that is recorded: calls of the library, and torch's views of tensors
-and new empty ones. Anything else would happen once and never again, so it ends the recording.
+Knows what may happen in a step that is captured: calls of the library, and torch's views of tensors
+and new empty ones. Anything else would happen once and never again, so it ends the trace.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from torch import Tensor
 
-from kernels.common.trace import MAKE_ROOM, NotRecordableError, Recorder, Watch
+from kernels.common.trace import MAKE_ROOM, NotCapturableError, Tracer, Watch
 from kernels.common.views import lies_in
 from kernels.native.calls import calls
 from kernels.native.library import Call, Library, address
 
 
 class _Call(ctypes.Structure):
-    """`struct call` of play.c."""
+    """`struct call` of replay.c."""
 
     _fields_ = (("kernel", ctypes.c_void_p), ("arguments", ctypes.c_void_p))
 
@@ -29,8 +29,8 @@ def _address_of(call: Call) -> _Call:
     return _Call(ctypes.cast(kernel, ctypes.c_void_p).value, ctypes.addressof(arguments))
 
 
-class Tape:
-    """A `Recording` (kernels.common.trace), and the `Recorder` while it comes about."""
+class CallTrace:
+    """A `Trace` (kernels.common.trace), and the `Tracer` while it comes about."""
 
     def __init__(self, library: Library, token: int) -> None:
         self._library = library
@@ -43,30 +43,30 @@ class Tape:
         self._array: Any = None
 
     def store(self, row: Tensor, rows: Tensor) -> None:
-        """As `Recorder`."""
+        """As `Tracer`."""
         together = row.is_contiguous() and rows.is_contiguous()
         alike = row.dtype == rows.dtype and row.shape == (1, *rows.shape[1:])
         if not (together and alike):
-            raise NotRecordableError("a row of another kind, or not in one piece")
+            raise NotCapturableError("a row of another kind, or not in one piece")
         place = ctypes.addressof(self._token)
         self._library.store(address(row), address(rows), place, row.nbytes)
         self._tensors += (row, rows)
         self._stored.add(address(rows))
 
     def part(self) -> None:
-        """As `Recorder`."""
+        """As `Tracer`."""
         self._ends.append(len(self._calls))
 
-    def play(self, token: int, check: Callable[[], None]) -> None:
-        """As `Recording`."""
+    def replay(self, token: int, check: Callable[[], None]) -> None:
+        """As `Trace`."""
         self._token.value, first = token, 0
         for end in self._ends:
             check()
-            if self._library.play(self._array, first, end) != end:
+            if self._library.replay(self._array, first, end) != end:
                 raise MemoryError("No memory for a step")
             first = end
 
-    def note(self, step: Callable[[Recorder], Tensor]) -> Tensor:
+    def note(self, step: Callable[[Tracer], Tensor]) -> Tensor:
         """Do `step` and keep its calls."""
         library = self._library
         library.noted, library.token = self._calls, self._token
@@ -86,13 +86,15 @@ class Tape:
             if isinstance(arguments, calls()["attend"]):
                 rows: Any = arguments
                 if not {rows.keys, rows.values} <= self._stored:
-                    raise NotRecordableError("attention to rows that don't grow")
+                    raise NotCapturableError("attention to rows that don't grow")
 
 
-def record(library: Library, token: int, step: Callable[[Recorder], Tensor]) -> tuple[Tape, Tensor]:
-    """As `Record` (kernels.common.trace), for steps that call nothing but `library`."""
-    tape = Tape(library, token)
-    return tape, tape.note(step)
+def capture_step(
+    library: Library, token: int, step: Callable[[Tracer], Tensor]
+) -> tuple[CallTrace, Tensor]:
+    """As `Capture` (kernels.common.trace), for steps that call nothing but `library`."""
+    trace = CallTrace(library, token)
+    return trace, trace.note(step)
 
 
 class _NothingElse(Watch):
@@ -104,9 +106,9 @@ class _NothingElse(Watch):
 
     def do(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         if not (func in MAKE_ROOM or func.is_view):
-            raise NotRecordableError(str(func))
+            raise NotCapturableError(str(func))
         found = func(*args, **kwargs)
         if func not in MAKE_ROOM and not lies_in(found, args[0]):
-            raise NotRecordableError(str(func))
+            raise NotCapturableError(str(func))
         self._tensors.append(found)
         return found

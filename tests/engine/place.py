@@ -1,4 +1,4 @@
-"""Somewhere to go on from: for tests of what generates, computed or recorded."""
+"""Somewhere to go on from: for tests of what generates, computed or captured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.api.prompt import Cut
 from core.cache.slab import GROWTH, KVSlab
 from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel
-from core.engine.passes.captured import StepRecorder
+from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
 
 LIMIT = GROWTH + 40
@@ -42,11 +42,11 @@ class Place:
             for tensor in state:
                 tensor.copy_(torch.randn(tensor.shape, generator=draw))
 
-    def decode(self, recorder: StepRecorder, check: Callable[[], None] = go_on) -> Decode:
+    def decode(self, tracer: StepCapture, check: Callable[[], None] = go_on) -> Decode:
         parts = (self.model, self.slab, self.state, self.start)
-        return Decode(*parts, check, recorder)
+        return Decode(*parts, check, tracer)
 
     @torch.inference_mode()
-    def logits(self, recorder: StepRecorder, count: int) -> list[Tensor]:
-        decode = self.decode(recorder)
+    def logits(self, tracer: StepCapture, count: int) -> list[Tensor]:
+        decode = self.decode(tracer)
         return [decode.step(token % 50).clone() for token in range(count)]

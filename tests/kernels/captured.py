@@ -1,7 +1,7 @@
 """What a CUDA graph is made of, on a processor: what a step launches, kept and not done.
 
 As on a GPU nothing is computed while a step is captured, what waits for a result is refused, and
-playing repeats the same launches on the same memory. Kernels run in Triton's interpreter.
+replaying repeats the same launches on the same memory. Kernels run in Triton's interpreter.
 """
 
 from __future__ import annotations

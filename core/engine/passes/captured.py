@@ -1,6 +1,6 @@
-"""One-token steps that are recorded when the first is computed, and played from then on.
+"""One-token steps that are captured when the first is computed, and replayed from then on.
 
-A recording knows places in memory. So it has states of its own, which take over those of every
+A trace knows places in memory. So it has states of its own, which take over those of every
 reply, and belongs to one slab, whose rows never move.
 """
 
@@ -18,25 +18,25 @@ from core.cache.state import RecurrentState
 from core.engine.passes.run_memory import RunMemory
 from core.layers.memory import LayerState
 from core.models.model import Model
-from kernels.common.trace import NotRecordableError, Record, Recorder, Recording
+from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 
 _LOG = logging.getLogger(__name__)
 
 
-class RecordedStep:
+class CapturedStep:
     """What one model computes for one token over one slab. For one reply at a time.
 
     Holds one set of states and what a step computes in between, as long as it is there.
     """
 
-    def __init__(self, model: Model, slab: KVSlab, record: Record) -> None:
+    def __init__(self, model: Model, slab: KVSlab, capture: Capture) -> None:
         self.model, self.slab = model, slab
-        self._record = record
+        self._capture = capture
         device = model.device
         self._hidden = torch.empty(1, model.hidden_size, dtype=model.dtype, device=device)
         self._rotations = model.rotations(torch.zeros(3, 1, dtype=torch.int64, device=device))
         self._state = RecurrentState.zeros(model.layer_specs, device).copy()
-        self._recording: Recording | None = None
+        self._trace: Trace | None = None
         self._result = self._hidden
         self._replies = 0
         self._begun: RecurrentState | None = None  # until the reply's first token
@@ -60,7 +60,7 @@ class RecordedStep:
     ) -> Tensor:
         """As `Model.forward` of token number `token`; the next call writes there again.
 
-        Raises NotRecordableError at the first call, and is of no use then.
+        Raises NotCapturableError at the first call, and is of no use then.
         """
         if reply != self._replies:
             raise RuntimeError("another reply has begun")
@@ -70,22 +70,22 @@ class RecordedStep:
             for own, given in zip(self._rotations[name], rotation, strict=True):
                 own.copy_(given)
         begun, self._begun = self._begun, None
-        if self._recording is None:
-            assert begun is not None, "a step that can't be recorded was gone on with"
-            recording, self._result = self._record(token, self._step(token, check))
-            self._prove(recording, begun, token, check)
-            self._recording = recording
+        if self._trace is None:
+            assert begun is not None, "a step that can't be captured was gone on with"
+            trace, self._result = self._capture(token, self._step(token, check))
+            self._validate(trace, begun, token, check)
+            self._trace = trace
         else:
-            self._recording.play(token, check)
+            self._trace.replay(token, check)
         return self._result
 
-    def _prove(
-        self, recording: Recording, begun: RecurrentState, token: int, check: Callable[[], None]
+    def _validate(
+        self, trace: Trace, begun: RecurrentState, token: int, check: Callable[[], None]
     ) -> None:
-        """Compute the next token's step over the same inputs, and play it: result, states and rows
-        must have the same bits. Then play the first token's again, so that nothing of it stays.
+        """Compute the next token's step over the same inputs, and replay it: result, states and
+        rows must have the same bits. Then replay the first token's again: nothing of it stays.
 
-        What goes wrong in a recording shows in no error: a place that something else uses as well,
+        What goes wrong in a trace shows in no error: a place that something else uses as well,
         a number that was taken for a constant.
         """
         first, later = self._result.clone(), min(token + 1, self.slab.capacity - 1)
@@ -95,16 +95,16 @@ class RecordedStep:
         expected = [computed, *_tensors(memory.new_state()), *(each.clone() for each in rows)]
         for each in rows:
             each.zero_()
-        recording.play(later, check)
+        trace.replay(later, check)
         alike = all(map(torch.equal, (self._result, *_tensors(self._state), *rows), expected))
         self._state.take(begun)
-        recording.play(token, check)
+        trace.replay(token, check)
         if not (alike and torch.equal(self._result, first)):
-            raise NotRecordableError("played it gives other bits")
+            raise NotCapturableError("replayed it gives other bits")
 
-    def _step(self, token: int, check: Callable[[], None]) -> Callable[[Recorder], Tensor]:
-        def step(recorder: Recorder) -> Tensor:
-            memory = _Memory(recorder, self.slab, self._state, token, check)
+    def _step(self, token: int, check: Callable[[], None]) -> Callable[[Tracer], Tensor]:
+        def step(tracer: Tracer) -> Tensor:
+            memory = _Memory(tracer, self.slab, self._state, token, check)
             return self.model.through(self._hidden, self._rotations, memory)
 
         return step
@@ -115,17 +115,17 @@ def _tensors(state: RecurrentState) -> list[Tensor]:
 
 
 class _Memory:
-    """A `LayerMemory` (core.layers.memory) of a step that is recorded."""
+    """A `LayerMemory` (core.layers.memory) of a step that is captured."""
 
     def __init__(
         self,
-        recorder: Recorder,
+        tracer: Tracer,
         slab: KVSlab,
         state: RecurrentState,
         token: int,
         check: Callable[[], None],
     ) -> None:
-        self._recorder, self._slab, self._state, self._token = recorder, slab, state, token
+        self._recorder, self._slab, self._state, self._token = tracer, slab, state, token
         self._check = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -142,30 +142,30 @@ class _Memory:
         self._recorder.part()
 
 
-class StepRecorder:
-    """Has the recorded step of a loaded model, if its kernels can record it.
+class StepCapture:
+    """Has the captured step of a loaded model, if its kernels can capture it.
 
     The step stays, with its slab, until one over another slab is asked for.
     """
 
-    def __init__(self, record: Record | None) -> None:
-        self._record = record
-        self._step: RecordedStep | None = None
+    def __init__(self, capture: Capture | None) -> None:
+        self._capture = capture
+        self._step: CapturedStep | None = None
 
-    def step(self, model: Model, slab: KVSlab) -> RecordedStep | None:
-        """The step over `slab`, perhaps yet to be recorded; None where steps can't be."""
-        if self._record is None:
+    def step(self, model: Model, slab: KVSlab) -> CapturedStep | None:
+        """The step over `slab`, perhaps yet to be captured; None where steps can't be."""
+        if self._capture is None:
             return None
         if self._step is None or self._step.slab is not slab or self._step.model is not model:
             self._step = None  # its memory first
-            self._step = RecordedStep(model, slab, self._record)
+            self._step = CapturedStep(model, slab, self._capture)
         return self._step
 
-    def beside(self) -> StepRecorder:
+    def beside(self) -> StepCapture:
         """Another, for a slab that is not to outlive a request."""
-        return StepRecorder(self._record)
+        return StepCapture(self._capture)
 
-    def give_up(self, reason: NotRecordableError) -> None:
+    def give_up(self, reason: NotCapturableError) -> None:
         """Steps are computed one by one from now on."""
-        _LOG.info("Steps are not recorded: %s", reason)
-        self._record = self._step = None
+        _LOG.info("Steps are not captured: %s", reason)
+        self._capture = self._step = None

@@ -10,16 +10,16 @@ from torch import Tensor
 from core.api.prompt import Cut
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.passes.captured import StepRecorder
+from core.engine.passes.captured import StepCapture
 from core.engine.passes.run_memory import StepMemory
 from core.models.model import Model
-from kernels.common.trace import NotRecordableError
+from kernels.common.trace import NotCapturableError
 
 
 class Decode:
     """Feeds sampled ids from `start` on; a sampled placeholder id is text like any other.
 
-    One reply at a time: where steps are recorded, another over the same slab ends this one.
+    One reply at a time: where steps are captured, another over the same slab ends this one.
     """
 
     def __init__(
@@ -29,16 +29,16 @@ class Decode:
         state: RecurrentState,
         start: Cut,
         check: Callable[[], None],
-        recorder: StepRecorder,
+        tracer: StepCapture,
     ) -> None:
         """`state` stays as it is."""
         self._model, self._slab, self._state = model, slab, state
         self._next = start
         self._check = check
-        self._recorder = recorder
+        self._recorder = tracer
         self._memory: StepMemory | None = None
-        self._recorded = recorder.step(model, slab)
-        self._reply = self._recorded.begin(state) if self._recorded is not None else 0
+        self._captured = tracer.step(model, slab)
+        self._reply = self._captured.begin(state) if self._captured is not None else 0
 
     def step(self, token_id: int) -> Tensor:
         """Feed one id; returns the float32 logits [vocab] for the next."""
@@ -51,13 +51,13 @@ class Decode:
         return self._model.logits(hidden)[0]
 
     def _forward(self, embedding: Tensor, positions: Tensor) -> Tensor:
-        if self._recorded is not None:
+        if self._captured is not None:
             try:
                 token = self._next.token.value
-                return self._recorded.forward(self._reply, embedding, positions, token, self._check)
-            except NotRecordableError as reason:  # of the first step: nothing was lost by trying
+                return self._captured.forward(self._reply, embedding, positions, token, self._check)
+            except NotCapturableError as reason:  # of the first step: nothing was lost by trying
                 self._recorder.give_up(reason)
-                self._recorded = None
+                self._captured = None
         if self._memory is None:
             self._memory = StepMemory(self._slab, self._state, self._next.token, self._check)
         self._memory.token = self._next.token

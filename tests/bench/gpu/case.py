@@ -48,7 +48,7 @@ class Case:
     """An op, what it has to move and to compute at least, and others that do the same.
 
     The first tensor that a call returns is compared with that of the others. Of `others` a text
-    says why there is none. Those in `waits` can't be recorded: they wait for the GPU.
+    says why there is none. Those in `waits` can't be captured: they wait for the GPU.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""How long calls take on a GPU: launched one after the other, and played from a recording.
+"""How long calls take on a GPU: launched one after the other, and replayed from a trace.
 
 A GPU is told what to do and does it later. The processor's clock alone would measure the telling.
 """
@@ -25,7 +25,7 @@ class Clock(Protocol):
         """From the first call to the last result."""
         ...
 
-    def recorded(self, stretch: Stretch) -> Stretch | None:
+    def captured(self, stretch: Stretch) -> Stretch | None:
         """What does the same work again without Python in between; None where that can't be."""
         ...
 
@@ -44,16 +44,16 @@ class CudaClock:
         milliseconds: float = began.elapsed_time(ended)
         return milliseconds / 1000
 
-    def recorded(self, stretch: Stretch) -> Stretch | None:
-        """As `Clock`: a CUDA graph, played once, for its first playing also sends it over."""
+    def captured(self, stretch: Stretch) -> Stretch | None:
+        """As `Clock`: a CUDA graph, replayed once, for its first replaying also sends it over."""
         stream, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
         try:
             _without_waiting(stretch)
             with torch.cuda.graph(graph):
                 stretch()
         except RuntimeError as error:
-            _LOG.warning("not recorded: %s", (str(error).splitlines() or [""])[0])
-            torch.cuda.set_stream(stream)  # torch stays on the recording's where that breaks off
+            _LOG.warning("not captured: %s", (str(error).splitlines() or [""])[0])
+            torch.cuda.set_stream(stream)  # torch stays on the trace's where that breaks off
             torch.cuda.synchronize()
             return None
         graph.replay()
@@ -64,7 +64,7 @@ class CudaClock:
 def _without_waiting(stretch: Stretch) -> None:
     """Do the calls once. Raises RuntimeError where one waits for the GPU.
 
-    A recording can't hold such a call, and torch may make no other after one that broke off.
+    A trace can't hold such a call, and torch may make no other after one that broke off.
     """
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -74,7 +74,7 @@ def _without_waiting(stretch: Stretch) -> None:
 
 
 class ProcessorClock:
-    """A `Clock` of the processor, where tests have it play the GPU. It records nothing."""
+    """A `Clock` of the processor, where tests have it play the GPU. It captures nothing."""
 
     def seconds(self, stretch: Stretch) -> float:
         """As `Clock`."""
@@ -82,6 +82,6 @@ class ProcessorClock:
         stretch()
         return time.perf_counter() - began
 
-    def recorded(self, stretch: Stretch) -> Stretch | None:
+    def captured(self, stretch: Stretch) -> Stretch | None:
         """As `Clock`."""
         return None

@@ -1,7 +1,7 @@
 """Ops of a GPU (tests.bench.gpu.case) in rounds, each between two readings of its limits.
 
 Everybody who can do the op has a turn in every round, launched call by call and, where that can be
-done, played from a recording. A generated token is played; a prompt is launched.
+done, replayed from a trace. A generated token is replayed; a prompt is launched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OTHER_NUMBERS = "other numbers"
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds a call by round and by who made it, `played` where that could be recorded.
+    """Seconds a call by round and by who made it, `replayed` where that could be captured.
 
     `floors` are the seconds that a call has to take on this GPU, `by_products` says of which limit.
     `missing` says why somebody has no seconds.
@@ -34,15 +34,15 @@ class Measured:
 
     case: Case
     launched: Mapping[str, list[float]]
-    played: Mapping[str, list[float]]
+    replayed: Mapping[str, list[float]]
     floors: list[float]
     by_products: bool
     missing: Mapping[str, str]
 
     @property
     def best(self) -> list[float]:
-        """Waymark's seconds: as played, else as launched."""
-        return self.played.get(OWN) or self.launched[OWN]
+        """Waymark's seconds: as replayed, else as launched."""
+        return self.replayed.get(OWN) or self.launched[OWN]
 
     @property
     def of_limit(self) -> Spread:
@@ -74,14 +74,14 @@ def measure(case: Case, limits: Bounds, clock: Clock, sizes: Sizes) -> Measured:
     ways = {OWN: case.run} | {name: there[name] for name in there if name not in missing}
     turns = {name: _Turn(call, case, name, clock, sizes) for name, call in ways.items()}
     launched: dict[str, list[float]] = {name: [] for name in turns}
-    played: dict[str, list[float]] = {name: [] for name, turn in turns.items() if turn.recording}
+    replayed: dict[str, list[float]] = {name: [] for name, turn in turns.items() if turn.trace}
     floors, by_products = [], False
     for _ in range(sizes.rounds):
         before = _floors(case, limits)
         for name, turn in turns.items():
             launched[name].append(turn.launched())
-            if turn.recording is not None:
-                played[name].append(turn.played(turn.recording))
+            if turn.trace is not None:
+                replayed[name].append(turn.replayed(turn.trace))
         moving, computing = (
             (first + second) / 2
             for first, second in zip(before, _floors(case, limits), strict=True)
@@ -90,7 +90,7 @@ def measure(case: Case, limits: Bounds, clock: Clock, sizes: Sizes) -> Measured:
         by_products = computing > moving
     # The arguments go with the calls: hundreds of megabytes each.
     bare = replace(case, run=_gone, others={})
-    return Measured(bare, launched, played, floors, by_products, missing)
+    return Measured(bare, launched, replayed, floors, by_products, missing)
 
 
 class _Turn:
@@ -101,15 +101,15 @@ class _Turn:
         call(1 % case.copies)
         once = clock.seconds(lambda: call(0))
         self._calls = min(sizes.calls, max(1, math.ceil(sizes.seconds / once)))
-        self.recording = None if name in case.waits else clock.recorded(self._stretch)
+        self.trace = None if name in case.waits else clock.captured(self._stretch)
 
     def launched(self) -> float:
         """Seconds of a call, called from Python."""
         return self._clock.seconds(self._stretch) / self._calls
 
-    def played(self, recording: Stretch) -> float:
-        """Seconds of a call, played again."""
-        return self._clock.seconds(recording) / self._calls
+    def replayed(self, trace: Stretch) -> float:
+        """Seconds of a call, replayed again."""
+        return self._clock.seconds(trace) / self._calls
 
     def _stretch(self) -> None:
         for number in range(self._calls):

@@ -23,7 +23,7 @@ TITLES = (
 
 
 def ops_table(measured: Sequence[Measured]) -> str:
-    """An op a line: as a recording plays it, then as Python launches it."""
+    """An op a line: as a trace replays it, then as Python launches it."""
     return table(TITLES, [_cells(each) for each in measured])
 
 
@@ -34,14 +34,14 @@ def summary(measured: Measured) -> str:
 
 
 def _cells(measured: Measured) -> list[str]:
-    played = _micro(measured.played[OWN]) if OWN in measured.played else ""
+    replayed = _micro(measured.replayed[OWN]) if OWN in measured.replayed else ""
     unit, factor = ("TFLOP/s", 1e-12) if measured.by_products else ("GB/s", 1e-9)
     return [
         measured.case.name,
-        played,
+        replayed,
         f"{measured.rate.scaled(factor)} {unit}",
         str(measured.of_limit),
-        *(_beside(measured, measured.played, other) for other in (PLAIN, FLA)),
+        *(_beside(measured, measured.replayed, other) for other in (PLAIN, FLA)),
         _micro(measured.launched[OWN]),
         *(_beside(measured, measured.launched, other) for other in (PLAIN, FLA)),
     ]

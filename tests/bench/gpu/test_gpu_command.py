@@ -150,7 +150,7 @@ def test_the_clock_waits_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class PlayedCuda:
-    """What the clock asks of torch.cuda, without a GPU: notes it, and plays graphs of nothing."""
+    """What the clock asks of torch.cuda, without a GPU: notes it, and replays graphs of nothing."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.noted: list[object] = []
@@ -171,14 +171,14 @@ def test_calls_that_wait_are_found_before_they_are_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cuda, calls = PlayedCuda(monkeypatch), list[int]()
-    assert CudaClock().recorded(lambda: calls.append(1)) == cuda.replay
-    assert len(calls) == 2 and cuda.noted[2] == "replay"  # once tried, once recorded
+    assert CudaClock().captured(lambda: calls.append(1)) == cuda.replay
+    assert len(calls) == 2 and cuda.noted[2] == "replay"  # once tried, once captured
 
     def waiting() -> None:
         raise RuntimeError("it waits")
 
     cuda.noted.clear()
-    assert CudaClock().recorded(waiting) is None
+    assert CudaClock().captured(waiting) is None
     modes = [("set_sync_debug_mode", mode) for mode in ("error", "default")]
     assert cuda.noted == [*modes, ("set_stream", "its own stream"), ("synchronize",)]
 

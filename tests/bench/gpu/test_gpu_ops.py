@@ -61,7 +61,7 @@ def test_every_op_has_its_line_and_gives_what_the_others_give(
     lines = [line for line in lines if line[0] != "op"]
     assert said[::2] == [f"{name}: {line[0]}" for name, line in named(precisions, lines)]
     assert {len(line) for line in lines} == {len(TITLES)}
-    # Nothing is recorded on a processor, so the launched calls stand for all.
+    # Nothing is captured on a processor, so the launched calls stand for all.
     assert {line[1] for line in lines} == {""} and all(line[6] for line in lines)
     beside = {line[0]: (line[7], line[8]) for line in lines}
     assert rounds.OTHER_NUMBERS not in text and fla.NOT_INSTALLED not in text
@@ -124,30 +124,30 @@ def test_who_raises_is_not_compared() -> None:
     assert set(found.launched) == {rounds.OWN} and found.missing == {FLA: "raised ValueError"}
 
 
-class Recording(ProcessorClock):
-    """Records all there is; each stretch of calls takes a second, and a played one half of that."""
+class Capturing(ProcessorClock):
+    """Captures all there is; each stretch of calls takes a second, a replayed one half of it."""
 
     def __init__(self) -> None:
-        self.played: list[Stretch] = []
+        self.replayed: list[Stretch] = []
 
     def seconds(self, stretch: Stretch) -> float:
         stretch()
-        return 0.5 if stretch in self.played else 1.0
+        return 0.5 if stretch in self.replayed else 1.0
 
-    def recorded(self, stretch: Stretch) -> Stretch:
+    def captured(self, stretch: Stretch) -> Stretch:
         again = partial(stretch)  # something else than the calls themselves
-        self.played.append(again)
+        self.replayed.append(again)
         return again
 
 
 def test_what_is_played_stands_first_and_who_waits_is_not_recorded() -> None:
     case = replace(made(1.0, 1.0), waits=frozenset({"other 1"}), least_bytes=10**9)
-    found = measured(case, Recording())
-    assert found.played == {name: [0.5] * QUICK.rounds for name in (rounds.OWN, "other 0")}
+    found = measured(case, Capturing())
+    assert found.replayed == {name: [0.5] * QUICK.rounds for name in (rounds.OWN, "other 0")}
     assert set(found.launched) == {rounds.OWN, "other 0", "other 1"}
     assert found.rate.middle == 2e9 and not found.by_products
-    assert rounds.times(found.played, "other 0") is not None
-    assert rounds.times(found.played, "other 1") is None
+    assert rounds.times(found.replayed, "other 0") is not None
+    assert rounds.times(found.replayed, "other 1") is None
     line = lines_of(ops_table([found]))[1]
     assert line[1].startswith("500,000") and line[2].startswith("2.00") and "GB/s" in line[2]
 
@@ -163,7 +163,7 @@ def test_the_slower_of_two_limits_is_the_floor() -> None:
     case = replace(made(), least_bytes=8)
     for operations, floor in ((0, 4.0), (300, 4.0), (500, 5.0)):
         bounded = replace(case, operations=operations)
-        found = rounds.measure(bounded, Fixed(), Recording(), QUICK)
+        found = rounds.measure(bounded, Fixed(), Capturing(), QUICK)
         assert found.floors == [floor] * QUICK.rounds
         assert found.of_limit.middle == 2 * floor and found.by_products == (floor > 4)
 

@@ -1,4 +1,4 @@
-"""Generating by a recorded step: the same bits, for every family, precision and reply."""
+"""Generating by a captured step: the same bits, for every family, precision and reply."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from core.api.errors import RequestCancelled
 from core.cache.slab import GROWTH, KVSlab
 from core.engine.loaded import LoadedModel
-from core.engine.passes.captured import StepRecorder
+from core.engine.passes.captured import StepCapture
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import Place
 from tests.kernels.native.here import NEEDS_COMPILER
@@ -30,13 +30,13 @@ def test_replies_have_the_bits_of_forwards(
 ) -> None:
     """Over the end of a stretch of attention, and where the slab grows."""
     loaded = loaded_of(family, precision)
-    recorder = loaded.steps
+    tracer = loaded.steps
     for tokens in (1, 250, GROWTH - 3):
         place = Place(loaded, tokens)
-        expected = place.logits(StepRecorder(None), 20)
-        assert all(map(torch.equal, place.logits(recorder, 20), expected)), tokens
-        step = recorder.step(place.model, place.slab)
-        assert step is not None and step._recording is not None, "nothing was recorded"
+        expected = place.logits(StepCapture(None), 20)
+        assert all(map(torch.equal, place.logits(tracer, 20), expected)), tokens
+        step = tracer.step(place.model, place.slab)
+        assert step is not None and step._trace is not None, "nothing was captured"
 
 
 @NEEDS_COMPILER
@@ -44,18 +44,18 @@ def test_a_recording_serves_other_replies_and_leaves_their_states(
     loaded_of: Callable[..., LoadedModel],
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
-    place, recorder = Place(loaded, 60), StepRecorder(loaded.steps._record)
-    place.logits(recorder, 5)
-    recording = recorder.step(place.model, place.slab)
+    place, tracer = Place(loaded, 60), StepCapture(loaded.steps._record)
+    place.logits(tracer, 5)
+    trace = tracer.step(place.model, place.slab)
     for seed in (1, 2):
         place.fill(seed)
         before = place.state.copy()
-        expected = place.logits(StepRecorder(None), 9)
+        expected = place.logits(StepCapture(None), 9)
         place.fill(seed)
-        assert all(map(torch.equal, place.logits(recorder, 9), expected))
+        assert all(map(torch.equal, place.logits(tracer, 9), expected))
         for layer, state in before.layers.items():
             assert all(map(torch.equal, state, place.state.layers[layer]))
-    assert recorder.step(place.model, place.slab) is recording
+    assert tracer.step(place.model, place.slab) is trace
 
 
 @NEEDS_COMPILER
@@ -63,11 +63,11 @@ def test_a_reply_that_another_follows_is_at_its_end(
     loaded_of: Callable[..., LoadedModel],
 ) -> None:
     place = Place(loaded_of("hybrid", "int8"), 10)
-    recorder = StepRecorder(loaded_of("hybrid", "int8").steps._record)
+    tracer = StepCapture(loaded_of("hybrid", "int8").steps._record)
     with torch.inference_mode():
-        first = place.decode(recorder)
+        first = place.decode(tracer)
         first.step(1)
-        second = place.decode(recorder)
+        second = place.decode(tracer)
         with pytest.raises(RuntimeError, match="another reply"):
             first.step(2)
         second.step(2)
@@ -76,8 +76,8 @@ def test_a_reply_that_another_follows_is_at_its_end(
 @NEEDS_COMPILER
 def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel]) -> None:
     place = Place(loaded_of("hybrid", "bfloat16"), 10)
-    recorder = StepRecorder(loaded_of("hybrid", "bfloat16").steps._record)
-    expected = place.logits(recorder, 3)
+    tracer = StepCapture(loaded_of("hybrid", "bfloat16").steps._record)
+    expected = place.logits(tracer, 3)
     looks = 0
 
     def look() -> None:
@@ -87,11 +87,11 @@ def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel
             raise RequestCancelled("cancelled")
 
     with torch.inference_mode():
-        decode = place.decode(recorder, look)
+        decode = place.decode(tracer, look)
         with pytest.raises(RequestCancelled):
             decode.step(0)
     assert looks == 3
-    assert all(map(torch.equal, place.logits(recorder, 3), expected))
+    assert all(map(torch.equal, place.logits(tracer, 3), expected))
 
 
 @NEEDS_COMPILER
@@ -102,30 +102,30 @@ def test_what_cannot_be_recorded_is_computed(
 ) -> None:
     """The last layer adds with torch: states and rows of the step that failed are not used."""
     loaded = loaded_of("hybrid", "bfloat16")
-    place, recorder = Place(loaded, 10), StepRecorder(loaded.steps._record)
+    place, tracer = Place(loaded, 10), StepCapture(loaded.steps._record)
     blocks = loaded.model.blocks  # type: ignore[attr-defined]
     monkeypatch.setattr(blocks[-1], "_add", PLAIN_OPS.add)
-    expected = place.logits(StepRecorder(None), 4)
+    expected = place.logits(StepCapture(None), 4)
     with caplog.at_level(logging.INFO):
-        assert all(map(torch.equal, place.logits(recorder, 4), expected))
-        assert all(map(torch.equal, place.logits(recorder, 4), expected))
+        assert all(map(torch.equal, place.logits(tracer, 4), expected))
+        assert all(map(torch.equal, place.logits(tracer, 4), expected))
     assert [record.message for record in caplog.records] == [
-        "Steps are not recorded: aten.add.Tensor"
+        "Steps are not captured: aten.add.Tensor"
     ]
 
 
 @NEEDS_COMPILER
 def test_a_side_request_leaves_nothing_behind(loaded_of: Callable[..., LoadedModel]) -> None:
-    """Its slab goes, and the chat's recording stays the chat's."""
+    """Its slab goes, and the chat's trace stays the chat's."""
     loaded = loaded_of("hybrid", "int8")
     machine = Machine(loaded)
     chat = [user("Hello there")]
     expected = machine.ask(chat)
-    recording, slabs = loaded.steps._step, living(KVSlab)
-    assert recording is not None
+    trace, slabs = loaded.steps._step, living(KVSlab)
+    assert trace is not None
     aside = machine.ask(chat, side=True)
     assert aside.ids == expected.ids and len(aside.ids) > 1
-    assert living(KVSlab) == slabs and loaded.steps._step is recording
+    assert living(KVSlab) == slabs and loaded.steps._step is trace
 
 
 def living(kind: type) -> int:

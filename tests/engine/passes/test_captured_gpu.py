@@ -1,4 +1,4 @@
-"""Generating by a graph of a GPU's launches, played on a processor (tests.kernels.captured)."""
+"""Generating by a graph of a GPU's launches, replayed on a processor (tests.kernels.captured)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from core.engine.loaded import LoadedModel
-from core.engine.passes.captured import StepRecorder
+from core.engine.passes.captured import StepCapture
 from core.loading.backend import VARIABLE
-from kernels.common.trace import NotRecordableError, Recorder, Recording
+from kernels.common.trace import NotCapturableError, Trace, Tracer
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import Place
 from tests.promises.machine import Machine, user
@@ -26,7 +26,7 @@ captured = pytest.importorskip("tests.kernels.captured")
 pytestmark = pytest.mark.skipif(gpu.ON_GPU, reason="the engines here are on the processor")
 
 CPU = torch.device("cpu")
-Step = Callable[[Recorder], Tensor]
+Step = Callable[[Tracer], Tensor]
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +36,8 @@ def _kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def recorder() -> StepRecorder:
-    return StepRecorder(partial(graph.record, CPU, captured.capture))
+def tracer() -> StepCapture:
+    return StepCapture(partial(graph.capture_step, CPU, captured.capture))
 
 
 @pytest.mark.parametrize(
@@ -47,25 +47,25 @@ def test_replies_have_the_bits_of_forwards(
     loaded_of: Callable[..., LoadedModel], family: str, precision: str
 ) -> None:
     """Over the end of what attention takes in a step, and with a reply that begins elsewhere."""
-    place, recorded = Place(loaded_of(family, precision), 31), recorder()
-    expected = place.logits(StepRecorder(None), 3)
-    assert all(map(torch.equal, place.logits(recorded, 3), expected))
+    place, captured = Place(loaded_of(family, precision), 31), tracer()
+    expected = place.logits(StepCapture(None), 3)
+    assert all(map(torch.equal, place.logits(captured, 3), expected))
     assert not torch.equal(expected[1], expected[2])
     place.fill(1)
-    other = place.logits(StepRecorder(None), 1)
+    other = place.logits(StepCapture(None), 1)
     place.fill(1)
-    assert all(map(torch.equal, place.logits(recorded, 1), other))
-    step = recorded.step(place.model, place.slab)
-    assert step is not None and step._recording is not None, "nothing was recorded"
+    assert all(map(torch.equal, place.logits(captured, 1), other))
+    step = captured.step(place.model, place.slab)
+    assert step is not None and step._trace is not None, "nothing was captured"
 
 
 def test_a_whole_reply_is_the_same(loaded_of: Callable[..., LoadedModel]) -> None:
     loaded, chat = loaded_of("hybrid", "bfloat16"), [user("Hello")]
     expected = Machine(loaded).ask(chat)
-    recorded = recorder()
-    found = Machine(replace(loaded, steps=recorded)).ask(chat)
+    captured = tracer()
+    found = Machine(replace(loaded, steps=captured)).ask(chat)
     assert found.ids == expected.ids and len(found.ids) > 2
-    assert recorded._step is not None and recorded._step._recording is not None
+    assert captured._step is not None and captured._step._trace is not None
 
 
 def plays_plain_attention(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,51 +100,51 @@ def test_what_cannot_be_recorded_is_computed(
     meddle: Callable[[LoadedModel, pytest.MonkeyPatch], None],
     reason: str,
 ) -> None:
-    loaded, recorded = loaded_of("hybrid", "bfloat16"), recorder()
+    loaded, captured = loaded_of("hybrid", "bfloat16"), tracer()
     meddle(loaded, monkeypatch)
     place = Place(loaded, 10)
-    expected = place.logits(StepRecorder(None), 3)
+    expected = place.logits(StepCapture(None), 3)
     with caplog.at_level(logging.INFO):
-        assert all(map(torch.equal, place.logits(recorded, 3), expected))
-    assert recorded.step(place.model, place.slab) is None
+        assert all(map(torch.equal, place.logits(captured, 3), expected))
+    assert captured.step(place.model, place.slab) is None
     assert len(caplog.records) == 1
-    assert caplog.records[0].message.startswith(f"Steps are not recorded: {reason}")
+    assert caplog.records[0].message.startswith(f"Steps are not captured: {reason}")
 
 
-def errs(token: int, step: Step) -> tuple[Recording, Tensor]:
-    recording, result = graph.record(CPU, captured.capture, token, step)
-    replay = recording._replay
-    recording._replay = lambda: (replay(), result.add_(1))
-    return recording, result
+def errs(token: int, step: Step) -> tuple[Trace, Tensor]:
+    trace, result = graph.capture_step(CPU, captured.capture, token, step)
+    replay = trace._replay
+    trace._replay = lambda: (replay(), result.add_(1))
+    return trace, result
 
 
-def takes_the_token_for_a_constant(token: int, step: Step) -> tuple[Recording, Tensor]:
-    recording, result = graph.record(CPU, captured.capture, token, step)
-    play = recording.play
-    recording.play = lambda _, check: play(token, check)
-    return recording, result
+def takes_the_token_for_a_constant(token: int, step: Step) -> tuple[Trace, Tensor]:
+    trace, result = graph.capture_step(CPU, captured.capture, token, step)
+    replay = trace.replay
+    trace.replay = lambda _, check: replay(token, check)
+    return trace, result
 
 
-def writes_the_same_row_always(token: int, step: Step) -> tuple[Recording, Tensor]:
-    recording, result = graph.record(CPU, captured.capture, token, step)
-    replay = recording._replay
-    recording._replay = lambda: (recording._row.fill_(token), replay())
-    return recording, result
+def writes_the_same_row_always(token: int, step: Step) -> tuple[Trace, Tensor]:
+    trace, result = graph.capture_step(CPU, captured.capture, token, step)
+    replay = trace._replay
+    trace._replay = lambda: (trace._row.fill_(token), replay())
+    return trace, result
 
 
-def leaves_states_as_they_were(token: int, step: Step) -> tuple[Recording, Tensor]:
-    recording, result = graph.record(CPU, captured.capture, token, step)
+def leaves_states_as_they_were(token: int, step: Step) -> tuple[Trace, Tensor]:
+    trace, result = graph.capture_step(CPU, captured.capture, token, step)
     cells: Any = step.__closure__
     (owner,) = (cell.cell_contents for cell in cells if _has_state(cell))
-    replay = recording._replay
+    replay = trace._replay
 
     def forget() -> None:
         before = owner._state.copy()
         replay()
         owner._state.take(before)
 
-    recording._replay = forget
-    return recording, result
+    trace._replay = forget
+    return trace, result
 
 
 def _has_state(cell: Any) -> bool:
@@ -163,11 +163,11 @@ def _has_state(cell: Any) -> bool:
 def test_a_recording_that_gives_other_bits_is_not_used(
     loaded_of: Callable[..., LoadedModel], caplog: pytest.LogCaptureFixture, fault: Any
 ) -> None:
-    place, recorded = Place(loaded_of("hybrid", "bfloat16"), 10), StepRecorder(fault)
-    expected = place.logits(StepRecorder(None), 3)
+    place, captured = Place(loaded_of("hybrid", "bfloat16"), 10), StepCapture(fault)
+    expected = place.logits(StepCapture(None), 3)
     with caplog.at_level(logging.INFO):
-        assert all(map(torch.equal, place.logits(recorded, 3), expected))
-    assert "played it gives other bits" in caplog.text
+        assert all(map(torch.equal, place.logits(captured, 3), expected))
+    assert "replayed it gives other bits" in caplog.text
 
 
 def test_a_length_that_does_not_grow_is_refused() -> None:
@@ -176,6 +176,6 @@ def test_a_length_that_does_not_grow_is_refused() -> None:
     assert int(lengths.of(rows)) == 9
     with lengths.read_from(cell, 9):
         assert lengths.of(rows) is cell
-        with pytest.raises(NotRecordableError, match="don't grow"):
+        with pytest.raises(NotCapturableError, match="don't grow"):
             lengths.of(rows[:8])
     assert int(lengths.of(rows[:8])) == 8

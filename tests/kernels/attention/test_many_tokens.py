@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from kernels.attention import reference
-from kernels.common.trace import NotRecordableError
+from kernels.common.trace import NotCapturableError
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
@@ -211,5 +211,5 @@ def test_it_is_no_part_of_a_recorded_step(monkeypatch: pytest.MonkeyPatch) -> No
     """How many keys there are would stay as it was."""
     monkeypatch.setattr(library(), "token", ctypes.c_long(3))
     rows = drawn(1, 4, 1, 8)
-    with pytest.raises(NotRecordableError, match="many tokens"):
+    with pytest.raises(NotCapturableError, match="many tokens"):
         ops().causal_attention(rows, rows, rows, 1.0)

@@ -1,4 +1,4 @@
-"""Steps that are recorded: played they do what they did, for other numbers and other tokens."""
+"""Steps that are captured: replayed they do what they did, for other numbers and other tokens."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from core.api.errors import RequestCancelled
-from kernels.common.trace import NotRecordableError, Recorder
+from kernels.common.trace import NotCapturableError, Tracer
 from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
 from kernels.linear.reference import Matrix
 from kernels.native.library import Library
-from kernels.native.trace import Tape, record
+from kernels.native.trace import CallTrace, capture_step
 from kernels.native_ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
@@ -89,14 +89,14 @@ class Layers:
         self.hidden.copy_(hidden)
         return self.step(token, store, lambda: None)
 
-    def recorded(self, token: int, hidden: Tensor) -> tuple[Tape, Tensor]:
-        """The recording, and where results lie."""
+    def captured(self, token: int, hidden: Tensor) -> tuple[CallTrace, Tensor]:
+        """The trace, and where results lie."""
 
-        def step(recorder: Recorder) -> Tensor:
-            return self.step(token, recorder.store, recorder.part)
+        def step(tracer: Tracer) -> Tensor:
+            return self.step(token, tracer.store, tracer.part)
 
         self.hidden.copy_(hidden)
-        return record(library(), token, step)
+        return capture_step(library(), token, step)
 
 
 def inputs(count: int) -> list[Tensor]:
@@ -109,43 +109,43 @@ def inputs(count: int) -> list[Tensor]:
 def test_it_gives_the_bits_of_calls_one_by_one(window: int | None, threads: int) -> None:
     """Past a split of attention, and before and past what a window hides."""
     torch.set_num_threads(threads)
-    plain, played = Layers(window), Layers(window)
+    plain, replayed = Layers(window), Layers(window)
     given = inputs(600)
     expected = [plain.once(token, each).clone() for token, each in enumerate(given)]
-    tape, result = played.recorded(0, given[0])
+    trace, result = replayed.captured(0, given[0])
     found = [result.clone()]
     for token, each in enumerate(given[1:], start=1):
-        played.hidden.copy_(each)
-        tape.play(token, go_on)
+        replayed.hidden.copy_(each)
+        trace.replay(token, go_on)
         found.append(result.clone())
     torch.set_num_threads(1)
     assert all(map(torch.equal, found, expected))
-    assert torch.equal(played.rows, plain.rows)
+    assert torch.equal(replayed.rows, plain.rows)
 
 
 def test_it_may_be_recorded_at_any_token_and_played_at_any_other() -> None:
-    plain, played = Layers(), Layers()
+    plain, replayed = Layers(), Layers()
     plain.rows.copy_(torch.randn(plain.rows.shape, generator=torch.Generator().manual_seed(2)))
-    played.rows.copy_(plain.rows)
+    replayed.rows.copy_(plain.rows)
     first, second = inputs(2)
-    tape, result = played.recorded(400, first)
+    trace, result = replayed.captured(400, first)
     assert torch.equal(result, plain.once(400, first))
     for token in (0, 1, 17, 400, LIMIT - 1):
-        played.hidden.copy_(second)
-        tape.play(token, go_on)
+        replayed.hidden.copy_(second)
+        trace.replay(token, go_on)
         assert torch.equal(result, plain.once(token, second)), token
-    assert torch.equal(played.rows, plain.rows)
+    assert torch.equal(replayed.rows, plain.rows)
 
 
 def test_nothing_that_it_needs_is_freed() -> None:
     """Calls know addresses; what lay there must not become somebody else's."""
     layers = Layers()
     given = inputs(3)
-    tape, result = layers.recorded(0, given[0])
+    trace, result = layers.captured(0, given[0])
     gc.collect()
     others = [torch.full((1, 3 * WIDTH), 7.0).bfloat16() for _ in range(200)]
     layers.hidden.copy_(given[1])
-    tape.play(1, go_on)
+    trace.replay(1, go_on)
     plain = Layers()
     plain.once(0, given[0])
     assert torch.equal(result, plain.once(1, given[1]))
@@ -176,13 +176,13 @@ def test_what_is_not_a_call_ends_a_recording(
     """
     (row,) = inputs(1)
 
-    def step(recorder: Recorder) -> Tensor:
+    def step(tracer: Tracer) -> Tensor:
         native_ops(library()).add(row, row)
         compute(row)
         return row
 
-    with torch.inference_mode(inference), pytest.raises(NotRecordableError, match="aten"):
-        record(library(), 0, step)
+    with torch.inference_mode(inference), pytest.raises(NotCapturableError, match="aten"):
+        capture_step(library(), 0, step)
     assert library().noted is None and library().token is None
 
 
@@ -191,14 +191,14 @@ def test_what_changes_nothing_is_recorded(inference: bool) -> None:
     """Functions that may copy, of tensors that lie as they like."""
     (row,) = inputs(1)
 
-    def step(recorder: Recorder) -> Tensor:
+    def step(tracer: Tracer) -> Tensor:
         heads = row.unflatten(1, (2, -1)).contiguous().flatten(1).reshape(1, -1).to(row.dtype)
         return native_ops(library()).add(heads, heads)
 
     with torch.inference_mode(inference):
-        tape, result = record(library(), 0, step)
+        trace, result = capture_step(library(), 0, step)
         row.copy_(inputs(2)[1])
-        tape.play(1, go_on)
+        trace.replay(1, go_on)
     assert torch.equal(result, row + row)
 
 
@@ -209,24 +209,24 @@ def test_a_part_of_the_context_is_not_attended_to() -> None:
     ops: Any = native_ops(library())
     for seen, stored in ((rows[2:6], rows), (rows[:3], rows), (rows[:6], rows.clone())):
 
-        def step(recorder: Recorder, seen: Tensor = seen, stored: Tensor = stored) -> Tensor:
-            recorder.store(row, stored)
+        def step(tracer: Tracer, seen: Tensor = seen, stored: Tensor = stored) -> Tensor:
+            tracer.store(row, stored)
             found: Tensor = ops.causal_attention(row, seen, seen, 1.0)
             return found
 
-        with pytest.raises(NotRecordableError, match="attention"):
-            record(library(), 5, step)
+        with pytest.raises(NotCapturableError, match="attention"):
+            capture_step(library(), 5, step)
 
 
 def test_recording_does_not_load_the_compiler_of_torch() -> None:
     """Hundreds of modules and seconds, in the middle of a first reply."""
     script = """
 import sys, torch
-from kernels.native.trace import record
+from kernels.native.trace import capture_step
 from kernels.native_ops import native_ops
 from tests.kernels.native.here import library
 row = torch.ones(1, 64).bfloat16()
-record(library(), 0, lambda recorder: native_ops(library()).add(row, row.view(1, 64)))
+capture_step(library(), 0, lambda tracer: native_ops(library()).add(row, row.view(1, 64)))
 assert "torch._dynamo" not in sys.modules and "sympy" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
@@ -241,18 +241,18 @@ def test_a_row_of_another_kind_is_not_stored() -> None:
         torch.zeros(1, HEADS, DIM).bfloat16(),
     ):
 
-        def step(recorder: Recorder, row: Tensor = row) -> Tensor:
-            recorder.store(row, rows)
+        def step(tracer: Tracer, row: Tensor = row) -> Tensor:
+            tracer.store(row, rows)
             return row
 
-        with pytest.raises(NotRecordableError, match="another kind"):
-            record(library(), 0, step)
+        with pytest.raises(NotCapturableError, match="another kind"):
+            capture_step(library(), 0, step)
 
 
 def test_it_stops_between_parts_and_can_be_played_again() -> None:
     layers, plain = Layers(), Layers()
     given = inputs(2)
-    tape, result = layers.recorded(0, given[0])
+    trace, result = layers.captured(0, given[0])
     plain.once(0, given[0])
     looks = 0
 
@@ -264,17 +264,17 @@ def test_it_stops_between_parts_and_can_be_played_again() -> None:
 
     layers.hidden.copy_(given[1])
     with pytest.raises(RequestCancelled):
-        tape.play(1, look)
+        trace.replay(1, look)
     assert looks == 3 and not layers.rows[2, :, 1].any() and bool(layers.rows[1, :, 1].any())
-    tape.play(1, go_on)
+    trace.replay(1, go_on)
     assert torch.equal(result, plain.once(1, given[1]))
 
 
 def test_a_kernel_without_memory_ends_it() -> None:
     """An array of calls of which the first finds none."""
-    tape, _ = Layers().recorded(0, inputs(1)[0])
+    trace, _ = Layers().captured(0, inputs(1)[0])
     with (
-        mock.patch.object(library(), "play", lambda calls, first, end: first),
+        mock.patch.object(library(), "replay", lambda calls, first, end: first),
         pytest.raises(MemoryError),
     ):
-        tape.play(1, go_on)
+        trace.replay(1, go_on)
