@@ -63,7 +63,7 @@ class MessageMap:
     def replies_after(self, token: TokenIndex) -> list[int]:
         """The replies that end after a token: the one that holds it, and the later ones.
 
-        One that the model is not told, for it says nothing, takes no room and is none of them.
+        One that is not in the prompt, for it says nothing, takes no room and is none of them.
         """
         ends = (*self.starts[1:], None)
         return [

@@ -116,12 +116,12 @@ class ChatText:
         if isinstance(last, AssistantMessage):
             return self._continued(conversation, last, images, thinking, grid)
         self._check(conversation, images)
-        told = self._told(conversation.messages)
-        messages = tuple(conversation.messages[index] for index in told)
+        kept = self._in_prompt(conversation.messages)
+        messages = tuple(conversation.messages[index] for index in kept)
         pieces = self._pieces(conversation.model_copy(update={"messages": messages}), thinking)
         places = message_places(pieces, messages, self.end_of_turn_ids)
-        # What is not told has its place where the next message begins.
-        starts = [places[bisect_left(told, index)] for index in range(len(conversation.messages))]
+        # What is not in the prompt has its place where the next message begins.
+        starts = [places[bisect_left(kept, index)] for index in range(len(conversation.messages))]
         if isinstance(conversation.messages[0], SystemMessage):
             del starts[0]
         segments, message_starts = assemble(pieces, starts, self._kit.encoder, images)
@@ -140,7 +140,7 @@ class ChatText:
                     f"{self.vocab_size:,} of them."
                 )
 
-    def _told(self, messages: Sequence[Message]) -> list[int]:
+    def _in_prompt(self, messages: Sequence[Message]) -> list[int]:
         """The places of the messages that the template is shown.
 
         A reply that failed or was stopped before its first id is left out, unless the template

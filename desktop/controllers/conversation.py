@@ -21,11 +21,11 @@ PathOf = Callable[[str], Path]
 
 
 def conversation_of(chat_path: ChatPath, picture_path: PathOf) -> Conversation:
-    """What the model is told of a chat: its instructions, and the messages not left out."""
-    told = [_message(message, picture_path) for message in chat_path.told]
+    """What stands in the prompt of a chat: its instructions, and the messages not left out."""
+    messages = [_message(message, picture_path) for message in chat_path.in_prompt]
     if chat_path.system:
-        told.insert(0, SystemMessage(text=chat_path.system))
-    return Conversation(messages=tuple(told), created=chat_path.created)
+        messages.insert(0, SystemMessage(text=chat_path.system))
+    return Conversation(messages=tuple(messages), created=chat_path.created)
 
 
 def _message(message: Message, picture_path: PathOf) -> ApiMessage:

@@ -1,6 +1,6 @@
 """The end of the context: says when it is near, and carries out the two ways on.
 
-Leaving out the oldest turns deletes nothing: the chat remembers from where on the model is told.
+Leaving out the oldest turns deletes nothing: the chat remembers from where on it is in the prompt.
 What would be left is known in advance, so that it can be read in idle time. A summary is a side
 request, which costs the chat nothing; its words become the instructions of a new chat, where they
 stand before everything else, can be read and changed, and are never left out themselves.
@@ -93,7 +93,7 @@ class LimitController(QObject):
         return f"{self.trouble} {words}".strip() if words else ""
 
     def compacted(self, chat: int, chat_path: ChatPath) -> ChatPath | None:
-        """What would be told if the oldest turns were left out; None while that is far off."""
+        """What the prompt would hold without the oldest turns; None while it is far from full."""
         model = self._engine.model
         if model is None:
             return None
@@ -227,8 +227,8 @@ class LimitController(QObject):
         room = model.context_length - SUMMARY_TOKENS - 2 * estimate(ASK)
         if fill.tokens > room:
             place = fill.cut(room)
-            told = chat_path.told
-            left_out = chat_path.left_out if place is None else told[place - 1].id
+            messages = chat_path.in_prompt
+            left_out = chat_path.left_out if place is None else messages[place - 1].id
             chat_path = replace(chat_path, left_out=left_out)
         conversation = conversation_of(chat_path, self._blobs.path)
         ask = UserMessage(content=(TextPart(text=ASK),))

@@ -80,7 +80,7 @@ class ShownChat(QObject):
 
     @property
     def instructions(self) -> str:
-        """What the model is told before everything else in the shown chat."""
+        """What stands in the prompt before everything else in the shown chat."""
         chat = self.transcript.chat
         if chat is None:
             return self._drafts.of(None).system
@@ -141,7 +141,7 @@ class ShownChat(QObject):
         if chat != self._wanted:
             return
         self.shown_path = chat_path
-        first, end = chat_path.first_told, len(chat_path.path) - 1
+        first, end = chat_path.first_in_prompt, len(chat_path.path) - 1
         rows = [
             Row(message, self._replies.live.get(message.id), 0 < first == place, place == end)
             for place, message in enumerate(chat_path.path)

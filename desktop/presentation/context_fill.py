@@ -32,7 +32,7 @@ PICTURE_TOKENS = 256
 
 @dataclass(frozen=True, slots=True)
 class ContextFill:
-    """Tokens of the told messages in order (`costs`), and of what stands before them (`system`).
+    """Tokens of the messages in the prompt, in order (`costs`), and of what stands before them.
 
     `turns` are the places among them where a user's message begins a turn. `refused` says that the
     engine did not answer, `cut_off` that the last reply ended because the context did.
@@ -72,7 +72,7 @@ class ContextFill:
         return len(self.turns) > 1 and not self.alone
 
     def left_from(self, place: int) -> int:
-        """The tokens left when the messages before `place` are not told."""
+        """The tokens left when the messages before `place` are left out."""
         return self.system + sum(self.costs[place:])
 
     def cut(self, most: float) -> int | None:
@@ -86,19 +86,19 @@ class ContextFill:
 def fill_of(chat_path: ChatPath, limit: int) -> ContextFill:
     """How full the context of `limit` tokens would be with this chat."""
     counted, system = _counted(chat_path)
-    told = chat_path.told
-    last = told[-1].reply if told else None
+    messages = chat_path.in_prompt
+    last = messages[-1].reply if messages else None
     error = last.error if last else None
     refused = error is not None and error.name == PromptTooLongError.__name__
-    costs = [counted.get(message.id) or _estimate(message) for message in told]
-    if refused and error and error.tokens and len(costs) > 1 and not told[-1].text:
+    costs = [counted.get(message.id) or _estimate(message) for message in messages]
+    if refused and error and error.tokens and len(costs) > 1 and not messages[-1].text:
         # What was refused was counted whole; the last message is what was not known of it.
         costs[-2:] = max(1, error.tokens - system - sum(costs[:-2])), 0
     return ContextFill(
         limit=limit,
         system=system,
         costs=tuple(costs),
-        turns=tuple(place for place, message in enumerate(told) if not message.is_reply),
+        turns=tuple(place for place, message in enumerate(messages) if not message.is_reply),
         refused=refused,
         cut_off=bool(last and last.finish_reason == "context"),
     )
@@ -115,12 +115,12 @@ def longer_context(fill: ContextFill, model: ModelInfo) -> int | None:
 
 def plan(chat_path: ChatPath, fill: ContextFill, before: int | None) -> int | None:
     """The last message to leave out; `before` is what was chosen last, kept while it will do."""
-    told = chat_path.told
-    places = {told[place - 1].id: place for place in fill.turns[1:]}
+    messages = chat_path.in_prompt
+    places = {messages[place - 1].id: place for place in fill.turns[1:]}
     if before in places and fill.left_from(places[before]) <= MOST_LEFT * fill.limit:
         return before
     place = fill.cut(AIM * fill.limit)
-    return None if place is None else told[place - 1].id
+    return None if place is None else messages[place - 1].id
 
 
 def fill_words(fill: ContextFill, model: ModelInfo) -> str:
@@ -148,15 +148,17 @@ def _counted(chat_path: ChatPath) -> tuple[dict[int, int], int]:
 def _costs(path: Sequence[Message], place: int, stats: RequestStats) -> dict[int, int]:
     """What the request for the reply at `place` counted.
 
-    What it was told began with a user's message. So an even number of messages means that it ended
+    What it was given began with a user's message. So an even number of messages means that it ended
     in the beginning of the reply itself, which was gone on with.
     """
     starts = (*stats.message_starts, stats.prompt_tokens)
     count = len(stats.message_starts)
     end = place + 1 - count % 2
-    told = path[max(0, end - count) : end]
-    pairs = list(pairwise(starts))[count - len(told) :]
-    costs = {message.id: after - start for message, (start, after) in zip(told, pairs, strict=True)}
+    given = path[max(0, end - count) : end]
+    pairs = list(pairwise(starts))[count - len(given) :]
+    costs = {
+        message.id: after - start for message, (start, after) in zip(given, pairs, strict=True)
+    }
     reply = path[place].id
     costs[reply] = costs.get(reply, 0) + stats.reply_tokens
     return costs

@@ -94,12 +94,12 @@ def with_reply(stats: RequestStats, count: int, event: Generated) -> RequestStat
 class Row:
     """A message on the shown path with the live reply that grows in it, if one does.
 
-    `first_told` says that the model is told nothing above it; `last` that nothing follows.
+    `first_in_prompt` says that nothing above it is in the prompt; `last` that nothing follows.
     """
 
     message: Message
     live: LiveReply | None = None
-    first_told: bool = False
+    first_in_prompt: bool = False
     last: bool = False
 
     @property

@@ -93,7 +93,7 @@ class HeaderBar(QFrame):
         self.mark_instructions(False)
 
     def mark_instructions(self, given: bool) -> None:
-        """Show whether the model is told anything before the chat; the words say which."""
+        """Show whether instructions stand in the prompt before the chat; the words say which."""
         self._instructions.setChecked(given)
         said = words.INSTRUCTIONS_GIVEN if given else words.INSTRUCTIONS_NONE
         set_tip(self._instructions, said)

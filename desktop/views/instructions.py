@@ -1,4 +1,4 @@
-"""What the model is told before everything else in this chat: a field, folded away until asked.
+"""What stands in the prompt before everything else in this chat: a field, folded away until asked.
 
 What stands in it is in force; there is nothing to press.
 """

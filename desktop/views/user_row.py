@@ -62,7 +62,7 @@ class UserRow(MessageRow):
             self._strip.setVisible(bool(row.message.pictures) and self._editor is None)
         self.row = row
         self.bar.show_row(row)
-        self._line.setVisible(row.first_told)
+        self._line.setVisible(row.first_in_prompt)
         self._fit()
 
     def is_busy(self) -> bool:

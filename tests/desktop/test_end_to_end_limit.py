@@ -95,7 +95,7 @@ async def test_M8_leaving_out_the_oldest_turns_costs_the_next_turn_only_its_own_
     left = await talk(app, heard)
     before = await stored(app)
     press(app, "limitDrop")
-    await until(lambda: any(row.first_told for row in app.parts.transcript.rows))
+    await until(lambda: any(row.first_in_prompt for row in app.parts.transcript.rows))
     assert words(app, "limitWords") == ""
     row = await answer(app, "What is my name?")
     stats = stats_of(row)
@@ -109,7 +109,7 @@ async def test_M8_leaving_out_the_oldest_turns_costs_the_next_turn_only_its_own_
     after = stats_of(await answer(app, "Do you know my name?"))
     assert after.miss is None and after.evaluated_tokens < 40
     press(app, "leftOutUndo")
-    await until(lambda: not any(row.first_told for row in app.parts.transcript.rows))
+    await until(lambda: not any(row.first_in_prompt for row in app.parts.transcript.rows))
     assert (await stored(app))[: len(before)] == before
 
 

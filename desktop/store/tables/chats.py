@@ -71,12 +71,12 @@ def touch(connection: sqlite3.Connection, chat: int) -> None:
 
 
 def instruct(connection: sqlite3.Connection, chat: int, system: str) -> None:
-    """What the model is told before everything else from now on; '' for nothing."""
+    """What stands in the prompt before everything else from now on; '' for nothing."""
     connection.execute("UPDATE chats SET system = ? WHERE id = ?", (system, chat))
 
 
 def leave_out(connection: sqlite3.Connection, chat: int, message: int | None) -> None:
-    """The model is told of no message up to this one any more; None tells it everything."""
+    """No message up to this one is in the prompt any more; None puts all of them in."""
     connection.execute("UPDATE chats SET left_out = ? WHERE id = ?", (message, chat))
 
 

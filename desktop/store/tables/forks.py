@@ -44,7 +44,7 @@ def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None
 
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
-    """An empty chat that is told the same, at the same time: what was read counts for both."""
+    """An empty chat with the same prompt, at the same time: what was read counts for both."""
     title, created, system = connection.execute(
         "SELECT title, created, system FROM chats WHERE id = ?", (chat,)
     ).fetchone()

@@ -81,10 +81,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class ChatPath:
-    """What a request needs of a chat: the shown path, and what is told of it.
+    """What a request needs of a chat: the shown path, and what is in its prompt.
 
     `key` names the chat to the engine's cache. `created` is the chat's own clock. `system` is what
-    the model is told before everything else. `left_out` is the last message it is no longer told.
+    stands in the prompt before everything else. `left_out` is the last
+    message that is not there any more.
     """
 
     path: tuple[Message, ...] = ()
@@ -94,15 +95,15 @@ class ChatPath:
     left_out: int | None = None
 
     @property
-    def first_told(self) -> int:
-        """The place of the first message that the model is told."""
+    def first_in_prompt(self) -> int:
+        """The place of the first message that is in the prompt."""
         places = (at for at, message in enumerate(self.path) if message.id == self.left_out)
         return next(places, -1) + 1
 
     @property
-    def told(self) -> tuple[Message, ...]:
-        """The messages that the model is told."""
-        return self.path[self.first_told :]
+    def in_prompt(self) -> tuple[Message, ...]:
+        """The messages that are in the prompt."""
+        return self.path[self.first_in_prompt :]
 
     def with_end(self, message: Message) -> ChatPath:
         """The same with another state of its last message."""

@@ -61,7 +61,7 @@ CREATE INDEX message_pictures_by_digest ON message_pictures (digest);
 """
 
 # A chat's key names it to the engine's cache and never comes twice, unlike a name a user gives.
-# `left_out` is the last message that the model is no longer told. The draft of the page on which a
+# `left_out` is the last message that is no longer in the prompt. The draft of the page on which a
 # new chat begins has no chat; it holds the key and the instructions that chat will have. A key in
 # `forgets` was not yet forgotten by the engine; NULL stands for everything.
 SECOND = """

@@ -17,7 +17,7 @@ HEADING = "Summary of the conversation so far:"
 def begin_from(
     connection: sqlite3.Connection, chat: int, summary: str, question: Message | None
 ) -> Fork | None:
-    """A chat told what `chat` is told, and the summary; an unanswered question is its draft.
+    """A chat with the instructions of `chat`, and the summary; an unanswered question is its draft.
 
     None if `chat` was deleted meanwhile.
     """
@@ -27,6 +27,6 @@ def begin_from(
     if row is None:
         return None
     title, system = (fields.text(value) for value in row)
-    told = "\n\n".join(part for part in (system, f"{HEADING}\n\n{summary}") if part)
-    new = chats.create(connection, f"{title} (summary)", system=messages.storable(told))
+    instructions = "\n\n".join(part for part in (system, f"{HEADING}\n\n{summary}") if part)
+    new = chats.create(connection, f"{title} (summary)", system=messages.storable(instructions))
     return Fork(new, question.text, question.pictures) if question else Fork(new)

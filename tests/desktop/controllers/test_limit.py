@@ -81,14 +81,14 @@ async def test_the_turn_after_leaving_out_goes_on_from_what_was_read_in_advance(
     await until(lambda: len(engine.settled) == 7)
     assert spoken(engine.settled[6]) == ["3", "on 3", "4", "on 4"]
     parts.limit.drop()
-    await until(lambda: any(row.first_told for row in parts.transcript.rows))
+    await until(lambda: any(row.first_in_prompt for row in parts.transcript.rows))
     assert parts.limit.words() == ""
     asked = await ask(parts, engine, "5")
     assert asked.conversation.messages[:-1] == engine.settled[6].messages
     assert spoken(asked.conversation)[-1] == "5"
     # All of it is still there to read, and the line stands above what is told.
     assert len(parts.transcript.rows) == 12
-    assert [row.text for row in parts.transcript.rows if row.first_told] == ["3"]
+    assert [row.text for row in parts.transcript.rows if row.first_in_prompt] == ["3"]
 
 
 async def test_leaving_out_can_be_undone_and_survives_a_restart(
@@ -98,13 +98,13 @@ async def test_leaving_out_can_be_undone_and_survives_a_restart(
     for number in range(4):
         await turn(parts, engine, str(number))
     parts.limit.drop()
-    await until(lambda: any(row.first_told for row in parts.transcript.rows))
+    await until(lambda: any(row.first_in_prompt for row in parts.transcript.rows))
     chat = parts.transcript.chat
     parts.chat.open(None)
     parts.chat.open(chat)
-    await until(lambda: any(row.first_told for row in parts.transcript.rows))
+    await until(lambda: any(row.first_in_prompt for row in parts.transcript.rows))
     parts.limit.tell_all()
-    await until(lambda: not any(row.first_told for row in parts.transcript.rows))
+    await until(lambda: not any(row.first_in_prompt for row in parts.transcript.rows))
     asked = await ask(parts, engine, "again")
     assert len(asked.conversation.messages) == 9
 

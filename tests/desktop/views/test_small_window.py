@@ -69,7 +69,7 @@ async def small(open_app: OpenApp, engine: FakeEngine, folder: Path) -> App:
     assert chat is not None
     await app.parts.database.run(chats.leave_out, chat, app.parts.transcript.rows[5].id)
     await app.parts.chat.show_again(chat)
-    await until(lambda: any(row.first_told for row in app.parts.transcript.rows))
+    await until(lambda: any(row.first_in_prompt for row in app.parts.transcript.rows))
     await settle()
     return app
 

@@ -146,7 +146,7 @@ def test_a_file_of_the_first_format_gets_keys_and_loses_nothing(path: Path) -> N
     assert len(set(keys)) == 3 and all(len(key) == 32 for key in keys)
     chat_path = messages.read_chat(connection, 1)
     assert chat_path is not None and chat_path.key == keys[0] and chat_path.created == 5
-    assert [message.text for message in chat_path.told] == ["hello"]
+    assert [message.text for message in chat_path.in_prompt] == ["hello"]
     assert (chat_path.system, chat_path.left_out) == ("", None)
     connection.close()
     again = open_database(path)
