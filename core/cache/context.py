@@ -284,7 +284,7 @@ class ContextCache:
     def _grow(self, num_bytes: int) -> None:
         if not self._evictor.make_room(Held.SLAB, num_bytes):
             raise MemoryError("the budget has no room for a longer context")
-        self.ledger.take(Held.SLAB, num_bytes)
+        self.ledger.reserve(Held.SLAB, num_bytes)
 
     def _room_for_rows(self, num_bytes: int, needed: Callable[[], bool]) -> bool:
         return self._evictor.make_room(Held.ROWS, num_bytes, needed)

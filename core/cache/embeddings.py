@@ -63,7 +63,7 @@ class EmbeddingCache:
             self.drop(next(iter(self._held)))
         if not self.admit(embedding.shape[0], embedding.nbytes):
             return
-        self._ledger.take(Held.EMBEDDINGS, embedding.nbytes)
+        self._ledger.reserve(Held.EMBEDDINGS, embedding.nbytes)
         self._held[key] = picture = Picture(own(embedding))
         self._use(key, picture)
 
@@ -84,7 +84,7 @@ class EmbeddingCache:
         return self._held.get(key)
 
     def drop(self, key: bytes) -> None:
-        self._ledger.give(Held.EMBEDDINGS, self._held.pop(key).embedding.nbytes)
+        self._ledger.release(Held.EMBEDDINGS, self._held.pop(key).embedding.nbytes)
 
     def forget(self, owner: str) -> None:
         """Drop what only `owner` used."""

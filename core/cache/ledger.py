@@ -1,7 +1,7 @@
 """What the cache holds in bytes, by class, and the budgets nothing may exceed.
 
-Everything that is about to be allocated is taken here first, so a sum over a budget can't be
-written down: `take` asserts that there is room. Who makes room, and what goes for it, is decided in
+Everything that is about to be allocated is reserved here first, so a sum over a budget can't be
+written down: `reserve` asserts that there is room. Who makes room, and what goes for it, is decided in
 `core.cache.eviction`.
 """
 
@@ -54,34 +54,34 @@ class Ledger:
         return self._separate_device and held in ON_DEVICE
 
     def room(self, held: Held) -> int:
-        """Bytes that can still be taken for a class; negative after a budget was lowered."""
+        """Bytes that can still be reserved for a class; negative after a budget was lowered."""
         there = self.on_device(held)
         limit = self.limits.device if there else self.limits.host
         return limit - self._sum(there)
 
     def most_room(self) -> int:
-        """Bytes of host memory that could be taken if all that can be dropped were."""
+        """Bytes of host memory that could be reserved if all that can be dropped were."""
         return self.room(Held.ROWS) + sum(self._used[held] for held in DROPPABLE)
 
-    def take(self, held: Held, num_bytes: int) -> None:
+    def reserve(self, held: Held, num_bytes: int) -> None:
         """Count bytes that are about to be allocated, for which there is room."""
-        assert 0 <= num_bytes <= max(0, self.room(held)), "room is made before anything is taken"
+        assert 0 <= num_bytes <= max(0, self.room(held)), "room is made before anything is reserved"
         self._used[held] += num_bytes
         self.peak_host = max(self.peak_host, self._sum(on_device=False))
 
-    def give(self, held: Held, num_bytes: int) -> None:
-        """Bytes were let go."""
+    def release(self, held: Held, num_bytes: int) -> None:
+        """Bytes were freed."""
         self._used[held] -= num_bytes
         assert self._used[held] >= 0
 
     @contextmanager
     def passing(self, held: Held, num_bytes: int) -> Iterator[None]:
         """Bytes that are held for the length of a block only."""
-        self.take(held, num_bytes)
+        self.reserve(held, num_bytes)
         try:
             yield
         finally:
-            self.give(held, num_bytes)
+            self.release(held, num_bytes)
 
     def _sum(self, on_device: bool) -> int:
         return sum(count for held, count in self._used.items() if self.on_device(held) == on_device)

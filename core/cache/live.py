@@ -95,11 +95,11 @@ class LivePath:
         if not (self._make_room(num_bytes, needed) and needed()):
             self._lose(node)
             return
-        self._ledger.take(Held.ROWS, num_bytes)
+        self._ledger.reserve(Held.ROWS, num_bytes)
         try:
             rows = self._slab.copy_out(node.run.start.token.value, node.end.token.value)
         except (RuntimeError, MemoryError):
-            self._ledger.give(Held.ROWS, num_bytes)
+            self._ledger.release(Held.ROWS, num_bytes)
             self._lose(node)
         else:
             self._tree.hold_rows(node, rows)

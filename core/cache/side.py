@@ -69,7 +69,7 @@ class SideBranch(Branch):
         self._num_bytes = self.context_length * per_token
         self.embeddings = SideEmbeddings(cache.embeddings)
         super().__init__(cache.slab.beside(self.context_length))
-        ledger.take(Held.SIDE, self._num_bytes)
+        ledger.reserve(Held.SIDE, self._num_bytes)
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
         """Go on from the deepest place in memory. Raises NoRoomBesideError past the quota."""
@@ -93,4 +93,4 @@ class SideBranch(Branch):
 
     def end_use(self) -> None:
         """The request is over; nothing of it stays."""
-        self._cache.ledger.give(Held.SIDE, self._num_bytes)
+        self._cache.ledger.release(Held.SIDE, self._num_bytes)

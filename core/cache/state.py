@@ -60,7 +60,7 @@ class RecurrentState:
             }
         )
 
-    def take(self, other: RecurrentState) -> None:
+    def copy_from(self, other: RecurrentState) -> None:
         """Become what `other` is, which has the same tensors, without moving to another place."""
         for layer, state in other.layers.items():
             for own, given in zip(self.layers[layer], state, strict=True):

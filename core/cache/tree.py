@@ -147,7 +147,7 @@ class PrefixTree:
     def release_rows(self, node: Node) -> None:
         """Let go of the KV outside the slab, if there is any."""
         if node.rows is not None:
-            self._ledger.give(Held.ROWS, node.rows.num_bytes)
+            self._ledger.release(Held.ROWS, node.rows.num_bytes)
             node.rows = None
 
     @property
@@ -170,7 +170,7 @@ class PrefixTree:
     def hold(self, node: Node, checkpoint: Checkpoint) -> None:
         """Hold a checkpoint at `node`, for which there is room."""
         if node.checkpoint is None:
-            self._ledger.take(Held.STATES, checkpoint.held_bytes)
+            self._ledger.reserve(Held.STATES, checkpoint.held_bytes)
             self._count_checkpoints(node, 1)
             node.checkpoint = checkpoint
         self._remembered.note(node.key, had_checkpoint=True)
@@ -235,7 +235,7 @@ class PrefixTree:
 
     def _release_checkpoint(self, node: Node) -> None:
         if node.checkpoint is not None:
-            self._ledger.give(Held.STATES, node.checkpoint.held_bytes)
+            self._ledger.release(Held.STATES, node.checkpoint.held_bytes)
             node.checkpoint = None
             self._count_checkpoints(node, -1)
 

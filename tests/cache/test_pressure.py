@@ -174,14 +174,14 @@ def test_M1_writing_to_disk_makes_nothing_go(tmp_path: Path) -> None:
     ledger = world.cache.ledger
     world.cache.apply(room_for(sum(map(ledger.used, Held)) - ledger.used(Held.SLAB)))
     grown = CONTEXT * ROW - ledger.used(Held.SLAB)
-    ledger.take(Held.SIDE, grown)
+    ledger.reserve(Held.SIDE, grown)
     assert ledger.room(Held.IN_FLIGHT) == 0
     before = {node.key for node in world.cache.tree.checkpoints()}
     assert len(before) > 4
     written = 0
     while world.cache.write_some():
         written += 1
-    ledger.give(Held.SIDE, grown)
+    ledger.release(Held.SIDE, grown)
     world.check_whole()
     assert written == len(list((tmp_path / "cache").glob("*.safetensors"))) > 4
     assert {node.key for node in world.cache.tree.checkpoints()} == before

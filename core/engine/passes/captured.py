@@ -44,7 +44,7 @@ class CapturedStep:
     @torch.inference_mode()
     def begin(self, state: RecurrentState) -> int:
         """A reply begins behind `state`, which stays as it is; returns the reply's number."""
-        self._state.take(state)
+        self._state.copy_from(state)
         self._begun = state
         self._replies += 1
         return self._replies
@@ -97,7 +97,7 @@ class CapturedStep:
             each.zero_()
         trace.replay(later, check)
         alike = all(map(torch.equal, (self._result, *_tensors(self._state), *rows), expected))
-        self._state.take(begun)
+        self._state.copy_from(begun)
         trace.replay(token, check)
         if not (alike and torch.equal(self._result, first)):
             raise NotCapturableError("replayed it gives other bits")
