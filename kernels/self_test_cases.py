@@ -166,16 +166,16 @@ def _rotation(shape: RotationShape, numbers: _Numbers) -> Iterator[Case]:
     half = shape.rotary_dim // 2
     heads = numbers.rough(9, shape.heads, 2 * shape.head_dim)
     angles = 7 * numbers.exact(9, half)
-    turns = [each.to(numbers.dtype).float() for each in (angles.cos(), angles.sin())]
+    factors = [each.to(numbers.dtype).float() for each in (angles.cos(), angles.sin())]
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        cosine, sine = (each.to(dtype) for each in turns)
+        cosine, sine = (each.to(dtype) for each in factors)
         return [ops.rotate(heads.to(dtype)[..., : shape.head_dim], cosine, sine)]
 
     scale = 1 + 0.2 * numbers.exact(shape.head_dim)
 
     def normed(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        cosine, sine = (each.to(dtype) for each in turns)
+        cosine, sine = (each.to(dtype) for each in factors)
         given = heads.to(dtype)[..., : shape.head_dim]
         return [ops.norm_rotate(given, scale, _EPSILON, cosine, sine)]
 

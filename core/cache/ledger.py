@@ -1,8 +1,8 @@
 """What the cache holds in bytes, by class, and the budgets nothing may exceed.
 
 Everything that is about to be allocated is reserved here first, so a sum over a budget can't be
-written down: `reserve` asserts that there is room. Who makes room, and what goes for it, is decided in
-`core.cache.eviction`.
+written down: `reserve` asserts that there is room. Who makes room, and what goes for it, is decided
+in `core.cache.eviction`.
 """
 
 from __future__ import annotations

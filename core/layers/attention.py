@@ -29,8 +29,8 @@ class AttentionSizes:
     @property
     def rotation(self) -> RotationShape:
         """As kernels want to know it."""
-        turned = self.head_dim if self.rotary_dim is None else self.rotary_dim
-        return RotationShape(self.heads, self.head_dim, turned)
+        width = self.head_dim if self.rotary_dim is None else self.rotary_dim
+        return RotationShape(self.heads, self.head_dim, width)
 
 
 HeadNorm = Callable[[Weights], RMSNorm]

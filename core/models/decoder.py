@@ -1,6 +1,6 @@
 """What the families share: a table of embeddings, blocks, a final norm and a head; perhaps a tower.
 
-Knows the order in which a forward goes through them. What a block computes, how positions turn and
+Knows the order in which a forward goes through them. What a block computes, how positions rotate and
 what the tensors are called in the files is each family's own.
 """
 
@@ -134,7 +134,7 @@ class Decoder:
 
     @torch.inference_mode()
     def rotations(self, positions: Tensor) -> Rotations:
-        """How positions [3, n] turn queries and keys, for every kind of layer that asks."""
+        """How positions [3, n] rotate queries and keys, for every kind of layer that asks."""
         return {name: rope(positions) for name, rope in self.ropes.items()}
 
     @torch.inference_mode()

@@ -56,7 +56,7 @@ class Model(Protocol):
         ...
 
     def rotations(self, positions: Tensor) -> Rotations:
-        """How positions [3, n] turn queries and keys, for every kind of layer that asks."""
+        """How positions [3, n] rotate queries and keys, for every kind of layer that asks."""
         ...
 
     def through(

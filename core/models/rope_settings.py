@@ -40,7 +40,7 @@ class RopeSettings(Settings):
         return self
 
     def frequencies(self, dim: int, device: torch.device) -> Tensor:
-        """The angle each of the dim / 2 pairs turns by from one position to the next, float32."""
+        """The angle each of the dim / 2 pairs rotates by from one position to the next, float32."""
         plain = inverse_frequencies(self.rope_theta, dim, device)
         if self.rope_type == "linear":
             return plain / self.factor

@@ -113,7 +113,7 @@ struct delta_gates {
 };
 int waymark_delta_gates(struct delta_gates *);
 
-/* Pairs (i, i + half) of every head turn by the angles of `cosine` and `sine` [tokens, half], the
+/* Pairs (i, i + half) of every head rotate by the angles of `cosine` and `sine` [tokens, half], the
  * other numbers of `from` [tokens, heads, width] stay. */
 struct rotate {
     const void *from, *cosine, *sine;

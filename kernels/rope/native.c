@@ -1,10 +1,10 @@
-/* Rotary position embedding, half-split: pairs (i, i + r) of every head turn by their angles.
+/* Rotary position embedding, half-split: pairs (i, i + r) of every head rotate by their angles.
  * Products are added up in float32. */
 #include "native/calls.h"
 #include "native/numbers.h"
 #include "native/thread_pool.h"
 
-INLINE void turn(const struct rotate *all, long token, long head, int is_bfloat) {
+INLINE void rotate(const struct rotate *all, long token, long head, int is_bfloat) {
     long size = is_bfloat ? 2 : 4, half = all->half, angles = token * half;
     long start = token * all->token_stride + head * all->head_stride;
     const void *from = (const char *)all->from + start * size;
@@ -25,9 +25,9 @@ static void one_token(const void *given, long token) {
     const struct rotate *all = given;
     for (long head = 0; head < all->heads; head++) {
         if (all->is_bfloat)
-            turn(all, token, head, 1);
+            rotate(all, token, head, 1);
         else
-            turn(all, token, head, 0);
+            rotate(all, token, head, 0);
     }
 }
 

@@ -141,7 +141,7 @@ def leaves_states_as_they_were(token: int, step: Step) -> tuple[Trace, Tensor]:
     def forget() -> None:
         before = owner._state.copy()
         replay()
-        owner._state.take(before)
+        owner._state.copy_from(before)
 
     trace._replay = forget
     return trace, result
