@@ -1,7 +1,7 @@
 """What the families share: a table of embeddings, blocks, a final norm and a head; perhaps a tower.
 
-Knows the order in which a forward goes through them. What a block computes, how positions rotate and
-what the tensors are called in the files is each family's own.
+Knows the order in which a forward goes through them. What a block computes, how positions rotate
+and what the tensors are called in the files is each family's own.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _LANES = (64, 32)
 FEW_ROWS = 64
 _PACKED_AT_ONCE = 256  # outputs; each number takes 4 bytes on its way
 _BLOCK = 2**18  # numbers quantised at a time: their floats stay in a processor's cache
-_FLOATS = 2**20  # numbers turned into floats at a time, for a product of many rows
+_FLOATS = 2**20  # numbers turned into floats at a time, for a GEMM
 
 
 def quantise_groups(weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -98,7 +98,7 @@ class _NativeMatrix(Matrix):
 
     @abstractmethod
     def _many_rows(self, inputs: Tensor) -> Tensor:
-        """As `Matrix`, for inputs that the product of few rows does not take."""
+        """As `Matrix`, for inputs of more rows than the GEMV kernels take."""
 
 
 class NativeBfloatMatrix(_NativeMatrix):

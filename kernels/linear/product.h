@@ -1,4 +1,4 @@
-/* What products of a few rows with a matrix have in common: y = x W^T + b, each weight read once.
+/* What GEMV and products of a few rows have in common: y = x W^T + b, each weight read once.
  *
  * A part is some outputs, and each result is added up by one thread in one order, so the bits are
  * the same for every number of threads. The rows of a matrix lie one after the other as they were
@@ -44,7 +44,7 @@ INLINE void put_result(const struct linear *all, long row, long output, float fo
     write_number(all->to, row * all->to_stride + output, found, all->is_bfloat);
 }
 
-/* A part of a product with one row, into `result`: it may be done twice. */
+/* A part of a GEMV, into `result`: it may be done twice. */
 INLINE void multiply_row(const struct linear *all, long part, float *result, output_of one_output) {
     long first = first_output(all, part), end = end_of_outputs(all, part);
     for (long output = first; output < end; output++)
@@ -66,7 +66,7 @@ INLINE void multiply_rows(const struct linear *all, long part, output_of one_out
         }
 }
 
-/* `one` does a part of a product with one row and leaves its results, `some` one with more rows.
+/* `one` does a part of a GEMV and leaves its results, `some` one with more rows.
  * `row_bytes` are those of a row of weights. */
 void run_product(pool_compute one, pool_compute some, struct linear *all, long row_bytes);
 
