@@ -1,7 +1,7 @@
 """The two ways to load a model: from its weights files, or with matrices that were kept quantised.
 
 Both give the same model and the same digest. Knows the order of the steps, the bar over all of them
-and when to fall back on the long way; what a model is made of is its recipe's.
+and when to fall back on the long way; what a model is made of is its builder's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kernels.linear.reference import Forms, Kept
 from kernels.ops import Ops
 
 
-class Recipe(Protocol):
+class ModelBuilder(Protocol):
     """How to build one model: what it asks for, in which forms, and what it is called there.
 
     `config` is what was read from config.json, written out; `backend` names the kernels, `smoothed`
@@ -68,34 +68,34 @@ class LoadedModel:
 
 
 class Load:
-    """One load of what a recipe says: from weights files, or with the matrices that were kept."""
+    """One load of what a builder says: from weights files, or with the matrices that were kept."""
 
     def __init__(
         self,
-        recipe: Recipe,
+        builder: ModelBuilder,
         files: tuple[SafetensorsFile, ...],
         device: torch.device,
         progress: Callable[[int, int], None],
         check: Callable[[], None],
     ) -> None:
-        self._recipe, self._files, self._device = recipe, files, device
+        self._builder, self._files, self._device = builder, files, device
         self._progress, self._check = progress, check
 
     def from_weights(self, keeping: Keeping | None) -> LoadedModel:
         """Read, quantise and digest all files; what was quantised is kept for the next time."""
-        recipe, kept = self._recipe, None
+        builder, kept = self._builder, None
         bar = self._bar(sum(file.num_bytes for file in self._files))
         if keeping is not None:
             kept = keeping.begin(self._files, self._meaning, self._layout())
         try:
             read, digest = stream_weights(
-                recipe.plan,
+                builder.plan,
                 self._files,
                 self._device,
                 lambda done, _: bar.move_to(done),
                 self._check,
-                recipe.packed,
-                recipe.forms,
+                builder.packed,
+                builder.forms,
                 kept.keep if kept is not None else _keep_nothing,
             )
         except BaseException:
@@ -106,16 +106,16 @@ class Load:
             kept.finish(digest)
         began = time.monotonic()
         model = self._build(read, bar)
-        return LoadedModel(model, digest, recipe.config, time.monotonic() - began)
+        return LoadedModel(model, digest, builder.config, time.monotonic() - began)
 
     def from_disk(self, keeping: Keeping) -> LoadedModel | None:
         """Build from the matrices that an earlier load kept; None where that can't be done."""
-        recipe, layout = self._recipe, self._layout()
+        builder, layout = self._builder, self._layout()
         found = keeping.find(self._files, self._meaning, layout)
         if found is None:
             return None
         names = frozenset(layout.matrices)
-        rest = Rest(recipe.plan, self._files, self._device, recipe.packed, recipe.forms, names)
+        rest = Rest(builder.plan, self._files, self._device, builder.packed, builder.forms, names)
         bar = self._bar(rest.num_bytes + layout.num_bytes - layout.data_start)
         found.file.advance = bar.advance
         try:
@@ -125,7 +125,7 @@ class Load:
             packing = time.monotonic() - began - found.file.reading_s
             if not found.unchanged():
                 raise KeptDamagedError("the weights files changed")
-            return LoadedModel(model, found.digest, recipe.config, packing, from_disk=True)
+            return LoadedModel(model, found.digest, builder.config, packing, from_disk=True)
         except KeptDamagedError as error:
             found.give_up(f"{error}")
             return None
@@ -137,25 +137,25 @@ class Load:
             found.file.close()
 
     def _bar(self, to_read: int) -> _Bar:
-        recipe = self._recipe
-        to_pack = sum(_packing_bytes(spec, recipe.forms) for spec in recipe.plan.values())
+        builder = self._builder
+        to_pack = sum(_packing_bytes(spec, builder.forms) for spec in builder.plan.values())
         return _Bar(to_read + to_pack, self._progress, self._check)
 
     @property
     def _meaning(self) -> str:
         """What the numbers that are kept depend on beside the weights."""
-        recipe = self._recipe
-        return f"{recipe.config} {recipe.backend} {recipe.dtype} {self._device.type}"
+        builder = self._builder
+        return f"{builder.config} {builder.backend} {builder.dtype} {self._device.type}"
 
     def _layout(self) -> KeptLayout:
-        return KeptLayout(self._recipe.plan, self._recipe.forms, self._recipe.packed)
+        return KeptLayout(self._builder.plan, self._builder.forms, self._builder.packed)
 
     def _build(self, source: Source, bar: _Bar) -> Model:
         release_to_system()
-        recipe = self._recipe
-        renamed = _Renamed(source, recipe.published, recipe.forms, bar)
-        parts = recipe.forms, recipe.ops, recipe.smoothed
-        model = recipe.build(Weights(renamed, recipe.dtype, *parts), self._device)
+        builder = self._builder
+        renamed = _Renamed(source, builder.published, builder.forms, bar)
+        parts = builder.forms, builder.ops, builder.smoothed
+        model = builder.build(Weights(renamed, builder.dtype, *parts), self._device)
         bar.finish()
         release_to_system()
         return model

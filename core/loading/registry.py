@@ -62,7 +62,7 @@ def estimate_bytes(folder: ModelFolder, dtype: torch.dtype, kernels: Backend = R
     The parameters as they are held afterwards, whatever they take on disk, and what is needed
     beside them while the largest packed layer is read.
     """
-    return _Recipe(folder, dtype, kernels).num_bytes
+    return _Builder(folder, dtype, kernels).num_bytes
 
 
 def validated_kernels(
@@ -79,7 +79,7 @@ def validated_kernels(
     """
     if kernels.ops is PLAIN_OPS:
         return kernels
-    return validated(kernels, _Recipe(folder, dtype, kernels).shapes, device, dtype, recall, check)
+    return validated(kernels, _Builder(folder, dtype, kernels).shapes, device, dtype, recall, check)
 
 
 def load_model(
@@ -102,14 +102,14 @@ def load_model(
     UnsupportedQuantisationError, MissingTensorError, WrongShapeError, NotEnoughMemoryError,
     BrokenWeightsError, MissingFileError.
     """
-    recipe = _Recipe(folder, dtype, kernels)
-    check_memory(recipe.num_bytes, available(device), device)
-    load = Load(recipe, folder.files, device, progress, check)
+    builder = _Builder(folder, dtype, kernels)
+    check_memory(builder.num_bytes, available(device), device)
+    load = Load(builder, folder.files, device, progress, check)
     loaded = load.from_disk(keeping) if keeping is not None else None
     return loaded if loaded is not None else load.from_weights(keeping)
 
 
-class _Recipe:
+class _Builder:
     """How to build the model of a folder, with every tensor checked against the headers."""
 
     def __init__(self, folder: ModelFolder, dtype: torch.dtype, kernels: Backend) -> None:

@@ -366,9 +366,9 @@ def test_two_models_are_loaded_from_what_both_kept(
 
 def test_what_one_device_quantised_is_not_another_s() -> None:
     """Both may be plain torch in floats, and round a division otherwise."""
-    recipe: Any = SimpleNamespace(config="a config", backend="reference", dtype=torch.bfloat16)
+    builder: Any = SimpleNamespace(config="a config", backend="reference", dtype=torch.bfloat16)
     meanings = {
-        Load(recipe, (), torch.device(kind), lambda done, total: None, lambda: None)._meaning
+        Load(builder, (), torch.device(kind), lambda done, total: None, lambda: None)._meaning
         for kind in ("cpu", "cuda")
     }
     assert len(meanings) == 2
