@@ -224,7 +224,7 @@ class Qwen3_5Model(Decoder):  # noqa: N801
         text, vision = config.text_config, config.vision
         scope = weights.scope("model.language_model")
         rope = text.rope_parameters
-        rope = InterleavedMRoPE(
+        rotate = InterleavedMRoPE(
             rope.rope_theta, text.rotary_dim, rope.mrope_section, device, weights.dtype
         )
         stack = Stack(
@@ -237,7 +237,7 @@ class Qwen3_5Model(Decoder):  # noqa: N801
                 for index, kind in enumerate(text.types)
             ],
             norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
-            ropes={"full_attention": rope},
+            ropes={"full_attention": rotate},
             tower=VisionTower(weights.scope("model.visual", exact=True), vision, device)
             if vision
             else None,

@@ -150,14 +150,14 @@ def test_M1_what_passes_from_disk_is_counted_with_the_rest(
         pass
     world.restart()
     passing: list[int] = []
-    take = world.cache.ledger.take
+    reserve = world.cache.ledger.reserve
 
     def noted(held: Held, num_bytes: int) -> None:
         if held is Held.IN_FLIGHT:
             passing.append(num_bytes)
-        take(held, num_bytes)
+        reserve(held, num_bytes)
 
-    monkeypatch.setattr(world.cache.ledger, "take", noted)
+    monkeypatch.setattr(world.cache.ledger, "reserve", noted)
     assert world.request(shown, MANY).tier == "disk"
     world.picture(shown.images[0])
     # Twice each file while it is read: three runs, a state (of two alike), the picture.

@@ -88,13 +88,13 @@ def test_M1_room_is_made_before_anything_is_taken(
 ) -> None:
     state = machine.base.info.checkpoint_bytes + 128
     ledger, log = machine.cache.ledger, []
-    take = ledger.take
+    reserve = ledger.reserve
 
     def noted(held: Held, num_bytes: int) -> None:
         log.append((held, num_bytes, ledger.room(held)))
-        take(held, num_bytes)
+        reserve(held, num_bytes)
 
-    monkeypatch.setattr(ledger, "take", noted)
+    monkeypatch.setattr(ledger, "reserve", noted)
     tight = beside(machine, 4 * state)
     for salt in "abc":
         machine.ask([user(words(90, salt), picture(ord(salt) % 3))], cache=tight)

@@ -44,7 +44,7 @@ def test_a_recording_serves_other_replies_and_leaves_their_states(
     loaded_of: Callable[..., LoadedModel],
 ) -> None:
     loaded = loaded_of("hybrid", "int8")
-    place, tracer = Place(loaded, 60), StepCapture(loaded.steps._record)
+    place, tracer = Place(loaded, 60), StepCapture(loaded.steps._capture)
     place.logits(tracer, 5)
     trace = tracer.step(place.model, place.slab)
     for seed in (1, 2):
@@ -63,7 +63,7 @@ def test_a_reply_that_another_follows_is_at_its_end(
     loaded_of: Callable[..., LoadedModel],
 ) -> None:
     place = Place(loaded_of("hybrid", "int8"), 10)
-    tracer = StepCapture(loaded_of("hybrid", "int8").steps._record)
+    tracer = StepCapture(loaded_of("hybrid", "int8").steps._capture)
     with torch.inference_mode():
         first = place.decode(tracer)
         first.step(1)
@@ -76,7 +76,7 @@ def test_a_reply_that_another_follows_is_at_its_end(
 @NEEDS_COMPILER
 def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel]) -> None:
     place = Place(loaded_of("hybrid", "bfloat16"), 10)
-    tracer = StepCapture(loaded_of("hybrid", "bfloat16").steps._record)
+    tracer = StepCapture(loaded_of("hybrid", "bfloat16").steps._capture)
     expected = place.logits(tracer, 3)
     looks = 0
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_recorded_is_computed(
 ) -> None:
     """The last layer adds with torch: states and rows of the step that failed are not used."""
     loaded = loaded_of("hybrid", "bfloat16")
-    place, tracer = Place(loaded, 10), StepCapture(loaded.steps._record)
+    place, tracer = Place(loaded, 10), StepCapture(loaded.steps._capture)
     blocks = loaded.model.blocks  # type: ignore[attr-defined]
     monkeypatch.setattr(blocks[-1], "_add", PLAIN_OPS.add)
     expected = place.logits(StepCapture(None), 4)

@@ -95,7 +95,7 @@ def test_a_fork_is_not_told_what_its_chat_is_not_told(connection: sqlite3.Connec
         forks.fork(connection, first.chat, reply) for reply in (second.reply, first.message)
     )
     assert late is not None and early is not None
-    assert [each.text for each in path_of(connection, late.chat).told] == ["two", "on two"]
+    assert [each.text for each in path_of(connection, late.chat).in_prompt] == ["two", "on two"]
     assert path_of(connection, early.chat).left_out is None
 
 
