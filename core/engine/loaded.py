@@ -32,8 +32,9 @@ from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
 from core.loading.kept_weights import kept_bytes, open_keeping, weights_budget
+from core.loading.model import read_model
+from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
-from core.loading.registry import load_model, validated_kernels
 from core.models.model import Model
 from core.text.chat_text import ChatText
 from core.vision import kinds
@@ -41,6 +42,7 @@ from core.vision.kinds import PictureProcessor
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES, available_bytes
 from kernels.common.capability import processor_level
+from kernels.self_test import validated
 
 # Image detail by default: a 12-megapixel photo at full detail is minutes of work for a CPU.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}
@@ -81,19 +83,21 @@ def load(
     # The small files first: a broken template should not cost the reading of the weights.
     text = ChatText.open(path, check)
     free = available_bytes(device)
-    precision, kernels, needed = choose_precision(settings, folder, device, free, check=check)
+    plan = ModelPlan(folder)
+    precision, kernels, needed = choose_precision(settings, plan, device, free, check=check)
     dtype = precision.dtype
     # Before the weights are read: a kernel that is at fault should not cost that.
     recall = partial(recalled, settings)
-    kernels = validated_kernels(folder, device, dtype, kernels, recall, check)
+    kernels = validated(kernels, plan.shapes(dtype), device, dtype, recall, check)
     keeping = open_keeping(settings, precision)
-    loaded = load_model(folder, device, dtype, progress, check, kernels=kernels, keeping=keeping)
-    model = loaded.model
+    held = plan.held(dtype, kernels)
+    read = read_model(held, device, progress, check, keeping=keeping)
+    model = read.model
     processor = open_processor(path, folder, settings, device, model)
     context = context_length(settings, model, available_bytes(device))
     root = fingerprint(
-        loaded.weights_digest,
-        loaded.config,
+        read.weights_digest,
+        read.config,
         device,
         precision.name,
         settings.grid,
@@ -105,8 +109,8 @@ def load(
     info = describe(settings, folder, model, precision, text, processor, cache, root)
     facts = LoadFacts(
         seconds=time.monotonic() - began,
-        packing_s=loaded.packing_s,
-        from_disk=loaded.from_disk,
+        packing_s=read.packing_s,
+        from_disk=read.from_disk,
         kept_bytes=kept_bytes(settings),
         kept_budget=weights_budget(settings),
         slowed_by=what_slows(kernels, device, dtype, precision.integers),
@@ -134,8 +138,8 @@ def fits_without(present: LoadedModel, settings: ModelSettings) -> bool:
     if present.model.device.type == device.type:
         free += present.weight_bytes
         free += present.cache.kv_bytes() + present.cache.state_bytes()
-    folder = ModelFolder.open(Path(settings.path))
-    _, _, needed = choose_precision(settings, folder, device, free)
+    plan = ModelPlan(ModelFolder.open(Path(settings.path)))
+    _, _, needed = choose_precision(settings, plan, device, free)
     return needed + HEADROOM_BYTES <= free
 
 

@@ -1,7 +1,7 @@
 """The two ways to load a model: from its weights files, or with matrices that were kept quantised.
 
 Both give the same model and the same digest. Knows the order of the steps, the bar over all of them
-and when to fall back on the long way; what a model is made of is its builder's.
+and when to fall back on the long way; what a model is made of is its plan's.
 """
 
 from __future__ import annotations
@@ -9,55 +9,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError
+from core.loading.plan import HeldPlan
 from core.loading.quantised.keeping import Keeping, KeptSource
 from core.loading.quantised.kept_file import KeptDamagedError
 from core.loading.quantised.kept_layout import KeptLayout
 from core.loading.quantised.rest import Rest
 from core.loading.reading.stream import stream_weights
 from core.models.model import Model
-from core.weights.memory import release_to_system
-from core.weights.plan import Source, TensorSpec, Use, WeightPlan, Weights
-from core.weights.published.packed import PackedPlan
-from core.weights.safetensors_file import SafetensorsFile
+from core.weights.memory import available_bytes, check_memory, release_to_system
+from core.weights.plan import Source, TensorSpec, Use, Weights
 from core.weights.table import Table
 from kernels.linear.reference import Forms, Kept
-from kernels.ops import Ops
-
-
-class ModelBuilder(Protocol):
-    """How to build one model: what it asks for, in which forms, and what it is called there.
-
-    `config` is what was read from config.json, written out; `backend` names the kernels, `smoothed`
-    the norms whose large scales migrate into the matrices behind them.
-    """
-
-    plan: WeightPlan
-    packed: PackedPlan
-    forms: Forms
-    ops: Ops
-    dtype: torch.dtype
-    backend: str
-    smoothed: frozenset[str]
-    published: Callable[[str], str]
-
-    @property
-    def config(self) -> str: ...
-    def build(self, weights: Weights, device: torch.device) -> Model: ...
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedModel:
+class ReadModel:
     """A model ready to run, and the SHA-256 (hex) of the weights files it was read from.
 
-    `config` is what was read from config.json, by the family and about packed weights, written out:
-    with the weights it fixes what the model computes. `packing_s` are the seconds it took to bring
-    matrices into the kernels' layouts; `from_disk` says that they were read quantised.
+    `config` is the plan's: with the weights it fixes what the model computes. `packing_s` are the
+    seconds it took to bring matrices into the kernels' layouts; `from_disk` says that they were
+    read quantised.
     """
 
     model: Model
@@ -67,35 +43,57 @@ class LoadedModel:
     from_disk: bool = False
 
 
-class Load:
-    """One load of what a builder says: from weights files, or with the matrices that were kept."""
+def read_model(
+    plan: HeldPlan,
+    device: torch.device,
+    progress: Callable[[int, int], None],
+    check: Callable[[], None],
+    *,
+    available: Callable[[torch.device], int] = available_bytes,
+    keeping: Keeping | None = None,
+) -> ReadModel:
+    """Read the weights and build the model on `device`, its matrices as planned.
+
+    With `keeping` quantised matrices are kept for the next load, which reads them instead of the
+    weights. Calls `progress(done, total)`, in bytes read and then packed, and `check`, which may
+    raise RequestCancelled, at least every 4 MiB read and for each matrix packed. Raises
+    NotEnoughMemoryError, BrokenWeightsError, MissingFileError; what fails or is cancelled leaves
+    nothing behind.
+    """
+    check_memory(plan.num_bytes, available(device), device)
+    reading = _Reading(plan, device, progress, check)
+    found = reading.from_disk(keeping) if keeping is not None else None
+    return found if found is not None else reading.from_weights(keeping)
+
+
+class _Reading:
+    """One reading of a model: from its weights files, or with the matrices that were kept."""
 
     def __init__(
         self,
-        builder: ModelBuilder,
-        files: tuple[SafetensorsFile, ...],
+        plan: HeldPlan,
         device: torch.device,
         progress: Callable[[int, int], None],
         check: Callable[[], None],
     ) -> None:
-        self._builder, self._files, self._device = builder, files, device
+        self._plan, self._files, self._device = plan, plan.model.folder.files, device
         self._progress, self._check = progress, check
 
-    def from_weights(self, keeping: Keeping | None) -> LoadedModel:
+    def from_weights(self, keeping: Keeping | None) -> ReadModel:
         """Read, quantise and digest all files; what was quantised is kept for the next time."""
-        builder, kept = self._builder, None
+        plan, kept = self._plan, None
         bar = self._bar(sum(file.num_bytes for file in self._files))
         if keeping is not None:
             kept = keeping.begin(self._files, self._meaning, self._layout())
         try:
             read, digest = stream_weights(
-                builder.plan,
+                plan.tensors,
                 self._files,
                 self._device,
                 lambda done, _: bar.move_to(done),
                 self._check,
-                builder.packed,
-                builder.forms,
+                plan.packed,
+                plan.forms,
                 kept.keep if kept is not None else _keep_nothing,
             )
         except BaseException:
@@ -106,16 +104,16 @@ class Load:
             kept.finish(digest)
         began = time.monotonic()
         model = self._build(read, bar)
-        return LoadedModel(model, digest, builder.config, time.monotonic() - began)
+        return ReadModel(model, digest, plan.model.config, time.monotonic() - began)
 
-    def from_disk(self, keeping: Keeping) -> LoadedModel | None:
+    def from_disk(self, keeping: Keeping) -> ReadModel | None:
         """Build from the matrices that an earlier load kept; None where that can't be done."""
-        builder, layout = self._builder, self._layout()
+        plan, layout = self._plan, self._layout()
         found = keeping.find(self._files, self._meaning, layout)
         if found is None:
             return None
         names = frozenset(layout.matrices)
-        rest = Rest(builder.plan, self._files, self._device, builder.packed, builder.forms, names)
+        rest = Rest(plan.tensors, self._files, self._device, plan.packed, plan.forms, names)
         bar = self._bar(rest.num_bytes + layout.num_bytes - layout.data_start)
         found.file.advance = bar.advance
         try:
@@ -125,7 +123,7 @@ class Load:
             packing = time.monotonic() - began - found.file.reading_s
             if not found.unchanged():
                 raise KeptDamagedError("the weights files changed")
-            return LoadedModel(model, found.digest, builder.config, packing, from_disk=True)
+            return ReadModel(model, found.digest, plan.model.config, packing, from_disk=True)
         except KeptDamagedError as error:
             found.give_up(f"{error}")
             return None
@@ -137,25 +135,25 @@ class Load:
             found.file.close()
 
     def _bar(self, to_read: int) -> _Bar:
-        builder = self._builder
-        to_pack = sum(_packing_bytes(spec, builder.forms) for spec in builder.plan.values())
+        plan = self._plan
+        to_pack = sum(_packing_bytes(spec, plan.forms) for spec in plan.tensors.values())
         return _Bar(to_read + to_pack, self._progress, self._check)
 
     @property
     def _meaning(self) -> str:
         """What the numbers that are kept depend on beside the weights."""
-        builder = self._builder
-        return f"{builder.config} {builder.backend} {builder.dtype} {self._device.type}"
+        plan = self._plan
+        return f"{plan.model.config} {plan.kernels.name} {plan.dtype} {self._device.type}"
 
     def _layout(self) -> KeptLayout:
-        return KeptLayout(self._builder.plan, self._builder.forms, self._builder.packed)
+        return KeptLayout(self._plan.tensors, self._plan.forms, self._plan.packed)
 
     def _build(self, source: Source, bar: _Bar) -> Model:
         release_to_system()
-        builder = self._builder
-        renamed = _Renamed(source, builder.published, builder.forms, bar)
-        parts = builder.forms, builder.ops, builder.smoothed
-        model = builder.build(Weights(renamed, builder.dtype, *parts), self._device)
+        plan = self._plan
+        renamed = _Renamed(source, plan.model.published, plan.forms, bar)
+        weights = Weights(renamed, plan.dtype, plan.forms, plan.kernels.ops, plan.smoothed)
+        model = plan.model.build(weights, self._device)
         bar.finish()
         release_to_system()
         return model

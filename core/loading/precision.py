@@ -14,8 +14,7 @@ import torch
 
 from core.api.params import ModelSettings
 from core.loading.backend import choose_backend, faster_type
-from core.loading.registry import estimate_bytes
-from core.weights.folder import ModelFolder
+from core.loading.plan import ModelPlan
 from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import Backend
 from kernels.linear.reference import Integers
@@ -43,36 +42,36 @@ PRECISIONS = {each.name: each for each in (FLOAT32, BFLOAT16, INT8, INT4)}
 
 def choose_precision(
     settings: ModelSettings,
-    folder: ModelFolder,
+    plan: ModelPlan,
     device: torch.device,
     free: int,
     faster: Callable[[ModelSettings], torch.dtype] = faster_type,
     check: Callable[[], None] | None = None,
 ) -> tuple[Precision, Backend, int]:
-    """The precision, its kernels, and the bytes that the folder takes with them.
+    """The precision, its kernels, and the bytes that the model takes with them.
 
     `free` are the bytes that may be used; `check` is asked while kernels are compiled. Of the
     automatic choices the first that fits is taken, or the smallest. Raises
-    UnsupportedDeviceError, and what `estimate_bytes` and `check` raise.
+    UnsupportedDeviceError, and what `plan.num_bytes` and `check` raise.
     """
     *larger, smallest = wished(settings, device, faster)
     for precision in larger:
-        kernels, needed = _needs(precision, settings, folder, device, check)
+        kernels, needed = _needs(precision, settings, plan, device, check)
         if needed * _ROOM + HEADROOM_BYTES <= free:
             return precision, kernels, needed
-    return smallest, *_needs(smallest, settings, folder, device, check)
+    return smallest, *_needs(smallest, settings, plan, device, check)
 
 
 def _needs(
     precision: Precision,
     settings: ModelSettings,
-    folder: ModelFolder,
+    plan: ModelPlan,
     device: torch.device,
     check: Callable[[], None] | None,
 ) -> tuple[Backend, int]:
     integers, library = precision.integers, partial(compiled, check)
     kernels = choose_backend(settings, device, precision.dtype, integers, library=library)
-    return kernels, estimate_bytes(folder, precision.dtype, kernels)
+    return kernels, plan.num_bytes(precision.dtype, kernels)
 
 
 def wished(

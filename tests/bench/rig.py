@@ -30,9 +30,9 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import image_parts
 from core.engine.loaded import LoadedModel
-from core.loading.registry import validated_kernels
 from kernels.dispatch import Backend
 from kernels.ops import Attend
+from kernels.self_test import validated
 
 FIRST_TOKEN = SamplingParams(temperature=0, max_tokens=1)
 _P = ParamSpec("_P")
@@ -40,14 +40,14 @@ _R = TypeVar("_R")
 
 
 # The last that chooses them before a model is read.
-KERNELS = "core.engine.loaded.validated_kernels"
+KERNELS = "core.engine.loaded.validated"
 
 
 def attending(wrap: Callable[[Attend], Attend]) -> Callable[..., Backend]:
     """In place of what `KERNELS` names: the same, `wrap` around the attention of runs and steps."""
 
     def chosen(*args: Any) -> Backend:
-        kernels = validated_kernels(*args)
+        kernels = validated(*args)
         attend = wrap(kernels.ops.causal_attention)
         return replace(kernels, ops=replace(kernels.ops, causal_attention=attend))
 

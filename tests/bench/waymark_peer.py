@@ -18,11 +18,12 @@ from core.cache.state import RecurrentState
 from core.engine.draw_choice import choose_drawing
 from core.engine.loaded import LoadedModel, load, resolve_device
 from core.engine.passes.decode import Decode
+from core.loading.plan import ModelPlan
 from core.loading.precision import choose_precision
-from core.loading.registry import validated_kernels
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes
+from kernels.self_test import validated
 from tests.bench.beside import go_on, read_beside, start_of
 from tests.bench.peer import Engine, Reading, Task, now, patches, prompt_ids
 from tests.bench.weights import held_bytes, image_operations, step_bytes, token_operations
@@ -168,8 +169,9 @@ def compile_kernels(settings: ModelSettings) -> None:
     It also starts CUDA. Only then is a load one of many, and not the first on a computer.
     """
     device, folder = resolve_device(settings), ModelFolder.open(Path(settings.path))
-    precision, kernels, _ = choose_precision(settings, folder, device, available_bytes(device))
-    validated_kernels(folder, device, precision.dtype, kernels)
+    plan = ModelPlan(folder)
+    precision, kernels, _ = choose_precision(settings, plan, device, available_bytes(device))
+    validated(kernels, plan.shapes(precision.dtype), device, precision.dtype)
     vocabulary = folder.config["text_config"]["vocab_size"]
     choose_drawing(kernels.draw, vocabulary, device)
 

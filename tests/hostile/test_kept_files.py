@@ -19,14 +19,14 @@ from core.cache.disk.segment import (
     unpack,
 )
 from core.loading.backend import recalled
-from core.loading.model import LoadedModel
-from core.loading.registry import load_model
+from core.loading.model import ReadModel
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes
 from tests.hostile.watch import opened_elsewhere
 from tests.loading.quantised.keeping import keeping_in, settle
+from tests.loads import load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
 
@@ -67,7 +67,7 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(tmp_path: Path)
     keeping = keeping_in(tmp_path / "weights")
     kernels = backend("reference", torch.float32, integers="int8")
 
-    def load() -> LoadedModel:
+    def load() -> ReadModel:
         return load_model(
             ModelFolder.open(folder),
             CPU,
@@ -78,7 +78,7 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(tmp_path: Path)
             keeping=keeping,
         )
 
-    def logits(loaded: LoadedModel) -> torch.Tensor:
+    def logits(loaded: ReadModel) -> torch.Tensor:
         with torch.inference_mode():
             return our_logits(loaded.model, [text(3)])
 

@@ -14,7 +14,6 @@ import pytest
 import torch
 
 from core.api.errors import WaymarkError
-from core.loading.registry import estimate_bytes, load_model
 from core.vision.kinds import open_processor
 from core.weights.folder import ModelFolder
 from core.weights.safetensors_file import LENGTH_BYTES, read_header
@@ -23,6 +22,7 @@ from kernels.native.library import compiled
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes, mutated_json, mutated_text
 from tests.hostile.watch import opened_elsewhere
+from tests.loads import estimate_bytes, load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
 

@@ -9,6 +9,7 @@ import torch
 
 from core.api.params import Device, ModelSettings, Precision
 from core.loading.backend import choose_backend
+from core.loading.plan import ModelPlan
 from core.loading.precision import (
     BFLOAT16,
     FLOAT32,
@@ -18,7 +19,6 @@ from core.loading.precision import (
     choose_precision,
     wished,
 )
-from core.loading.registry import estimate_bytes
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 
@@ -54,20 +54,20 @@ def test_a_graphics_card_computes_in_bfloat16_unless_told_otherwise() -> None:
 
 
 def test_automatic_takes_the_first_that_fits_and_else_the_smallest() -> None:
-    folder = ModelFolder.open(DEMO)
+    plan = ModelPlan(ModelFolder.open(DEMO))
     needs = {}
     for each in (BFLOAT16, INT8, INT4):
         kernels = choose_backend(settings(), CPU, each.dtype, each.integers)
-        needs[each] = estimate_bytes(folder, each.dtype, kernels)
+        needs[each] = plan.num_bytes(each.dtype, kernels)
     assert needs[BFLOAT16] > needs[INT8] > needs[INT4] > 0
     frees = [2**40, *(HEADROOM_BYTES + needs[each] * 6 // 5 for each in needs), HEADROOM_BYTES, 0]
-    chosen = [choose_precision(settings(), folder, CPU, free, in_bfloat16) for free in frees]
+    chosen = [choose_precision(settings(), plan, CPU, free, in_bfloat16) for free in frees]
     assert [each for each, _, _ in chosen] == [BFLOAT16, BFLOAT16, INT8, INT4, INT4, INT4]
     assert [needed for _, _, needed in chosen] == [needs[each] for each, _, _ in chosen]
 
 
 def test_what_is_wished_for_is_taken_even_where_it_does_not_fit() -> None:
     """Loading refuses it then, with numbers; nobody gets coarser answers than they asked for."""
-    folder = ModelFolder.open(DEMO)
-    precision, kernels, needed = choose_precision(settings("bfloat16"), folder, CPU, 0)
-    assert precision == BFLOAT16 and needed == estimate_bytes(folder, torch.bfloat16, kernels)
+    plan = ModelPlan(ModelFolder.open(DEMO))
+    precision, kernels, needed = choose_precision(settings("bfloat16"), plan, CPU, 0)
+    assert precision == BFLOAT16 and needed == plan.num_bytes(torch.bfloat16, kernels)

@@ -22,10 +22,10 @@ from core.api.errors import (
     UnsupportedDeviceError,
     WrongShapeError,
 )
-from core.loading.model import LoadedModel
-from core.loading.registry import estimate_bytes, load_model
+from core.loading.model import ReadModel
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
+from tests.loads import estimate_bytes, load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 
 CPU = torch.device("cpu")
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def load(path: Path, dtype: torch.dtype = torch.float32, **options: Any) -> LoadedModel:
+def load(path: Path, dtype: torch.dtype = torch.float32, **options: Any) -> ReadModel:
     folder = ModelFolder.open(path)
     return load_model(folder, CPU, dtype, lambda done, total: None, lambda: None, **options)
 

@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 
 from core.api.errors import BrokenConfigError, MissingTensorError, NoVisionError
 from core.layers.rope import inverse_frequencies
-from core.loading.registry import load_model
 from core.models.gemma3 import parse_config
 from core.weights.folder import ModelFolder
+from tests.loads import load_model
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 
 CPU = torch.device("cpu")

@@ -13,11 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.loading.registry import load_model
 from core.models.model import Model
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
+from tests.loads import load_model
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio

@@ -23,12 +23,12 @@ from core.api.errors import (
     WaymarkError,
     WrongShapeError,
 )
-from core.loading.model import LoadedModel
+from core.loading.model import ReadModel
 from core.loading.reading import read_plan, stream
-from core.loading.registry import estimate_bytes, load_model
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import backend
+from tests.loads import estimate_bytes, load_model
 from tests.models.quantised_folders import FORMATS, WEIGHTS, edit_config, write_twins
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import Picture, Pieces, our_logits, rms_ratio, text
@@ -41,7 +41,7 @@ VISION = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1)
 TITLES = sorted(FORMATS)
 
 
-def load(path: Path, dtype: torch.dtype = torch.float32, **options: Any) -> LoadedModel:
+def load(path: Path, dtype: torch.dtype = torch.float32, **options: Any) -> ReadModel:
     folder = ModelFolder.open(path)
     return load_model(folder, CPU, dtype, lambda done, total: None, lambda: None, **options)
 

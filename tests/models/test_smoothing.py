@@ -14,11 +14,11 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
 from core.loading.reading.read_plan import ReadPlan
-from core.loading.registry import load_model
 from core.weights import smoothing as balance
 from core.weights.folder import ModelFolder
 from kernels.dispatch import Backend, backend
 from kernels.linear.reference import Forms, Integers, PlainForm
+from tests.loads import load_model
 from tests.models.outliers import plant
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, our_logits, text

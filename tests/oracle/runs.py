@@ -12,10 +12,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from core.api.prompt import Image, Prompt, Segment, TextRun
-from core.loading.registry import load_model
 from core.models.model import Model
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
+from tests.loads import load_model
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, token_id, write_folder
 

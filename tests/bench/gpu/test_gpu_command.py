@@ -189,7 +189,7 @@ def test_a_load_finds_its_kernels_compiled(tmp_path: Path, monkeypatch: pytest.M
     asked: dict[str, list[object]] = {"beforehand": [], "by the load": []}
     for when, module in (("beforehand", waymark_peer), ("by the load", loaded)):
         # Behind these come what the load remembers, and its stop.
-        for name, count in (("validated_kernels", 4), ("choose_drawing", 3)):
+        for name, count in (("validated", 4), ("choose_drawing", 3)):
             real = getattr(module, name)
             monkeypatch.setattr(module, name, noting(asked[when], real, count))
     engine = Engine("waymark", "int4", folder, 200, tmp_path)

@@ -15,16 +15,16 @@ import pytest
 import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
-from core.loading.model import Load, LoadedModel
+from core.loading.model import ReadModel, _Reading
 from core.loading.quantised.keeping import Keeping
 from core.loading.quantised.known_files import SETTLED_NS
 from core.loading.reading import stream
-from core.loading.registry import load_model
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
 from tests.cache.disk.worlds import DiedError, FailingFiles
 from tests.loading.quantised.keeping import WRITTEN_NS, counted_reads, keeping_in, settle
+from tests.loads import load_model
 from tests.models.outliers import plant
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder
@@ -66,19 +66,19 @@ def load(
     integers: Integers = "int8",
     name: BackendName = "cpu",
     **options: Any,
-) -> LoadedModel:
+) -> ReadModel:
     kernels = backend(name, torch.bfloat16, integers=integers)
     given: dict[str, Any] = {"progress": lambda done, total: None, "check": lambda: None} | options
     folder = ModelFolder.open(path)
     return load_model(folder, CPU, torch.bfloat16, **given, kernels=kernels, keeping=keeping)
 
 
-def logits(loaded: LoadedModel) -> torch.Tensor:
+def logits(loaded: ReadModel) -> torch.Tensor:
     with torch.inference_mode():
         return our_logits(loaded.model, [text(9)])
 
 
-def same(one: LoadedModel, other: LoadedModel) -> bool:
+def same(one: ReadModel, other: ReadModel) -> bool:
     """Equal digests, configs and bits."""
     facts = [(each.weights_digest, each.config) for each in (one, other)]
     return facts[0] == facts[1] and torch.equal(logits(one), logits(other))
@@ -366,9 +366,11 @@ def test_two_models_are_loaded_from_what_both_kept(
 
 def test_what_one_device_quantised_is_not_another_s() -> None:
     """Both may be plain torch in floats, and round a division otherwise."""
-    builder: Any = SimpleNamespace(config="a config", backend="reference", dtype=torch.bfloat16)
+    model = SimpleNamespace(config="a config", folder=SimpleNamespace(files=()))
+    kernels = SimpleNamespace(name="reference")
+    plan: Any = SimpleNamespace(model=model, kernels=kernels, dtype=torch.bfloat16)
     meanings = {
-        Load(builder, (), torch.device(kind), lambda done, total: None, lambda: None)._meaning
+        _Reading(plan, torch.device(kind), lambda done, total: None, lambda: None)._meaning
         for kind in ("cpu", "cuda")
     }
     assert len(meanings) == 2

@@ -1,0 +1,148 @@
+"""What a folder's model is made of: every tensor by name, shape and use, before a byte is read.
+
+One plan serves a whole load: the precision and the backend are chosen on it by arithmetic, kernels
+are validated for its sizes, and the weights are read by it. Everything in it has been checked
+against the headers of the weights files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from core.api.errors import UnsupportedDeviceError
+from core.loading.reading.stream import check_plan, floats_on_the_way
+from core.loading.registry import family_of
+from core.models.model import Model
+from core.weights.folder import ModelFolder
+from core.weights.plan import TensorSpec, WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.published.packed import PackedPlan, find_packed, plain_names
+from core.weights.published.scheme import read_scheme
+from core.weights.smoothing import smoothed_norms
+from kernels.common.shapes import OpShape
+from kernels.dispatch import REFERENCE, Backend
+
+DTYPES = (torch.float32, torch.bfloat16)
+# No format packs a number into less than a bit.
+_NUMBERS_PER_BYTE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Skeleton:
+    """A model in one type: its tensors by published name, those of them that are stored in a
+    published format, and the sizes its layers compute with."""
+
+    specs: WeightPlan
+    packed: PackedPlan
+    shapes: frozenset[OpShape]
+
+
+class ModelPlan:
+    """The model of a folder: its family, what config.json says, and its tensors.
+
+    The model is built once without data for each type that is asked for. Raises
+    UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError.
+    """
+
+    def __init__(self, folder: ModelFolder) -> None:
+        self.folder = folder
+        self._family = family_of(folder.config)
+        self._config = self._family.parse(folder.config)
+        self._scheme = read_scheme(folder.config)
+        names = plain_names(folder.tensor_names)
+        self.published = self._family.published_names(self._config, names)
+        self._skeletons: dict[torch.dtype, _Skeleton] = {}
+
+    @property
+    def config(self) -> str:
+        """What was read from config.json, by the family and about packed weights, written out."""
+        model = f"{self._family.build.__name__} {self._config!r}"
+        return f"{model} {self._scheme.format!r}" if self._scheme else model
+
+    def build(self, weights: Weights, device: torch.device) -> Model:
+        """The model of these weights."""
+        return self._family.build(self._config, weights, device)
+
+    def shapes(self, dtype: torch.dtype) -> frozenset[OpShape]:
+        """The sizes that the model's layers compute with."""
+        return self._skeleton(dtype).shapes
+
+    def held(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> HeldPlan:
+        """The plan for a model that computes in `dtype`, its matrices as `kernels` read them.
+
+        Raises UnsupportedDeviceError, MissingTensorError, WrongShapeError,
+        UnsupportedQuantisationError, BrokenConfigError.
+        """
+        return HeldPlan(self, self._skeleton(dtype), dtype, kernels)
+
+    def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
+        """Bytes that loading takes; raises what `held` raises.
+
+        The parameters as they are held afterwards, whatever they take on disk, and what is needed
+        beside them while the largest packed layer is read.
+        """
+        return self.held(dtype, kernels).num_bytes
+
+    def _skeleton(self, dtype: torch.dtype) -> _Skeleton:
+        if dtype not in DTYPES:
+            raise UnsupportedDeviceError(
+                f"Waymark computes in float32 or bfloat16, not in {dtype}."
+            )
+        if dtype not in self._skeletons:
+            self._skeletons[dtype] = self._without_data(dtype)
+        return self._skeletons[dtype]
+
+    def _without_data(self, dtype: torch.dtype) -> _Skeleton:
+        shapes: set[OpShape] = set()
+
+        def build(weights: Weights) -> None:
+            self.build(weights, torch.device("cpu"))
+            shapes.update(weights.shapes)
+
+        limit = _NUMBERS_PER_BYTE * sum(file.num_bytes for file in self.folder.files)
+        asked = plan_weights(build, dtype, limit)
+        specs = {self.published(name): spec for name, spec in asked.items()}
+        packed = find_packed(specs, self.folder.files, self._scheme)
+        plain = {name: spec for name, spec in specs.items() if name not in packed}
+        check_plan(plain, self.folder.files)
+        return _Skeleton(specs, packed, frozenset(shapes))
+
+
+class HeldPlan:
+    """How the tensors of one model are held: in which type, by which kernels.
+
+    `smoothed` are the norms whose large scales migrate into the matrices behind them, by the
+    family's names; `tensors` says by published name what is read.
+    """
+
+    def __init__(
+        self, model: ModelPlan, skeleton: _Skeleton, dtype: torch.dtype, kernels: Backend
+    ) -> None:
+        self.model, self.dtype, self.kernels = model, dtype, kernels
+        self.forms, self.packed = kernels.forms, skeleton.packed
+        self.smoothed = smoothed_norms(
+            (spec.input_norm, self._takes_scales(name, spec))
+            for name, spec in skeleton.specs.items()
+        )
+        self.tensors: WeightPlan = {
+            name: self._smoothed(spec) for name, spec in skeleton.specs.items()
+        }
+
+    @property
+    def num_bytes(self) -> int:
+        """As `ModelPlan.num_bytes`."""
+        working = (layer.working_bytes for layer in self.packed.values())
+        on_the_way = max(working, default=0) + floats_on_the_way(self.tensors, self.forms)
+        return planned_bytes(self.tensors, self.forms) + on_the_way
+
+    def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
+        """Whether a matrix is quantised from floats: published integers stay what they are."""
+        return name not in self.packed and self.forms.of(spec.exact).quantises
+
+    def _smoothed(self, spec: TensorSpec) -> TensorSpec:
+        """What is planned of a tensor, with the norm before it by its published name."""
+        if spec.input_norm is None or spec.input_norm.name not in self.smoothed:
+            return replace(spec, input_norm=None)
+        norm = self.model.published(spec.input_norm.name)
+        return replace(spec, input_norm=replace(spec.input_norm, name=norm))
