@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from PySide6.QtCore import QByteArray, QObject, Qt, Signal
+from PySide6.QtCore import QByteArray, QObject, QSize, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -162,6 +162,11 @@ def set_text_size(percent: int) -> None:
 def px(pixels: int) -> int:
     """Pixels of the usual size of text, in the size in force."""
     return round(pixels * signals().text_size / 100)
+
+
+def icon_size(pixels: int) -> QSize:
+    """The size of an icon that has `pixels` a side beside text of the usual size."""
+    return QSize(px(pixels), px(pixels))
 
 
 def fixed_font() -> QFont:

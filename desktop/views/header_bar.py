@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QSizePolicy
 
@@ -84,7 +84,6 @@ class HeaderBar(QFrame):
         button = self._instructions
         button.setObjectName("toggleInstructions")
         button.set_words(words.INSTRUCTIONS)
-        button.setIconSize(QSize(16, 16))
         button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         button.setCheckable(True)
         # What lights it up is that there are some, not that they are being looked at.
@@ -112,13 +111,18 @@ class HeaderBar(QFrame):
         bad = bad and not status.cancelled
         self._state.setProperty("class", "warning small" if bad else "muted small")
         theme.restyle(self._state)
-        self._restart.setVisible(status.silent or status.phase is Phase.FAILED)
+        self._restart.setVisible(self._needs_restart)
         self._progress.setVisible(status.phase is Phase.LOADING)
         # A range of nothing is shown as "busy".
         self._progress.setRange(0, 100 if status.total else 0)
         if status.total:
             self._progress.setValue(100 * status.done // status.total)
         self._fit()
+
+    @property
+    def _needs_restart(self) -> bool:
+        status = self._engine.status
+        return status.silent or status.phase is Phase.FAILED
 
     def _fit(self) -> None:
         """In a narrow window words give way to the title, if they tell nothing to act on."""
@@ -128,6 +132,9 @@ class HeaderBar(QFrame):
             styles.ToolButtonIconOnly if narrow else styles.ToolButtonTextBesideIcon
         )
         status = self._engine.status
+        # What went wrong and its remedy go before what can't be used meanwhile.
+        for widget in (self._title, self._instructions, self.model):
+            widget.setVisible(not (narrow and self._needs_restart))
         at_rest = status.phase is Phase.READY and not status.silent
         self._state.setVisible(not (narrow and at_rest))
         # Where there is room for both, it is the title that is shortened.
@@ -136,6 +143,7 @@ class HeaderBar(QFrame):
 
     def _draw(self) -> None:
         self._instructions.setIcon(theme.icon("chat"))
+        self._instructions.setIconSize(theme.icon_size(16))
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
@@ -41,7 +41,6 @@ class ModelSwitcher(ToolButton):
         self.setProperty("class", "chip")
         self.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
-        self.setIconSize(QSize(12, 12))
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._settings = settings
@@ -97,6 +96,7 @@ class ModelSwitcher(ToolButton):
 
     def _draw(self) -> None:
         self.setIcon(theme.icon("chevron_down"))
+        self.setIconSize(theme.icon_size(12))
 
 
 def _name_of(path: str) -> str:

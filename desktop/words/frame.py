@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # What the engine is doing, in the header.
 
-SILENT = "The engine is not answering"
+SILENT = "The engine doesn't answer"
 STARTING = "Starting the engine"
 LOADING = "Loading the model"
 LOAD_CANCELLED = "Loading was cancelled"

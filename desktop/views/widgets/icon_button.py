@@ -5,7 +5,7 @@ Knows how to follow the theme and what a screen reader is told. Leaves what it d
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from desktop.common import theme
@@ -13,13 +13,17 @@ from desktop.views.widgets.plain import ToolButton, set_tip
 
 
 class IconButton(ToolButton):
-    """A tool button with an icon of the theme; `words` are its tooltip and its accessible name."""
+    """A tool button with an icon of the theme; `words` are its tooltip and its accessible name.
 
-    def __init__(self, icon: str, words: str, parent: QWidget | None = None) -> None:
+    The icon has `pixels` a side, and grows with the text.
+    """
+
+    def __init__(
+        self, icon: str, words: str, parent: QWidget | None = None, pixels: int = 16
+    ) -> None:
         super().__init__(parent)
-        self._icon = icon
+        self._icon, self._pixels = icon, pixels
         self.setAutoRaise(True)
-        self.setIconSize(QSize(16, 16))
         # Tab reaches it, and a click leaves the focus where the user was typing.
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.set_words(words)
@@ -38,4 +42,5 @@ class IconButton(ToolButton):
         self.setAccessibleName(words)
 
     def _draw(self) -> None:
+        self.setIconSize(theme.icon_size(self._pixels))
         self.setIcon(theme.icon(self._icon))

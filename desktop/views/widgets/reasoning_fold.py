@@ -6,7 +6,7 @@ whoever sets `set_running`.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from desktop.common import theme
@@ -27,7 +27,6 @@ class ReasoningFold(QWidget):
         self._body: MarkdownBody | None = None
         self._button = Button(parent=self, name="reasoningToggle", style="flat")
         self._button.setCheckable(True)
-        self._button.setIconSize(QSize(14, 14))
         self._button.toggled.connect(self._on_toggled)
         self._frame = QFrame(self)
         self._frame.setObjectName("reasoningBody")
@@ -90,6 +89,7 @@ class ReasoningFold(QWidget):
         self._button.set_words(THINKING if self._running else THOUGHT)
         arrow = "chevron_down" if self.is_open() else "chevron_right"
         self._button.setIcon(theme.icon(arrow, "muted"))
+        self._button.setIconSize(theme.icon_size(14))
         action = "Hide" if self.is_open() else "Show"
         words = f"{action} what the model thought before it answered"
         set_tip(self._button, words)

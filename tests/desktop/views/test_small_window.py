@@ -8,9 +8,12 @@ import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
 
+from core.client.life import EngineState
 from desktop.app import App
+from desktop.common import theme
 from desktop.presentation.setting_rows import TEXT_SIZE_ROW
 from desktop.store.tables import chats
+from desktop.views.widgets.icon_button import IconButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.views.hands import drop, ended, files, press, send, settle
@@ -141,6 +144,30 @@ async def test_nothing_is_cut_in_another_size_of_text(
         await settle()
         assert app.window.side_panel.isVisible()
         assert cut(app.window.page) + cut(app.window.side_panel) == []
+    icons = app.window.page.findChildren(IconButton)
+    assert {each.iconSize().width() for each in icons} <= {theme.px(16), theme.px(12)}
     app.parts.settings.set_value(TEXT_SIZE_ROW, 100)
     await settle()
     assert app.window.page.composer.text.font().pointSizeF() == before
+
+
+@pytest.mark.parametrize("words", ["", "The engine crashed (SIGSEGV)."])
+async def test_what_went_wrong_and_its_remedy_are_whole_in_a_small_window(
+    open_app: OpenApp, engine: FakeEngine, words: str
+) -> None:
+    """While the engine does not answer, or failed, nothing else in the row can be used."""
+    app = await open_app()
+    await until(lambda: app.parts.engine.model is not None)
+    app.window.resize(900, 600)
+    engine.tell(EngineState.FAILED if words else EngineState.SILENT, words)
+    await settle()
+    header = app.window.page.header
+    assert cut(header) == []
+    for name in ("engineState", "restartEngine"):
+        shown = header.findChild(QWidget, name)
+        assert shown is not None and shown.isVisible()
+        assert shown.width() >= shown.sizeHint().width(), name
+    engine.tell(EngineState.READY)
+    await settle()
+    title = header.findChild(QWidget, "chatTitle")
+    assert title is not None and title.isVisible()
