@@ -6,6 +6,7 @@ Which control edits a row is left to the panel, what a value does to the engine.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -97,13 +98,20 @@ class SettingRow:
 
     def _whole_schema(self) -> dict[str, Any]:
         section, _, name = self.key.partition(".")
-        schema: dict[str, Any] = SECTIONS[section].model_json_schema()["properties"][name]
+        schema: dict[str, Any] = _schemas(section)[name]
         return schema
 
     def _schema(self) -> dict[str, Any]:
         whole = self._whole_schema()
         kinds: list[dict[str, Any]] = whole.get("anyOf", [whole])
         return kinds[0]
+
+
+@cache
+def _schemas(section: str) -> dict[str, Any]:
+    """What each setting of a section may be, by name: made once, for it takes milliseconds."""
+    found: dict[str, Any] = SECTIONS[section].model_json_schema()["properties"]
+    return found
 
 
 def row(

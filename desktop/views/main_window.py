@@ -60,8 +60,7 @@ class MainWindow(QMainWindow):
         self.side_bar = SideBar(parts.chats)
         self.page = ChatPage(parts, samples)
         self.context = ContextPanel()
-        self.settings = SettingsPanel(parts.settings)
-        self.side_panel = SidePanel(self.context, self.settings)
+        self.side_panel = SidePanel(self.context, self._make_settings)
         self.toast = Toast(self.page, self.page.composer)
         self._sides = Sides(self.side_bar, self.page, self.side_panel)
         self.setCentralWidget(self._sides)
@@ -133,11 +132,6 @@ class MainWindow(QMainWindow):
         self.side_bar.open_asked.connect(self._open)
         self.side_bar.look_asked.connect(parts.chat.open)
         self.side_bar.doomed.connect(parts.deletion.delete_for_good)
-        self.settings.model_box.browse_asked.connect(self._choose_model)
-        self.settings.model_box.load_asked.connect(page.composer.setFocus)
-        self.settings.restored.connect(
-            lambda said, undo: self.toast.say(said, action=(frame_words.UNDO, undo))
-        )
         page.header.model.folder_asked.connect(self._choose_and_load)
         page.header.model.settings_asked.connect(lambda: self._turn_to(1))
         page.header.chats_toggled.connect(self._toggle_chats)
@@ -147,6 +141,15 @@ class MainWindow(QMainWindow):
         page.transcript.open_picture_asked.connect(self._open_picture)
         page.transcript.choose_pictures_asked.connect(self._choose_pictures)
         page.transcript.link_asked.connect(self._open_link)
+
+    def _make_settings(self) -> SettingsPanel:
+        panel = SettingsPanel(self._parts.settings)
+        panel.model_box.browse_asked.connect(self._choose_model)
+        panel.model_box.load_asked.connect(self.page.composer.setFocus)
+        panel.restored.connect(
+            lambda said, undo: self.toast.say(said, action=(frame_words.UNDO, undo))
+        )
+        return panel
 
     # What the user asks of the window itself.
 

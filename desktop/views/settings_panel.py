@@ -84,8 +84,7 @@ class SettingsPanel(QScrollArea):
         }
 
     def _part(self, name: str, settings: Sequence[Found]) -> SettingsPart:
-        part = SettingsPart(name, settings)
-        part.set_open(name not in self._settings.settings.window.folded)
+        part = SettingsPart(name, settings, name not in self._settings.settings.window.folded)
         part.folded.connect(partial(self._settings.fold, name))
         part.restore_asked.connect(lambda: self._restore(words.PARTS[name][0], PART_ROWS[name]))
         return part

@@ -26,13 +26,13 @@ class SettingsPart(QWidget):
     folded = Signal(bool)
     restore_asked = Signal()
 
-    def __init__(self, name: str, settings: Sequence[Found]) -> None:
+    def __init__(self, name: str, settings: Sequence[Found], is_open: bool) -> None:
         super().__init__()
         title, note = words.PARTS[name]
         self._settings = settings
         # What stays hidden whatever is searched for.
         self.absent: set[QWidget] = set()
-        self._open = True
+        self._open = is_open
         self._head = Button(title, name=f"part{name}", style="head", spoken=title)
         self._head.setCheckable(True)
         self._head.clicked.connect(self._on_head)
@@ -50,12 +50,6 @@ class SettingsPart(QWidget):
             layout.addWidget(widget)
         layout.addWidget(self._restore)
         theme.signals().changed.connect(self._draw)
-        self.show_found("")
-
-    def set_open(self, is_open: bool) -> None:
-        """Show its settings, or its head alone."""
-        self._open = is_open
-        self.show_found("")
 
     def show_found(self, text: str) -> bool:
         """Show the settings that have these words, folded or not; '' is no search.
@@ -77,7 +71,8 @@ class SettingsPart(QWidget):
         return found
 
     def _on_head(self) -> None:
-        self.set_open(not self._open)
+        self._open = not self._open
+        self.show_found("")
         self.folded.emit(not self._open)
 
     def _draw(self) -> None:

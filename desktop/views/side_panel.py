@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
+
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFrame,
@@ -19,10 +22,14 @@ from desktop.words import frame as words
 
 
 class SidePanel(QFrame):
-    """Two pages and the buttons that turn them."""
+    """Two pages and the buttons that turn them.
 
-    def __init__(self, context: ContextPanel, settings: SettingsPanel) -> None:
+    The settings are made when they are first shown: they are a third of the window's widgets.
+    """
+
+    def __init__(self, context: ContextPanel, make_settings: Callable[[], SettingsPanel]) -> None:
         super().__init__()
+        self._make_settings = make_settings
         self.setObjectName("contextSide")
         self._pages = QStackedWidget()
         self._pages.setObjectName("sidePages")
@@ -35,8 +42,7 @@ class SidePanel(QFrame):
         tabs.addWidget(self._tab(words.SETTINGS_TAB, "settings", "settingsTab", 1))
         tabs.addStretch(1)
         self._pages.addWidget(scrolled(context, "contextScroll"))
-        self._pages.addWidget(settings)
-        self._buttons.idClicked.connect(self._pages.setCurrentIndex)
+        self._buttons.idClicked.connect(self.show_page)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(4)
@@ -46,9 +52,16 @@ class SidePanel(QFrame):
         self._draw()
         self.show_page(0)
 
+    @cached_property
+    def settings(self) -> SettingsPanel:
+        """The second page."""
+        return self._make_settings()
+
     def show_page(self, page: int) -> None:
         """0 is the context, 1 the settings."""
         self._buttons.button(page).setChecked(True)
+        if page == 1 and self._pages.count() == 1:
+            self._pages.addWidget(self.settings)
         self._pages.setCurrentIndex(page)
 
     def _tab(self, title: str, icon: str, name: str, page: int) -> ToolButton:

@@ -21,6 +21,7 @@ def as_usual(qapp: QApplication) -> Iterator[None]:
 
 async def test_the_theme_is_chosen_at_once_and_kept(open_app: OpenApp, qapp: QApplication) -> None:
     app = await open_app()
+    app.window.side_panel.show_page(1)
     find(app, QComboBox, "settingWindowTheme").setCurrentIndex(2)
     assert theme.signals().scheme == "dark"
     assert theme.read_colours("dark").window in qapp.styleSheet()
@@ -35,6 +36,7 @@ async def test_the_size_of_text_is_chosen_at_once_and_kept(
     open_app: OpenApp, qapp: QApplication
 ) -> None:
     app = await open_app()
+    app.window.side_panel.show_page(1)
     usual, small = qapp.font().pointSizeF(), "font-size: 12px"
     assert small in qapp.styleSheet()
     box = find(app, QComboBox, "settingWindowTextSize")

@@ -52,7 +52,7 @@ async def test_the_models_name_opens_a_menu_of_models(
     assert len(engine.loads) == 2
     app.window.side_panel.show_page(0)
     choose(app, "Model settings")
-    assert app.window.settings.isVisible()
+    assert app.window.side_panel.settings.isVisible()
 
 
 def find_menu(app: App) -> QMenu:

@@ -309,6 +309,7 @@ async def test_H8_instructions_of_a_megabyte(open_app: OpenApp, name: str) -> No
 
 async def test_H8_a_megabyte_in_a_field_of_one_line(open_app: OpenApp, engine: FakeEngine) -> None:
     app = await open_app()
+    app.window.side_panel.show_page(1)
     (await send(app, engine, "Hello")).finish("Hi")
     await ended(app)
     await until(lambda: app.window.side_bar.list.currentIndex().isValid())

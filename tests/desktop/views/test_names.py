@@ -141,6 +141,7 @@ async def test_names(
     # A message of five short blocks is too long to be drawn whole.
     monkeypatch.setattr(markdown_body, "PAGE", 900)
     app = await open_app()
+    app.window.side_panel.show_page(1)
     await filled(app, engine, tmp_path)
     assert nameless(app.window) == []
     names = {item.objectName() for item in app.window.findChildren(QObject) if ours(item)}

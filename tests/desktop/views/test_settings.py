@@ -57,7 +57,7 @@ def trouble(app: App) -> list[str]:
     """What stands in red on the settings page."""
     return [
         label.text()
-        for label in app.window.settings.findChildren(QLabel)
+        for label in app.window.side_panel.settings.findChildren(QLabel)
         if "error" in str(label.property("class")) and label.isVisible()
     ]
 
@@ -284,7 +284,7 @@ async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(
 async def test_a_value_that_is_rounded_says_so(open_app: OpenApp) -> None:
     app = await opened(open_app)
     type_number(app, "settingCacheInterval", "700")
-    shown = [label.text() for label in app.window.settings.findChildren(QLabel)]
+    shown = [label.text() for label in app.window.side_panel.settings.findChildren(QLabel)]
     assert "Rounded up to 1,024, a multiple of 512." in shown
     assert app.parts.settings.settings.cache.interval == 1024
 
@@ -366,7 +366,7 @@ async def test_cancelling_a_load_is_no_error(
 
 def shown_settings(app: App) -> set[str]:
     """The object names of the settings that are seen."""
-    controls = app.window.settings.findChildren(QWidget)
+    controls = app.window.side_panel.settings.findChildren(QWidget)
     shown = {each.objectName() for each in controls if each.isVisible()}
     return {name for name in shown if re.fullmatch("setting[A-Z].*", name)}
 
@@ -444,6 +444,7 @@ async def test_what_is_no_size_gives_back_the_one_in_force(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
+    app.window.side_panel.show_page(1)
     await until(lambda: app.parts.engine.model)
     box = find(app, SizeBox, "sizeCacheHostBytes")
     way = find(app, QComboBox, "settingCacheHostBytes")
@@ -462,6 +463,7 @@ async def test_the_trouble_of_one_folder_is_not_said_of_another(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
+    app.window.side_panel.show_page(1)
     await until(lambda: app.parts.engine.model)
     app.parts.settings.set_model_path("/no/model")
     engine.model_to_load = None

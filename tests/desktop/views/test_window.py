@@ -297,6 +297,7 @@ async def test_a_model_folder_is_chosen_loaded_and_remembered(
     open_app: OpenApp, engine: FakeEngine, tmp_path: Path
 ) -> None:
     app = await open_app()
+    app.window.side_panel.show_page(1)
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     (tmp_path / "my model").mkdir()
     press(app, "browseModel")
@@ -322,6 +323,7 @@ def is_gone(app: App, name: str) -> bool:
 
 async def test_a_dialog_that_is_left_changes_nothing(open_app: OpenApp) -> None:
     app = await open_app()
+    app.window.side_panel.show_page(1)
     for button, name in (("addPictures", "pictureDialog"), ("browseModel", "folderDialog")):
         press(app, button)
         await until(partial(app.window.findChild, QFileDialog, name))
@@ -434,6 +436,7 @@ async def test_sampling_takes_what_is_allowed_and_says_what_is_not(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
     app = await open_app()
+    app.window.side_panel.show_page(1)
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     field = find(app, QLineEdit, "settingSamplingTemperature")
     assert "0.7" in field.placeholderText()
@@ -451,6 +454,7 @@ async def test_sampling_takes_what_is_allowed_and_says_what_is_not(
 
 async def test_model_settings_wait_for_load(open_app: OpenApp, engine: FakeEngine) -> None:
     app = await open_app()
+    app.window.side_panel.show_page(1)
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
     load = find(app, QPushButton, "loadModel")
     assert not load.isEnabled()
