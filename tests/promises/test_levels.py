@@ -35,7 +35,7 @@ def test_H11_cold_and_restored_are_the_same_at_each_level(level: str) -> None:
     told = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "tests.promises.at_level",
          f"tests/promises/test_exactness.py::{STORY}"],
-        cwd=ROOT, env={**os.environ, **libraries, LEVEL: level}, capture_output=True, text=True,
-        timeout=280, check=False,
+        cwd=ROOT, env={**os.environ, **libraries, LEVEL: level, "OMP_NUM_THREADS": "2"},
+        capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert told.returncode == 0 and "4 passed" in told.stdout, told.stdout[-3_000:]

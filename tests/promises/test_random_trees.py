@@ -346,7 +346,7 @@ def test_X1_X3_I8_S4_S12_M1_W2_random_trees_answer_like_cold_engines(
         played: ClassVar[Counter[str]] = Counter()
 
     few = hypothesis_settings(
-        max_examples=hypothesis_settings().max_examples // 20, stateful_step_count=14
+        max_examples=hypothesis_settings().max_examples // 33, stateful_step_count=14
     )
     run_state_machine_as_test(Trees, settings=few)
     print(dict(Trees.played))

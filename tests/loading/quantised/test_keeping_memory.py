@@ -32,7 +32,7 @@ assert KEEPER.count("keeping_in") == 2
 def test_keeping_takes_no_second_copy(tmp_path: Path, precision: str) -> None:
     model, kept = tmp_path / "model", tmp_path / "kept"
     model.mkdir()
-    write_big_model(model, 60_000, 12, "BF16")
+    write_big_model(model, 30_000, 6, "BF16")
     settle(model)
     found = []
     for _ in range(2):

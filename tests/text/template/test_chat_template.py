@@ -236,9 +236,9 @@ def test_a_template_that_doubles_what_it_has_is_stopped(step: str) -> None:
     ],
 )
 def test_a_list_that_is_endless_only_on_paper_is_never_written(use: str) -> None:
-    """Forty lists in one another, each holding the next one twice: a terabyte as text, written in
+    """Forty lists in one another, each holding the next one twice: a petabyte as text, written in
     one call that no other thread could interrupt."""
-    nest = "{% set n = namespace(x='a') %}"
+    nest = "{% set n = namespace(x='a' * 1000) %}"
     nest += "{% for i in range(40) %}{% set n.x = [n.x, n.x] %}{% endfor %}"
     with pytest.raises(TemplateError):
         limited(nest + use)
