@@ -13,6 +13,7 @@
     engine   one turn: session, prefill, decode, sampler, pictures, idle work, statistics
     worker   the child process
     replay   conversation scripts, and the runner that plays one without a window
+    selftest the kernels' self-tests on the command line
 
 Imports go downward only (pyproject.toml holds the contract). One chat turn passes through
 client -> worker -> engine.session -> text + vision -> cache -> engine.prefill -> engine.decode.

@@ -72,18 +72,17 @@ def validated(
     already cost nothing, and what `recall` knows is not tried again. `check` is asked between two
     cases and may raise.
     """
-    suspects = [name for name in Ops.__slots__ if _differs(kernels.ops, name)]
-    if not suspects:
+    if not suspects(kernels):
         return kernels
     facts = (kernels.name, sources(), str(dtype), device_facts(device))
     asked = "\0".join((*facts, *sorted(map(repr, shapes))))
     name = f"kernels that fail, {hashlib.blake2b(asked.encode(), digest_size=16).hexdigest()}"
 
     def find() -> str:
-        faults, passing = _faults(kernels, suspects, shapes, device, dtype, check)
+        failed, passing = faults(kernels, shapes, device, dtype, check)
         if passing:
-            raise _PassingError(faults)
-        return json.dumps(faults)
+            raise _PassingError(failed)
+        return json.dumps(failed)
 
     try:
         failed = _read(recall(name, find), find)
@@ -98,21 +97,27 @@ def validated(
     return replace(kernels, name=name, ops=replace(kernels.ops, **plain))
 
 
+def suspects(kernels: Backend) -> list[str]:
+    """The operations of a backend that are not plain torch's."""
+    return [
+        name for name in Ops.__slots__ if getattr(kernels.ops, name) is not getattr(PLAIN_OPS, name)
+    ]
+
+
 @torch.inference_mode()
-def _faults(
+def faults(
     kernels: Backend,
-    suspects: Collection[str],
     shapes: Collection[OpShape],
     device: torch.device,
     dtype: torch.dtype,
-    check: Callable[[], None] | None,
+    check: Callable[[], None] | None = None,
 ) -> tuple[dict[str, str], bool]:
     """What is wrong with each operation that fails, by its name; and whether any of it may pass, as
     a lack of memory does."""
     failed: dict[str, str] = {}
-    passing = False
+    passing, asked = False, suspects(kernels)
     for case in cases(shapes, device, dtype):
-        if case.op in suspects and case.op not in failed:
+        if case.op in asked and case.op not in failed:
             if check is not None:
                 check()
             try:
@@ -142,10 +147,6 @@ def _read(remembered: str, find: Callable[[], str]) -> dict[str, str]:
     if not isinstance(found, dict):
         found = json.loads(find())
     return {name: str(found[name]) for name in Ops.__slots__ if name in found}
-
-
-def _differs(ops: Ops, name: str) -> bool:
-    return getattr(ops, name) is not getattr(PLAIN_OPS, name)
 
 
 def _fault(case: Case, ops: Ops) -> str | None:

@@ -31,11 +31,12 @@ _NUMBERS_PER_BYTE = 8
 @dataclass(frozen=True, slots=True)
 class _Skeleton:
     """A model in one type: its tensors by published name, those of them that are stored in a
-    published format, and the sizes its layers compute with."""
+    published format, and the sizes that it computes with."""
 
     specs: WeightPlan
     packed: PackedPlan
     shapes: frozenset[OpShape]
+    vocab_size: int
 
 
 class ModelPlan:
@@ -68,6 +69,10 @@ class ModelPlan:
         """The sizes that the model's layers compute with."""
         return self._skeleton(dtype).shapes
 
+    def vocab_size(self, dtype: torch.dtype) -> int:
+        """How many tokens the model knows."""
+        return self._skeleton(dtype).vocab_size
+
     def held(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> HeldPlan:
         """The plan for a model that computes in `dtype`, its matrices as `kernels` read them.
 
@@ -95,9 +100,11 @@ class ModelPlan:
 
     def _without_data(self, dtype: torch.dtype) -> _Skeleton:
         shapes: set[OpShape] = set()
+        vocab_size = 0
 
         def build(weights: Weights) -> None:
-            self.build(weights, torch.device("cpu"))
+            nonlocal vocab_size
+            vocab_size = self.build(weights, torch.device("cpu")).vocab_size
             shapes.update(weights.shapes)
 
         limit = _NUMBERS_PER_BYTE * sum(file.num_bytes for file in self.folder.files)
@@ -106,7 +113,7 @@ class ModelPlan:
         packed = find_packed(specs, self.folder.files, self._scheme)
         plain = {name: spec for name, spec in specs.items() if name not in packed}
         check_plan(plain, self.folder.files)
-        return _Skeleton(specs, packed, frozenset(shapes))
+        return _Skeleton(specs, packed, frozenset(shapes), vocab_size)
 
 
 class HeldPlan:

@@ -1,0 +1,76 @@
+"""`python -m core.selftest MODEL`: whether this machine computes rightly, operation by operation.
+
+Prints what a load would find out, anew: nothing is read of what was remembered, and no weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import get_args
+
+import torch
+
+from core.api.errors import WaymarkError
+from core.api.params import Device, ModelSettings
+from core.engine.draw_choice import choose_drawing
+from core.engine.loaded import resolve_device
+from core.loading.backend import what_slows
+from core.loading.plan import ModelPlan
+from core.loading.precision import PRECISIONS, choose_precision
+from core.weights.folder import ModelFolder
+from core.weights.memory import available_bytes
+from kernels.common.capability import processor_level
+from kernels.ops import Ops
+from kernels.self_test import faults, suspects
+
+RIGHT, PLAIN = "right", "plain torch"
+
+
+def run(settings: ModelSettings) -> int:
+    """Print the self-tests of one model's sizes and return how many failed. Raises WaymarkError."""
+    device = resolve_device(settings)
+    plan = ModelPlan(ModelFolder.open(Path(settings.path)))
+    precision, kernels, _ = choose_precision(settings, plan, device, available_bytes(device))
+    dtype = precision.dtype
+    print(f"{processor_level()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print(
+        f"{Path(settings.path).resolve().name}: {precision.name} on {device.type}, {kernels.name}"
+    )
+    if slower := what_slows(kernels, device, dtype, precision.integers):
+        print(f"Slower than it could be: {slower}")
+    tested = suspects(kernels)
+    failed, _ = faults(kernels, plan.shapes(dtype), device, dtype)
+    for name in (each for each in Ops.__slots__ if each != "rows_per_part"):
+        print(f"  {name:30}{failed.get(name, RIGHT if name in tested else PLAIN)}")
+    if kernels.draw is not None:
+        chosen = choose_drawing(kernels.draw, plan.vocab_size(dtype), device)
+        there = chosen.draw is kernels.draw
+        print(f"  {'draw':30}{RIGHT if there else 'not as the processor draws'}")
+        failed |= {} if there else {"draw": ""}
+    print(
+        f"{len(failed)} failed" + (": a load uses plain torch in their place." if failed else ".")
+    )
+    return len(failed)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the self-tests from the command line and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m core.selftest", description=__doc__)
+    parser.add_argument("model", type=Path, help="a model folder: its sizes are tested")
+    parser.add_argument("--precision", choices=("auto", *PRECISIONS), default="auto")
+    parser.add_argument("--device", choices=get_args(Device), default="auto")
+    options = parser.parse_args(arguments)
+    settings = ModelSettings(
+        path=str(options.model), device=options.device, precision=options.precision
+    )
+    try:
+        return 1 if run(settings) else 0
+    except WaymarkError as error:
+        print(f"{error.title}: {error.message}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

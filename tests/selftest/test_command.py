@@ -1,0 +1,75 @@
+"""`python -m core.selftest`: says operation by operation whether this machine computes rightly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from core.loading.precision import choose_precision
+from core.selftest import __main__ as selftest
+from kernels.dispatch import Backend
+from kernels.ops import PLAIN_OPS, Ops
+from tests.bench.folders import DEMO
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """What was said of each operation."""
+    said = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    return dict(each for each in said if len(each) == 2)
+
+
+def test_every_operation_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert selftest.main([str(DEMO), "--device", "cpu"]) == 0
+    said = lines(capsys)
+    assert set(Ops.__slots__) - {"rows_per_part"} <= said.keys()
+    assert {said[name] for name in Ops.__slots__ if name in said} <= {"right", "plain torch"}
+
+
+def test_an_operation_that_lies_is_named_and_fails_the_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lies(rows: Tensor, other: Tensor) -> Tensor:
+        return 1.1 * (rows + other)
+
+    choose = choose_precision
+
+    def with_a_liar(*args: Any) -> tuple[Any, Backend, int]:
+        precision, kernels, needed = choose(*args)
+        return precision, replace(kernels, ops=replace(PLAIN_OPS, add=lies)), needed
+
+    monkeypatch.setattr(selftest, "choose_precision", with_a_liar)
+    assert selftest.main([str(DEMO), "--device", "cpu", "--precision", "bfloat16"]) == 1
+    said = lines(capsys)
+    assert "off by" in said["add"] and said["rotate"] == "plain torch"
+    assert said["1"].startswith("failed")
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "."])
+def test_what_is_no_model_is_refused_in_words(
+    folder: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert selftest.main([folder]) == 2
+    assert capsys.readouterr().err.count(":") >= 1
+
+
+def test_nothing_is_drawn_on_a_processor_but_by_the_processor(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a backend draws tokens itself, that is tested too."""
+    choose = choose_precision
+
+    def never_right(scores: Tensor, *_: object) -> int:
+        return -1
+
+    def with_drawing(*args: Any) -> tuple[Any, Backend, int]:
+        precision, kernels, needed = choose(*args)
+        return precision, replace(kernels, ops=PLAIN_OPS, draw=never_right), needed
+
+    monkeypatch.setattr(selftest, "choose_precision", with_drawing)
+    monkeypatch.setattr(selftest, "resolve_device", lambda _: torch.device("cpu"))
+    assert selftest.main([str(DEMO)]) == 1
+    assert lines(capsys)["draw"] == "not as the processor draws"
