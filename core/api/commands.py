@@ -1,12 +1,24 @@
-"""What the window may ask of the engine. Each command carries a request id chosen by the sender."""
+"""What the window may ask of the engine, and with what event each command is answered.
+
+A command is written without its number: `EngineClient.ask` gives it one.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from core.api.chat import Conversation, ImagePart
+from core.api.events import (
+    Answer,
+    Done,
+    Finished,
+    ImageDescribed,
+    ImageRendered,
+    Loaded,
+    Prepared,
+)
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 
 PROTOCOL_VERSION = 5
@@ -18,119 +30,135 @@ MAX_RENDERED_EDGE = 4_000
 ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
 
 
-class _Command(BaseModel):
+Last_co = TypeVar("Last_co", bound=Answer, covariant=True)
+
+
+class Command(BaseModel):
+    """Base of all commands. `request` is what its answers are told apart by."""
+
     model_config = ConfigDict(
         frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
     )
 
-    request: Annotated[int, Field(ge=0)]
+    request: Annotated[int, Field(ge=0)] = 0
+    type: str
 
 
-class LoadModel(_Command):
-    """Replace the loaded model. Answered by Loading events, then Loaded or Failed."""
+class Answered(Command, Generic[Last_co]):
+    """A command that ends with a Last_co or, as any may, with Failed."""
+
+    @classmethod
+    def last_event(cls) -> type[Last_co]:
+        """The class that Last_co is."""
+        bases = (base for base in cls.__mro__ if issubclass(base, BaseModel))
+        arguments = (base.__pydantic_generic_metadata__["args"] for base in bases)
+        found: type[Last_co] = next(each[0] for each in arguments if each)
+        return found
+
+
+class OfPrompt(Answered[Last_co], Generic[Last_co]):
+    """Reads a conversation for `chat`, which owns what is read ("" is nobody). `thinking` None
+    passes nothing to the template."""
+
+    conversation: Conversation
+    chat: ChatKey = ""
+    thinking: bool | None = None
+    cache: CacheSettings = CacheSettings()
+
+
+class IdleWork(OfPrompt[Prepared]):
+    """Prefill in idle time what the next request is sure to need.
+
+    Any other work goes first: it interrupts this within one chunk, and what is finished is kept.
+    """
+
+
+class OfPicture(Answered[Last_co], Generic[Last_co]):
+    """Decodes a picture, while other commands are carried out. Works without a model."""
+
+    image: ImagePart
+
+
+class LoadModel(Answered[Loaded]):
+    """Replace the loaded model. Answered by Loading events before the last."""
 
     type: Literal["load_model"] = "load_model"
     settings: ModelSettings
 
 
-class UnloadModel(_Command):
-    """Drop the model and everything cached for it. Answered by Done."""
+class UnloadModel(Answered[Done]):
+    """Drop the model and everything cached for it."""
 
     type: Literal["unload_model"] = "unload_model"
 
 
-class Generate(_Command):
-    """Answer a conversation, or go on with the reply that ends it. Answered by Queued, Prefilling,
-    Generated, then Finished or Failed.
+class Generate(OfPrompt[Finished]):
+    """Answer a conversation, or go on with the reply that ends it. Answered by Queued, Prefilling
+    and Generated before the last.
 
-    `chat` owns what is read ("" is nobody). A `side` request (a title, a summary) reads on a branch
-    of its own that is gone when it ends; it evicts nothing. `thinking` None passes nothing to the
-    template. `stop_after_tokens` stops the reply as a user would, after exactly so many sampled
-    ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after so many
-    evaluated tokens. `logits_file` receives the float32 logits of the first drawn token.
+    A `side` request (a title, a summary) reads on a branch of its own that is gone when it ends; it
+    evicts nothing. `stop_after_tokens` stops the reply as a user would, after exactly so many
+    sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after so
+    many evaluated tokens. `logits_file` receives the float32 logits of the first drawn token.
     """
 
     type: Literal["generate"] = "generate"
-    conversation: Conversation
-    chat: ChatKey = ""
     side: bool = False
     sampling: SamplingParams = SamplingParams()
-    thinking: bool | None = None
-    cache: CacheSettings = CacheSettings()
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
     cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
     logits_file: str | None = None
 
 
-class _Ahead(_Command):
-    """Prefill in idle time what the next request is sure to need. Answered by Prepared.
-
-    Any other work goes first: it interrupts this within one chunk, and what is finished is kept.
-    """
-
-    conversation: Conversation
-    chat: ChatKey = ""
-    thinking: bool | None = None
-    cache: CacheSettings = CacheSettings()
-
-
-class Settle(_Ahead):
+class Settle(IdleWork):
     """Read the reply that ends `conversation` as the template shows it in history."""
 
     type: Literal["settle"] = "settle"
 
 
-class ReadAhead(_Ahead):
+class ReadAhead(IdleWork):
     """Read the draft that ends `conversation` up to the last cut that more typing can't move."""
 
     type: Literal["read_ahead"] = "read_ahead"
 
 
-class Cancel(_Command):
+class Cancel(Command):
     """Stop request `target`, whatever its stage; one that has ended or never was is ignored."""
 
     type: Literal["cancel"] = "cancel"
     target: Annotated[int, Field(ge=0)]
 
 
-class Ping(_Command):
+class Ping(Command):
     """Say that you live, whatever you do. Answered by a Beat at once."""
 
     type: Literal["ping"] = "ping"
 
 
-class DescribeImage(_Command):
-    """Decode a picture: size, tokens it will cost and a thumbnail. Works without a model.
-
-    Answered by ImageDescribed or Failed; `thumbnail` is the longest edge in pixels.
-    """
+class DescribeImage(OfPicture[ImageDescribed]):
+    """A picture's size, the tokens it will cost and a thumbnail, of this longest edge in pixels."""
 
     type: Literal["describe_image"] = "describe_image"
-    image: ImagePart
     thumbnail: Annotated[int, Field(ge=16, le=1024)] = 256
 
 
-class RenderImage(_Command):
-    """Decode a picture for a screen: its pixels within `width` x `height`, never enlarged.
-
-    Works without a model. Answered by ImageRendered or Failed.
-    """
+class RenderImage(OfPicture[ImageRendered]):
+    """A picture's pixels for a screen, within `width` x `height` and never enlarged."""
 
     type: Literal["render_image"] = "render_image"
-    image: ImagePart
     width: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]
     height: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]
 
 
-class ClearCache(_Command):
-    """Forget every prefix in memory and on disk: the next request is cold. Answered by Done."""
+class ClearCache(Answered[Done]):
+    """Forget every prefix in memory and on disk: the next request is cold."""
 
     type: Literal["clear_cache"] = "clear_cache"
 
 
-class Forget(_Command):
+class Forget(Answered[Done]):
     """Delete what only `chat` used, in memory and in every model's part of `cache_folder`; None
-    deletes everything. Works without a model. Answered by Done once it is gone.
+    deletes everything. Works without a model. Answered once it is gone.
     """
 
     type: Literal["forget"] = "forget"
@@ -138,23 +166,23 @@ class Forget(_Command):
     cache_folder: str | None = None
 
 
-class DeleteMatrices(_Command):
+class DeleteMatrices(Answered[Done]):
     """Delete all quantised matrices that loads kept in `cache_folder`: the next load of each model
-    quantises again. Works without a model, and leaves a loaded one as it is. Answered by Done.
+    quantises again. Works without a model, and leaves a loaded one as it is.
     """
 
     type: Literal["delete_matrices"] = "delete_matrices"
     cache_folder: str
 
 
-class Flush(_Command):
-    """Write to disk what is computed and worth keeping, for `seconds` at most. Answered by Done."""
+class Flush(Answered[Done]):
+    """Write to disk what is computed and worth keeping, for `seconds` at most. Done has totals."""
 
     type: Literal["flush"] = "flush"
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5.0
 
 
-Command = Annotated[
+AnyCommand = Annotated[
     LoadModel
     | UnloadModel
     | Generate
@@ -171,4 +199,4 @@ Command = Annotated[
     Field(discriminator="type"),
 ]
 
-COMMANDS: TypeAdapter[Command] = TypeAdapter(Command)
+COMMANDS: TypeAdapter[AnyCommand] = TypeAdapter(AnyCommand)

@@ -193,6 +193,10 @@ class _Answer(_Frozen):
     request: int
 
 
+class Last(_Answer):
+    """Base of what ends a request."""
+
+
 class Loading(_Answer):
     """How far loading is: `done` of `total` bytes, of weights read and of matrices packed.
 
@@ -204,14 +208,14 @@ class Loading(_Answer):
     total: int
 
 
-class Loaded(_Answer):
+class Loaded(Last):
     """The model is in place."""
 
     type: Literal["loaded"] = "loaded"
     model: ModelInfo
 
 
-class Done(_Answer):
+class Done(Last):
     """The command was carried out and has nothing to say; `bytes` are the totals after a Flush."""
 
     type: Literal["done"] = "done"
@@ -252,7 +256,7 @@ class Generated(_Answer):
     decode_tokens_per_s: float | None = None
 
 
-class Finished(_Answer):
+class Finished(Last):
     """The reply is complete. `reply` is what the next request sends back; `reply_ids` holds every
     sampled id, the one that ended the reply included."""
 
@@ -276,7 +280,7 @@ class Finished(_Answer):
         )
 
 
-class Prepared(_Answer):
+class Prepared(Last):
     """Idle work is done: `tokens` went through the model and `encoded` pictures through the tower.
 
     `bytes` are the engine's totals afterwards; `parts` and `checkpoints` show what is held of the
@@ -294,7 +298,7 @@ class Prepared(_Answer):
     message_starts: tuple[int, ...] = ()
 
 
-class Failed(_Answer):
+class Failed(Last):
     """The request ended in an error; nothing of it is left in the engine.
 
     `no_model` says of a load that the model before it had to be given up too.
@@ -305,7 +309,7 @@ class Failed(_Answer):
     no_model: bool = False
 
 
-class ImageDescribed(_Answer):
+class ImageDescribed(Last):
     """A picture that can be sent. Sizes are (width, height) in pixels, upright.
 
     `tokens` and `resized` are None while no model with vision is loaded. `thumbnail` is a PNG.
@@ -319,7 +323,7 @@ class ImageDescribed(_Answer):
     thumbnail: bytes
 
 
-class ImageRendered(_Answer):
+class ImageRendered(Last):
     """A picture's pixels, upright, within the size that was asked for and never enlarged.
 
     `pixels` are rows of red, green, blue and opacity, a byte each, with nothing between the rows.
@@ -334,10 +338,8 @@ class ImageRendered(_Answer):
     pixels: Annotated[bytes, Field(exclude=True)] = b""
 
 
-Event = Annotated[
-    Hello
-    | Beat
-    | Loading
+Answer = (
+    Loading
     | Loaded
     | Done
     | Queued
@@ -347,8 +349,8 @@ Event = Annotated[
     | Prepared
     | Failed
     | ImageDescribed
-    | ImageRendered,
-    Field(discriminator="type"),
-]
+    | ImageRendered
+)
+Event = Annotated[Hello | Beat | Answer, Field(discriminator="type")]
 
 EVENTS: TypeAdapter[Event] = TypeAdapter(Event)

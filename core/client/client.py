@@ -2,7 +2,7 @@
 
 `EngineClient` sends commands and routes events to their requests; when the worker dies (`life`
 brings up another) it fails what was open with the reason and loads the last model again. It never
-imports torch and knows no pipes. Longer than other files, for every command has a method here.
+imports torch and knows no pipes. What is more than a command has a method here beside `ask`.
 """
 
 from __future__ import annotations
@@ -12,38 +12,12 @@ import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 
-from core.api.chat import Conversation, ImagePart
-from core.api.commands import (
-    MAX_RENDERED_EDGE,
-    Cancel,
-    ClearCache,
-    Command,
-    DeleteMatrices,
-    DescribeImage,
-    Flush,
-    Forget,
-    Generate,
-    LoadModel,
-    ReadAhead,
-    RenderImage,
-    Settle,
-    UnloadModel,
-)
+from core.api.commands import Answered, Cancel, Command, Flush, Last_co, LoadModel, UnloadModel
 from core.api.errors import EngineDiedError, WaymarkError
-from core.api.events import (
-    CacheBytes,
-    Done,
-    Event,
-    Failed,
-    ImageDescribed,
-    ImageRendered,
-    Loaded,
-    Loading,
-    ModelInfo,
-)
-from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.api.events import Answer, Event, Failed, Loaded, Loading, ModelInfo
+from core.api.params import ModelSettings
 from core.client.life import EngineState, WorkerLife
-from core.client.requests import Answer, Request, RequestTable
+from core.client.requests import Request, RequestTable
 from core.client.transport import default_command
 
 __all__ = ["EngineClient", "EngineState", "StateCallback"]
@@ -68,7 +42,7 @@ class EngineClient:
         self._life = WorkerLife(command or default_command(), log_file, self)
         self._subscribers: list[StateCallback] = []
         self._settings: ModelSettings | None = None
-        self._loading: Request | None = None
+        self._loading: Request[Loaded] | None = None
         self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -104,7 +78,7 @@ class EngineClient:
             for number in self._requests.open_numbers:
                 self.cancel(number)
             with contextlib.suppress(TimeoutError, WaymarkError):
-                await asyncio.wait_for(self.flush(FLUSH_S), FLUSH_PATIENCE_S)
+                await asyncio.wait_for(self.ask(Flush(seconds=FLUSH_S)).last(), FLUSH_PATIENCE_S)
         await self._end(kill=False)
 
     async def kill(self) -> None:
@@ -130,13 +104,13 @@ class EngineClient:
         if self._loading is not None:
             self._loading.cancel()
 
-    def _start_load(self, settings: ModelSettings) -> Request:
-        self._loading = self._ask(lambda number: LoadModel(request=number, settings=settings))
+    def _start_load(self, settings: ModelSettings) -> Request[Loaded]:
+        self._loading = self.ask(LoadModel(settings=settings))
         return self._loading
 
     async def _loaded(
         self,
-        request: Request,
+        request: Request[Loaded],
         settings: ModelSettings,
         on_progress: Callable[[int, int], None] | None,
     ) -> ModelInfo:
@@ -145,131 +119,23 @@ class EngineClient:
                 on_progress(event.done, event.total)
 
         loaded = await request.last(forward)
-        assert isinstance(loaded, Loaded)
         self._settings, self.model = settings, loaded.model
         return loaded.model
 
     async def unload(self) -> None:
-        await self._ask(lambda number: UnloadModel(request=number)).last()
+        await self.ask(UnloadModel()).last()
         self._settings = self.model = None
 
-    def generate(
-        self,
-        conversation: Conversation,
-        sampling: SamplingParams | None = None,
-        thinking: bool | None = None,
-        cache: CacheSettings | None = None,
-        stop_after_tokens: int | None = None,
-        logits_file: str | None = None,
-        *,
-        chat: str = "",
-        side: bool = False,
-        cancel_prefill_after_tokens: int | None = None,
-    ) -> Request:
-        """Answer a conversation; iterate over the request for its events."""
-        return self._ask(
-            lambda number: Generate(
-                request=number,
-                conversation=conversation,
-                sampling=sampling or SamplingParams(),
-                thinking=thinking,
-                cache=cache or CacheSettings(),
-                stop_after_tokens=stop_after_tokens,
-                logits_file=logits_file,
-                chat=chat,
-                side=side,
-                cancel_prefill_after_tokens=cancel_prefill_after_tokens,
-            )
-        )
-
-    def settle(
-        self,
-        conversation: Conversation,
-        thinking: bool | None = None,
-        cache: CacheSettings | None = None,
-        chat: str = "",
-    ) -> Request:
-        """Have the reply that ends a conversation read in idle time; ends with Prepared."""
-        return self._ahead(Settle, conversation, thinking, cache, chat)
-
-    def read_ahead(
-        self,
-        conversation: Conversation,
-        thinking: bool | None = None,
-        cache: CacheSettings | None = None,
-        chat: str = "",
-    ) -> Request:
-        """Have the draft that ends a conversation read in idle time; ends with Prepared."""
-        return self._ahead(ReadAhead, conversation, thinking, cache, chat)
-
-    async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed:
-        """Decode a picture in the worker. Raises EngineError when it can't be used."""
-        request = self._ask(
-            lambda number: DescribeImage(request=number, image=image, thumbnail=thumbnail)
-        )
-        described = await request.last()
-        assert isinstance(described, ImageDescribed)
-        return described
-
-    async def render_image(self, image: ImagePart, width: int, height: int) -> ImageRendered:
-        """A picture's pixels within `width` x `height`, and within what a frame holds.
-
-        Raises EngineError when there are none.
-        """
-        wide, high = min(width, MAX_RENDERED_EDGE), min(height, MAX_RENDERED_EDGE)
-        request = self._ask(
-            lambda number: RenderImage(request=number, image=image, width=wide, height=high)
-        )
-        rendered = await request.last()
-        assert isinstance(rendered, ImageRendered)
-        return rendered
-
-    async def clear_cache(self) -> None:
-        await self._ask(lambda number: ClearCache(request=number)).last()
-
-    async def forget(self, chat: str | None, cache_folder: str | None = None) -> None:
-        """Delete what only a chat used, in memory and on disk; None deletes everything."""
-        await self._ask(
-            lambda number: Forget(request=number, chat=chat, cache_folder=cache_folder)
-        ).last()
-
-    async def delete_matrices(self, folder: str) -> None:
-        """Delete the quantised matrices that loads kept in this cache folder."""
-        await self._ask(lambda number: DeleteMatrices(request=number, cache_folder=folder)).last()
-
-    async def flush(self, seconds: float = 5.0) -> CacheBytes | None:
-        """Have what is computed written to disk, for so long at most; the totals afterwards."""
-        done = await self._ask(lambda number: Flush(request=number, seconds=seconds)).last()
-        assert isinstance(done, Done)
-        return done.bytes
+    def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
+        """Have a command carried out; iterate over the request for its events, or wait for the
+        last."""
+        request = self._requests.open(command, self.cancel)
+        self._spawn_task(self._send(request.command))
+        return request
 
     def cancel(self, request: int) -> None:
         """Stop a request, whatever its stage; an ended one is left alone."""
-        self._spawn_task(self._send(Cancel(request=0, target=request)))
-
-    def _ask(self, command: Callable[[int], Command]) -> Request:
-        request = self._requests.open(self.cancel)
-        self._spawn_task(self._send(command(request.id)))
-        return request
-
-    def _ahead(
-        self,
-        kind: type[Settle] | type[ReadAhead],
-        conversation: Conversation,
-        thinking: bool | None,
-        cache: CacheSettings | None,
-        chat: str,
-    ) -> Request:
-        settings = cache or CacheSettings()
-        return self._ask(
-            lambda number: kind(
-                request=number,
-                conversation=conversation,
-                chat=chat,
-                thinking=thinking,
-                cache=settings,
-            )
-        )
+        self._spawn_task(self._send(Cancel(target=request)))
 
     async def _send(self, command: Command) -> None:
         # The lock keeps commands in the order they were asked in, Cancel behind its Generate.
@@ -307,7 +173,7 @@ class EngineClient:
         if settings is not None:
             self._spawn_task(self._reloaded(self._start_load(settings), settings))
 
-    async def _reloaded(self, request: Request, settings: ModelSettings) -> None:
+    async def _reloaded(self, request: Request[Loaded], settings: ModelSettings) -> None:
         words = ""
         try:
             await self._loaded(request, settings, None)

@@ -196,7 +196,7 @@ class WorkerLife:
     def _ask(self) -> None:
         """Have it say anything. Not waited for: the pipe to a stopped process may be full."""
         if self._transport is not None:
-            ping = asyncio.ensure_future(self._transport.send(Ping(request=0)))
+            ping = asyncio.ensure_future(self._transport.send(Ping()))
             ping.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def _stop_watching(self) -> None:

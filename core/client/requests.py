@@ -8,37 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from typing import Generic
 
+from core.api.commands import Answered, Last_co
 from core.api.errors import ErrorInfo, WaymarkError
-from core.api.events import (
-    Done,
-    Event,
-    Failed,
-    Finished,
-    Generated,
-    ImageDescribed,
-    ImageRendered,
-    Loaded,
-    Loading,
-    Prefilling,
-    Prepared,
-    Queued,
-)
-
-Answer = (
-    Loading
-    | Loaded
-    | Done
-    | Queued
-    | Prefilling
-    | Generated
-    | Finished
-    | Prepared
-    | Failed
-    | ImageDescribed
-    | ImageRendered
-)
-LAST = (Loaded, Done, Finished, Prepared, Failed, ImageDescribed, ImageRendered)
+from core.api.events import Answer, Event, Failed, Last
 
 
 class EngineError(WaymarkError):
@@ -52,14 +26,18 @@ class EngineError(WaymarkError):
         return self.error
 
 
-class Request:
+class Request(Generic[Last_co]):
     """The answers to one command, in order: `async for event in request` ends with the last one."""
 
-    def __init__(self, number: int, cancel: Callable[[int], None]) -> None:
-        self.id = number
+    def __init__(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> None:
+        self.command = command
         self._cancel = cancel
         self._events: asyncio.Queue[Answer] = asyncio.Queue()
         self._ended = False
+
+    @property
+    def id(self) -> int:
+        return self.command.request
 
     def cancel(self) -> None:
         """Ask the engine to stop this request; harmless when it has ended."""
@@ -67,7 +45,7 @@ class Request:
             self._cancel(self.id)
 
     def put(self, event: Answer) -> None:
-        self._ended = self._ended or isinstance(event, LAST)
+        self._ended = self._ended or isinstance(event, Last)
         self._events.put_nowait(event)
 
     async def __aiter__(self) -> AsyncIterator[Answer]:
@@ -75,30 +53,31 @@ class Request:
         while not (self._ended and self._events.empty()):
             event = await self._events.get()
             yield event
-            if isinstance(event, LAST):
+            if isinstance(event, Last):
                 return
 
-    async def last(self, on_event: Callable[[Answer], None] | None = None) -> Answer:
+    async def last(self, on_event: Callable[[Answer], None] | None = None) -> Last_co:
         """Wait for the end. Raises EngineError when that is a failure."""
         async for event in self:
             if isinstance(event, Failed):
                 raise EngineError(event.error)
-            if isinstance(event, LAST):
+            if isinstance(event, self.command.last_event()):
                 return event
             if on_event is not None:
                 on_event(event)
-        raise AssertionError("a request ends with a last event")
+        raise AssertionError("a request ends with its last event")
 
 
 class RequestTable:
     """Open requests by id. Events for requests that have ended are dropped."""
 
     def __init__(self) -> None:
-        self._open: dict[int, Request] = {}
+        self._open: dict[int, Request[Answer]] = {}
         self._next = 1
 
-    def open(self, cancel: Callable[[int], None]) -> Request:
-        request = Request(self._next, cancel)
+    def open(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> Request[Last_co]:
+        """The request for this command, under the next number."""
+        request = Request(command.model_copy(update={"request": self._next}), cancel)
         self._next += 1
         self._open[request.id] = request
         return request
@@ -114,7 +93,7 @@ class RequestTable:
         request = self._open.get(event.request)
         if request is None:
             return
-        if isinstance(event, LAST):
+        if isinstance(event, Last):
             del self._open[event.request]
         request.put(event)
 

@@ -14,7 +14,7 @@ from itertools import takewhile
 import torch
 
 from core.api.chat import Conversation, TextPart, UserMessage
-from core.api.commands import ReadAhead, Settle
+from core.api.commands import IdleWork, Settle
 from core.api.events import Prepared
 from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import Usage
@@ -34,9 +34,9 @@ DUMMIES = ("A", "1")
 
 
 class Ahead:
-    """Runs one Settle or ReadAhead command on a loaded model."""
+    """Runs one piece of idle work on a loaded model."""
 
-    def __init__(self, loaded: LoadedModel, command: Settle | ReadAhead, flag: CancelFlag) -> None:
+    def __init__(self, loaded: LoadedModel, command: IdleWork, flag: CancelFlag) -> None:
         self._loaded = loaded
         self._command = command
         self._flag = flag

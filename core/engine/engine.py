@@ -21,10 +21,9 @@ from core.api.commands import (
     Flush,
     Forget,
     Generate,
+    IdleWork,
     LoadModel,
-    ReadAhead,
     RenderImage,
-    Settle,
 )
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import (
@@ -117,7 +116,7 @@ class Engine:
         finally:
             release_to_system()
 
-    def prepare(self, command: Settle | ReadAhead, flag: CancelFlag) -> Prepared:
+    def prepare(self, command: IdleWork, flag: CancelFlag) -> Prepared:
         """Prefill what the next request is sure to need. Raises NoModelError without a model."""
         if self.loaded is None:
             raise NoModelError("There is no model to read with.")

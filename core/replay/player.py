@@ -16,9 +16,10 @@ import hashlib
 import json
 from pathlib import Path
 
-from core.api.chat import ContentPart, ImagePart, TextPart, UserMessage
+from core.api.chat import ContentPart, Conversation, ImagePart, TextPart, UserMessage
+from core.api.commands import ClearCache, Flush, Forget, Generate, ReadAhead, Settle
 from core.api.errors import ImageUnreadableError, WaymarkError
-from core.api.events import Finished, Prepared
+from core.api.events import Finished
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
 from core.replay.chats import Chat, Chats
@@ -115,7 +116,9 @@ class Replay:
             if isinstance(step, SettleStep | DraftStep):
                 return await self._prepare(step, chat)
             if isinstance(step, ForgetStep):
-                await self._client.forget(chat_key(step.chat), self._model.cache_folder)
+                folder = self._model.cache_folder
+                forget = Forget(chat=chat_key(step.chat), cache_folder=folder)
+                await self._client.ask(forget).last()
             return {}
         except WaymarkError:
             self._chats.restore(step.chat, chat, before)
@@ -123,26 +126,26 @@ class Replay:
 
     async def _answer(self, index: int, step: AnsweringStep, chat: Chat) -> Finished:
         if self._options.no_cache:
-            await self._client.clear_cache()
+            await self._client.ask(ClearCache()).last()
         logits = self._data / f"step.{index}.logits" if self._options.logits else None
         if isinstance(step, Side):
-            conversation = chat.with_draft(UserMessage(content=self._content(step)))
+            conversation = self._drafted(step, chat)
         elif isinstance(step, ContinueStep):
             conversation = chat.answered()
         else:
             conversation = chat.unanswered()
-        finished = await self._client.generate(
-            conversation,
-            step.sampling if step.sampling is not None else self._script.sampling,
-            step.thinking,
-            self._cache,
-            step.stop_after_tokens,
-            str(logits) if logits else None,
+        command = Generate(
+            conversation=conversation,
             chat=chat_key(step.chat),
             side=isinstance(step, Side),
+            sampling=step.sampling if step.sampling is not None else self._script.sampling,
+            thinking=step.thinking,
+            cache=self._cache,
+            stop_after_tokens=step.stop_after_tokens,
             cancel_prefill_after_tokens=step.cancel_prefill_after_tokens,
-        ).last()
-        assert isinstance(finished, Finished)
+            logits_file=str(logits) if logits else None,
+        )
+        finished = await self._client.ask(command).last()
         if isinstance(step, ContinueStep):
             chat.open_reply().replace(finished.reply)
         elif not isinstance(step, Side):
@@ -154,18 +157,20 @@ class Replay:
 
     async def _prepare(self, step: SettleStep | DraftStep, chat: Chat) -> Line:
         """Idle work, run to its end within the step; writing what was settled is part of it."""
-        key = chat_key(step.chat)
-        if isinstance(step, SettleStep):
-            request = self._client.settle(chat.answered(), step.thinking, self._cache, key)
-        else:
-            draft = UserMessage(content=self._content(step))
-            request = self._client.read_ahead(
-                chat.with_draft(draft), step.thinking, self._cache, key
-            )
-        prepared = await request.last()
-        assert isinstance(prepared, Prepared)
-        totals = await self._client.flush() if isinstance(step, SettleStep) else None
+        settles = isinstance(step, SettleStep)
+        kind: type[Settle] | type[ReadAhead] = Settle if settles else ReadAhead
+        command = kind(
+            conversation=chat.answered() if settles else self._drafted(step, chat),
+            chat=chat_key(step.chat),
+            thinking=step.thinking,
+            cache=self._cache,
+        )
+        prepared = await self._client.ask(command).last()
+        totals = (await self._client.ask(Flush()).last()).bytes if settles else None
         return prepared_line(prepared, step.op, totals)
+
+    def _drafted(self, step: Step, chat: Chat) -> Conversation:
+        return chat.with_draft(UserMessage(content=self._content(step)))
 
     def _content(self, step: Step) -> tuple[ContentPart, ...]:
         """A step's content with its pictures' bytes taken now."""

@@ -11,32 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.api.commands import (
-    ClearCache,
-    DeleteMatrices,
-    Flush,
-    Forget,
-    Generate,
-    LoadModel,
-    ReadAhead,
-    Settle,
-    UnloadModel,
-)
+from core.api.commands import Answered, Forget, Generate, IdleWork
 from core.api.errors import RequestCancelled
-from core.api.events import Event, Failed, Finished, Queued
+from core.api.events import Answer, Event, Failed, Finished, Queued
 from core.engine.cancel import CancelFlag
 
-Work = (
-    LoadModel
-    | UnloadModel
-    | Generate
-    | Settle
-    | ReadAhead
-    | ClearCache
-    | Forget
-    | DeleteMatrices
-    | Flush
-)
+Work = Answered[Answer]
 
 
 @dataclass(eq=False)
@@ -50,12 +30,12 @@ class Entry:
     @property
     def idle(self) -> bool:
         """Whether it is done only when nobody waits for anything."""
-        return isinstance(self.work, Settle | ReadAhead)
+        return isinstance(self.work, IdleWork)
 
     def idle_for(self, chat: str | None) -> bool:
         """Whether it is idle work for a chat; None is any chat."""
         work = self.work
-        return isinstance(work, Settle | ReadAhead) and (chat is None or work.chat == chat)
+        return isinstance(work, IdleWork) and (chat is None or work.chat == chat)
 
 
 class Inbox:

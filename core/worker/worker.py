@@ -10,18 +10,18 @@ line of numbers for each request: the descriptor of standard output carries fram
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from core import pulse
 from core.api.commands import (
     COMMANDS,
+    AnyCommand,
     Cancel,
     ClearCache,
     Command,
@@ -31,6 +31,8 @@ from core.api.commands import (
     Forget,
     Generate,
     LoadModel,
+    OfPicture,
+    OfPrompt,
     Ping,
     ReadAhead,
     RenderImage,
@@ -38,8 +40,9 @@ from core.api.commands import (
     UnloadModel,
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, WaymarkError
-from core.api.events import Done, Event, Failed
+from core.api.events import Answer, Done, Event, Failed
 from core.client.codec import decode, encode, read_frame
+from core.engine.cancel import CancelFlag
 from core.engine.quiet import QuietTime
 from core.engine.request_log import log_line
 from core.worker.heartbeat import Heartbeat
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 # How torch words it, in a RuntimeError: on a GPU, on Windows, on Linux.
 OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 
+# Carries out a command of one class; None when there is nothing to tell.
+Handler = Callable[[Any, CancelFlag], Answer | None]
 
 # Kernels are compiled and tried at load, and disks and drivers may be slow.
 SLOW_STEP_S = 180.0
@@ -81,6 +86,7 @@ class Worker:
         self._commands = commands
         self._outbox = outbox
         self._engine = engine
+        self._handlers = handlers(engine, outbox.emit)
         self._inbox = Inbox(outbox.emit)
         self._quiet = quiet
         self._heartbeat = Heartbeat(outbox.emit, lambda: self._inbox.busy)
@@ -100,7 +106,8 @@ class Worker:
                 self._quiet.request_ended()
 
     def _answer(self, entry: Entry) -> None:
-        last = self._guarded(entry.work.request, functools.partial(self._do, entry))
+        with pulse.long_step(_longest_step(entry.work, self._engine)):
+            last = self._last_event(entry.work, entry.flag)
         if isinstance(entry.work, LoadModel) and isinstance(last, Failed):
             last = last.model_copy(update={"no_model": self._engine.loaded is None})
         if self._inbox.done(last):
@@ -120,55 +127,23 @@ class Worker:
         sys.stderr.flush()
         os._exit(code)
 
-    def _accept(self, command: Command) -> None:
+    def _accept(self, command: AnyCommand) -> None:
         if isinstance(command, Cancel):
             self._inbox.cancel(command.target)
         elif isinstance(command, Ping):
             self._heartbeat.beat()
-        elif isinstance(command, DescribeImage | RenderImage):
-            self._pictures.submit(self._show, command)
+        elif isinstance(command, OfPicture):
+            self._pictures.submit(
+                lambda: self._outbox.emit(self._last_event(command, CancelFlag()))
+            )
         else:
             self._inbox.put(command)
 
-    def _show(self, command: DescribeImage | RenderImage) -> None:
-        engine = self._engine
-
-        def work() -> Event:
-            if isinstance(command, DescribeImage):
-                return engine.describe(command)
-            return engine.render_image(command)
-
-        self._outbox.emit(self._guarded(command.request, work))
-
-    def _do(self, entry: Entry) -> Event:
-        work = entry.work
-        with pulse.long_step(_longest_step(work, self._engine)):
-            return self._done(work, entry)
-
-    def _done(self, work: Work, entry: Entry) -> Event:
-        match work:
-            case LoadModel():
-                return self._engine.load(work, entry.flag, self._outbox.emit)
-            case Generate():
-                return self._engine.generate(work, entry.flag, self._outbox.emit)
-            case Settle() | ReadAhead():
-                return self._engine.prepare(work, entry.flag)
-            case UnloadModel():
-                self._engine.unload()
-            case ClearCache():
-                self._engine.clear_cache()
-            case Forget():
-                self._engine.forget(work)
-            case DeleteMatrices():
-                self._engine.delete_matrices(work)
-            case Flush():
-                return self._engine.flush(work, entry.flag)
-        return Done(request=work.request)
-
-    def _guarded(self, request: int, action: Callable[[], Event]) -> Event:
-        """The action's event, or the error it ended in: nothing may end the process."""
+    def _last_event(self, work: Work, flag: CancelFlag) -> Answer:
+        """What a command ends with, an error as well: nothing may end the process."""
+        request = work.request
         try:
-            return action()
+            return self._handlers[type(work)](work, flag) or Done(request=request)
         except WaymarkError as error:
             return Failed(request=request, error=error.info())
         except MemoryError:
@@ -181,9 +156,26 @@ class Worker:
             return Failed(request=request, error=InternalError(words).info())
 
 
+def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command], Handler]:
+    """What the engine does for each command."""
+    return {
+        LoadModel: lambda command, flag: engine.load(command, flag, emit),
+        UnloadModel: lambda command, flag: engine.unload(),
+        Generate: lambda command, flag: engine.generate(command, flag, emit),
+        Settle: engine.prepare,
+        ReadAhead: engine.prepare,
+        DescribeImage: lambda command, flag: engine.describe(command),
+        RenderImage: lambda command, flag: engine.render_image(command),
+        ClearCache: lambda command, flag: engine.clear_cache(),
+        Forget: lambda command, flag: engine.forget(command),
+        DeleteMatrices: lambda command, flag: engine.delete_matrices(command),
+        Flush: engine.flush,
+    }
+
+
 def _longest_step(work: Work, engine: Engine) -> float:
     """Seconds that a step of this work may take."""
-    if not isinstance(work, Generate | Settle | ReadAhead):
+    if not isinstance(work, OfPrompt):
         return SLOW_STEP_S
     on_gpu = engine.loaded is not None and engine.loaded.model.device.type == "cuda"
     return COMPILED_STEP_S if on_gpu else pulse.STEP_S

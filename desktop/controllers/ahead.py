@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, Signal
 
+from core.api.chat import Conversation
+from core.api.commands import ReadAhead, Settle
 from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.client.requests import Request
@@ -62,13 +64,13 @@ class AheadController(QObject):
         self._database = services.database
         self._blobs = services.blobs
         self._tasks = services.tasks
-        self.reading: Request | None = None
-        self.settling: Request | None = None
-        self.opening: Request | None = None
-        self.compacting: Request | None = None
+        self.reading: Request[Prepared] | None = None
+        self.settling: Request[Prepared] | None = None
+        self.opening: Request[Prepared] | None = None
+        self.compacting: Request[Prepared] | None = None
         self._opened: int | None = None
         # What was asked to be settled, by chat.
-        self._idle: dict[int, list[Request]] = {}
+        self._idle: dict[int, list[Request[Prepared]]] = {}
         replies.ended.connect(self._on_end)
         pictures.changed.connect(self._on_pictures)
         chat.draft_changed.connect(self._on_draft)
@@ -145,7 +147,7 @@ class AheadController(QObject):
             return None
         return chat_path if chat_path.path[-1].id == message else None
 
-    def _ask_to_settle(self, chat: int, chat_path: ChatPath) -> Request:
+    def _ask_to_settle(self, chat: int, chat_path: ChatPath) -> Request[Prepared]:
         """Have a path settled; then, near the context's end, what may be left of it."""
         # What was asked for an earlier end of the chat, and not done yet, is void.
         self._take_back(chat)
@@ -157,15 +159,22 @@ class AheadController(QObject):
             self._idle[chat].append(self.compacting)
         return settling
 
-    def _settled(self, chat_path: ChatPath) -> Request:
-        return self._engine.client.settle(
-            conversation_of(chat_path, self._blobs.path),
-            self._thinking(),
-            self._settings.settings.cache,
-            chat_path.key,
-        )
+    def _settled(self, chat_path: ChatPath) -> Request[Prepared]:
+        conversation = conversation_of(chat_path, self._blobs.path)
+        return self._ask(Settle, conversation, chat_path.key)
 
-    async def _follow(self, request: Request, end: int | None) -> None:
+    def _ask(
+        self, kind: type[Settle] | type[ReadAhead], conversation: Conversation, key: str
+    ) -> Request[Prepared]:
+        command = kind(
+            conversation=conversation,
+            chat=key,
+            thinking=self._thinking(),
+            cache=self._settings.settings.cache,
+        )
+        return self._engine.client.ask(command)
+
+    async def _follow(self, request: Request[Prepared], end: int | None) -> None:
         """Tell what became of idle work; one that was interrupted has nothing to tell."""
         async for event in request:
             if isinstance(event, Prepared):
@@ -188,9 +197,7 @@ class AheadController(QObject):
         conversation = before.model_copy(update={"messages": (*before.messages, message)})
         if self.reading is not None:
             self.reading.cancel()
-        self.reading = self._engine.client.read_ahead(
-            conversation, self._thinking(), self._settings.settings.cache, chat_path.key
-        )
+        self.reading = self._ask(ReadAhead, conversation, chat_path.key)
         await self._follow(self.reading, chat_path.path[-1].id if chat_path.path else None)
 
     async def _chat_path(self, chat: int | None, draft: Draft) -> ChatPath | None:

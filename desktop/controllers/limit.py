@@ -13,6 +13,7 @@ from dataclasses import replace
 from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import Conversation, TextPart, UserMessage
+from core.api.commands import Generate
 from core.api.errors import NoModelError, WaymarkError
 from core.api.events import Finished, ModelInfo
 from core.client.requests import Request
@@ -63,7 +64,7 @@ class LimitController(QObject):
         self._blobs = services.blobs
         self._tasks = services.tasks
         self._plans: dict[int, int] = {}
-        self._summary: Request | None = None
+        self._summary: Request[Finished] | None = None
         self._summarised: int | None = None
         self.trouble = ""
         chat.transcript.chat_changed.connect(self._forget_trouble)
@@ -205,16 +206,16 @@ class LimitController(QObject):
     async def _ask(self, chat_path: ChatPath, model: ModelInfo) -> str | None:
         """The summary's words; None if it was cancelled."""
         settings = self._settings.settings
-        self._summary = self._engine.client.generate(
-            self._asking(chat_path, model),
-            settings.sampling.model_copy(update={"max_tokens": SUMMARY_TOKENS}),
-            False if model.thinking_switch else None,
-            settings.cache,
+        command = Generate(
+            conversation=self._asking(chat_path, model),
             chat=chat_path.key,
             side=True,
+            sampling=settings.sampling.model_copy(update={"max_tokens": SUMMARY_TOKENS}),
+            thinking=False if model.thinking_switch else None,
+            cache=settings.cache,
         )
+        self._summary = self._engine.client.ask(command)
         finished = await self._summary.last()
-        assert isinstance(finished, Finished)
         if finished.reason == "cancelled":
             return None
         if not finished.reply.text.strip():

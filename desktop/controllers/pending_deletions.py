@@ -10,6 +10,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from core.api.commands import Forget
 from core.api.errors import EngineDiedError, WaymarkError
 from desktop.controllers.common.services import Services
 from desktop.store.tables import pending_deletions
@@ -43,7 +44,8 @@ class PendingDeletions(QObject):
     async def send_all(self) -> None:
         """Send what waits. Raises WaymarkError when the engine refuses; what is left, stays."""
         while row := await self._database.run(pending_deletions.first):
-            await self._engine.client.forget(row.key, str(self._contexts))
+            command = Forget(chat=row.key, cache_folder=str(self._contexts))
+            await self._engine.client.ask(command).last()
             await self._database.run(pending_deletions.confirm, row.number)
 
     async def _send(self) -> None:

@@ -12,9 +12,18 @@ from dataclasses import replace
 from typing import Protocol
 
 from core.api.chat import Conversation
+from core.api.commands import Generate
 from core.api.errors import ErrorInfo, NoVisionError, RequestCancelled, WaymarkError
-from core.api.events import Failed, Finished, FinishReason, Generated, Prefilling, Queued
-from core.client.requests import Answer, Request
+from core.api.events import (
+    Answer,
+    Failed,
+    Finished,
+    FinishReason,
+    Generated,
+    Prefilling,
+    Queued,
+)
+from core.client.requests import Request
 from desktop.controllers.common.engine import EngineController
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.messages import LiveReply
@@ -69,7 +78,7 @@ class ReplyRun:
         self._engine = engine
         self._database = database
         self._listener = listener
-        self._request: Request | None = None
+        self._request: Request[Finished] | None = None
         self._stopped = asyncio.Event()
         # Whether the engine has worked on it: else a death of the engine is none of its doing.
         self._begun = False
@@ -157,9 +166,14 @@ class ReplyRun:
         model, settings = self._engine.model, self._settings
         thinking = settings.thinking if model and model.thinking_switch else None
         self._say(WAITING)
-        self._request = self._engine.client.generate(
-            self._conversation, settings.sampling, thinking, settings.cache, chat=self._key
+        command = Generate(
+            conversation=self._conversation,
+            chat=self._key,
+            sampling=settings.sampling,
+            thinking=thinking,
+            cache=settings.cache,
         )
+        self._request = self._engine.client.ask(command)
         async for event in self._request:
             if isinstance(event, Finished):
                 return event

@@ -26,7 +26,7 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.api.events import Finished
+from core.api.commands import Generate
 from core.api.params import ModelSettings, SamplingParams
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
@@ -58,8 +58,8 @@ def engine_answer(folder: Path) -> Iterator[Callable[[list[Message], bool], str]
 async def ask(client: EngineClient, conversation: Conversation, thinking: bool) -> str:
     """The engine's greedy answer."""
     sampling = SamplingParams(temperature=0, max_tokens=MOST_TOKENS)
-    finished = await client.generate(conversation, sampling, thinking).last()
-    assert isinstance(finished, Finished)
+    command = Generate(conversation=conversation, sampling=sampling, thinking=thinking)
+    finished = await client.ask(command).last()
     return finished.reply.text
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from core.api.chat import Conversation, TextPart, UserMessage
+from core.api.commands import ClearCache, Flush, Generate
 from core.api.errors import EngineDiedError
 from core.api.events import Failed, Finished
 from core.api.params import ModelSettings
@@ -22,6 +23,7 @@ from core.client.requests import EngineError
 
 FAKE = [sys.executable, "-m", "tests.client.fake_worker"]
 LIMIT_S = 60
+SAY = Generate(conversation=Conversation(messages=()))
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +72,9 @@ def test_load_and_generate() -> None:
     async def scene(client: EngineClient, _: Watch) -> None:
         info = await client.load(settings("fine"), lambda *step: progress.append(step))
         assert client.model == info and info.name == "fine"
-        last = await client.generate(Conversation(messages=())).last()
+        last = await client.ask(SAY).last()
         assert isinstance(last, Finished) and last.reply.text == "yes"
-        await client.clear_cache()
+        await client.ask(ClearCache()).last()
         await client.unload()
         assert client.model is None
 
@@ -83,7 +85,7 @@ def test_load_and_generate() -> None:
 def test_a_killed_worker_fails_what_was_open_and_comes_back_with_its_model() -> None:
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings("silent"))
-        request = client.generate(Conversation(messages=()))
+        request = client.ask(SAY)
         first = client.worker_pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
@@ -137,7 +139,7 @@ def test_death_in_the_middle_of_a_reply(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def scene(client: EngineClient, _: Watch) -> None:
         await client.load(settings("fine"))
-        events = [event async for event in client.generate(Conversation(messages=()))]
+        events = [event async for event in client.ask(SAY)]
         assert [event.type for event in events] == ["generated", "failed"]
 
     play(scene)
@@ -161,10 +163,10 @@ def test_what_comes_after_a_request_has_ended_reaches_nobody() -> None:
     async def scene(client: EngineClient, _: Watch) -> None:
         await client.load(settings("chatty"))
         for _turn in range(2):
-            request = client.generate(Conversation(messages=()))
+            request = client.ask(SAY)
             events = [event async for event in request]
             assert [event.type for event in events] == ["generated", "finished"]
-            await client.clear_cache()
+            await client.ask(ClearCache()).last()
             assert [event async for event in request] == []
 
     play(scene)
@@ -193,7 +195,7 @@ def test_half_a_surrogate_pair_ends_no_request_unanswered() -> None:
     async def scene(client: EngineClient, _: Watch) -> None:
         await client.load(settings("fine"))
         said = UserMessage(content=(TextPart(text="\ud83d"),))
-        last = await client.generate(Conversation(messages=(said,))).last()
+        last = await client.ask(Generate(conversation=Conversation(messages=(said,)))).last()
         assert isinstance(last, Finished)
 
     play(scene)
@@ -225,7 +227,7 @@ def test_closing_ends_the_worker_and_fails_what_is_open(tmp_path: Path) -> None:
     async def scene(client: EngineClient, _: Watch) -> None:
         await client.load(settings("silent"))
         pid = client.worker_pid
-        request = client.generate(Conversation(messages=()))
+        request = client.ask(SAY)
         await client.close(flush=False)
         await client.close(flush=False)
         events = [event async for event in request]
@@ -243,7 +245,7 @@ def test_closing_has_what_is_computed_written_first(tmp_path: Path) -> None:
         await client.load(settings("fine"))
         await client.close()
         with pytest.raises(EngineError, match="not running"):
-            await client.flush()
+            await client.ask(Flush()).last()
 
     log = tmp_path / "worker.log"
     play(scene, log)
@@ -300,7 +302,7 @@ def test_what_the_worker_prints_is_in_the_log(tmp_path: Path) -> None:
 
 def test_who_listens_after_the_end_hears_nothing() -> None:
     async def scene(client: EngineClient, _: Watch) -> None:
-        request = client.generate(Conversation(messages=()))
+        request = client.ask(SAY)
         assert [event async for event in request]
         assert [event async for event in request] == []
 
@@ -310,11 +312,11 @@ def test_who_listens_after_the_end_hears_nothing() -> None:
 def test_a_stale_cancel_is_harmless() -> None:
     async def scene(client: EngineClient, _: Watch) -> None:
         await client.load(settings("fine"))
-        request = client.generate(Conversation(messages=()))
+        request = client.ask(SAY)
         await request.last()
         request.cancel()
         client.cancel(12_345)
-        assert isinstance(await client.generate(Conversation(messages=())).last(), Finished)
+        assert isinstance(await client.ask(SAY).last(), Finished)
 
     play(scene)
 
@@ -334,7 +336,7 @@ def test_H5_an_engine_that_hangs_is_replaced_and_its_model_comes_back(
         await client.load(settings(path))
         first = client.worker_pid
         await watch.until(lambda: client._life._vigil._last is not None)
-        request = client.generate(Conversation(messages=()))
+        request = client.ask(SAY)
         # Stop goes unanswered, and so does all else; none of it may wait for ever.
         request.cancel()
         with pytest.raises(EngineError, match="did not answer"):
@@ -359,7 +361,7 @@ def test_H5_a_worker_that_falls_silent_and_speaks_again_is_kept(fast_ticks: None
         os.kill(pid, signal.SIGCONT)
         await watch.until(lambda: client.state is EngineState.READY)
         assert client.worker_pid == pid and client.model is not None
-        assert (await client.flush()) is None
+        assert (await client.ask(Flush()).last()).bytes is None
 
     assert EngineState.RESTARTING not in [state for state, _ in play(scene).seen]
 
@@ -370,7 +372,7 @@ def test_the_engine_can_be_restarted_whatever_it_does() -> None:
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings("silent"))
         for _ in range(life.MAX_DEATHS + 1):
-            request, pid = client.generate(Conversation(messages=())), client.worker_pid
+            request, pid = client.ask(SAY), client.worker_pid
             await client.restart()
             with pytest.raises(EngineError, match="as you asked"):
                 await request.last()

@@ -6,11 +6,24 @@ import asyncio
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, Qt
 from PySide6.QtGui import QColor, QImage, QImageWriter
 
-from core.api.chat import AssistantMessage, Conversation, ImagePart, ReplyIds
+from core.api.chat import AssistantMessage, ImagePart, ReplyIds
+from core.api.commands import (
+    Answered,
+    DeleteMatrices,
+    DescribeImage,
+    Forget,
+    Generate,
+    IdleWork,
+    Last_co,
+    ReadAhead,
+    RenderImage,
+    Settle,
+)
 from core.api.errors import (
     EngineDiedError,
     ErrorInfo,
@@ -20,6 +33,8 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import (
+    Answer,
+    Done,
     Failed,
     Finished,
     FinishReason,
@@ -28,10 +43,11 @@ from core.api.events import (
     ImageRendered,
     ModelInfo,
     Prefilling,
+    Prepared,
     Queued,
     RequestStats,
 )
-from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.api.params import ModelSettings, SamplingParams
 from core.client.client import EngineState, StateCallback
 from core.client.requests import EngineError, Request
 from core.vision.decode import read_picture
@@ -76,10 +92,10 @@ def png(width: int = 48, height: int = 32, colour: str = "red") -> bytes:
     return bytes(array.data())
 
 
-def rendered(path: str, width: int, height: int) -> ImageRendered:
-    found = QImage(path)
+def rendered(command: RenderImage) -> ImageRendered:
+    found, (width, height) = QImage(command.image.path), (command.width, command.height)
     if found.isNull():
-        raise EngineError(ImageUnreadableError("It is damaged.").info())
+        raise ImageUnreadableError("It is damaged.")
     if found.width() > width or found.height() > height:
         found = found.scaled(width, height, Qt.AspectRatioMode.KeepAspectRatio)
     found = found.convertToFormat(QImage.Format.Format_RGBA8888)
@@ -88,19 +104,14 @@ def rendered(path: str, width: int, height: int) -> ImageRendered:
 
 
 class Asked:
-    """One request to answer, and the ways a test may answer it."""
+    """One reply to give, and the ways a test may give it."""
 
-    def __init__(
-        self, engine: FakeEngine, conversation: Conversation, cache: CacheSettings
-    ) -> None:
-        self.conversation = conversation
-        self.cache = cache
-        self.chat, self.side = "", False
-        self.sampling = SamplingParams()
-        self.thinking: bool | None = None
+    def __init__(self, command: Generate) -> None:
+        self.command = command
+        self.conversation = command.conversation
         self.cancelled = False
         self.deaf = False
-        self.request = Request(len(engine.asked) + 1, self._cancel)
+        self.request = Request(command, self._cancel)
         self.text = ""
         self._begun = False
 
@@ -175,15 +186,12 @@ class FakeEngine:
         self.asked: list[Asked] = []
         self.loads: list[ModelSettings] = []
         # Idle work that was asked for, and the numbers of those drafts that were taken back.
-        self.settled: list[Conversation] = []
-        self.settling: list[Request] = []
-        self.read: list[Conversation] = []
-        self.reading: list[Request] = []
+        self.settled: list[Settle] = []
+        self.settling: list[Request[Prepared]] = []
+        self.read: list[ReadAhead] = []
+        self.reading: list[Request[Prepared]] = []
         self.unsettled: list[int] = []
         self.unread: list[int] = []
-        # The chats they were asked for.
-        self.settled_chats: list[str] = []
-        self.read_chats: list[str] = []
         # What was confirmed as forgotten; while `may_forget` is not set, nothing is confirmed.
         self.forgotten: list[tuple[str | None, str | None]] = []
         self.deleted_matrices: list[str] = []
@@ -208,6 +216,7 @@ class FakeEngine:
         self.may_render = asyncio.Event()
         self.may_render.set()
         self._subscribers: list[StateCallback] = []
+        self._tasks: list[asyncio.Task[None]] = []
 
     def subscribe(self, callback: StateCallback) -> None:
         self._subscribers.append(callback)
@@ -229,6 +238,8 @@ class FakeEngine:
 
     async def close(self) -> None:
         self.closed = True
+        for task in self._tasks:
+            task.cancel()
         self.tell(EngineState.CLOSED)
 
     async def load(
@@ -252,58 +263,57 @@ class FakeEngine:
         self.load_cancelled = True
         self.may_load.set()
 
-    def generate(
-        self,
-        conversation: Conversation,
-        sampling: SamplingParams | None = None,
-        thinking: bool | None = None,
-        cache: CacheSettings | None = None,
-        *,
-        chat: str = "",
-        side: bool = False,
-    ) -> Request:
-        asked = Asked(self, conversation, cache or CacheSettings())
-        asked.chat, asked.side = chat, side
-        asked.sampling, asked.thinking = sampling or SamplingParams(), thinking
-        self.asked.append(asked)
-        return asked.request
+    def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
+        request: Request[Last_co] = self._request(command)
+        return request
 
-    def settle(
-        self,
-        conversation: Conversation,
-        thinking: bool | None = None,
-        cache: CacheSettings | None = None,
-        chat: str = "",
-    ) -> Request:
-        number = len(self.settled)
-        self.settled.append(conversation)
-        self.settled_chats.append(chat)
-        self.settling.append(Request(number, self.unsettled.append))
-        return self.settling[-1]
+    def _request(self, command: Answered[Any]) -> Request[Any]:
+        match command:
+            case Generate():
+                self.asked.append(Asked(command))
+                return self.asked[-1].request
+            case Settle():
+                self.settled.append(command)
+                return self._idle(command, self.settling, self.unsettled)
+            case ReadAhead():
+                self.read.append(command)
+                return self._idle(command, self.reading, self.unread)
+        request = Request(command, lambda _number: None)
+        self._tasks.append(asyncio.ensure_future(self._answer(request)))
+        return request
 
-    def read_ahead(
-        self,
-        conversation: Conversation,
-        thinking: bool | None = None,
-        cache: CacheSettings | None = None,
-        chat: str = "",
-    ) -> Request:
-        number = len(self.read)
-        self.read.append(conversation)
-        self.read_chats.append(chat)
-        self.reading.append(Request(number, self.unread.append))
-        return self.reading[-1]
+    def _idle(
+        self, command: IdleWork, asked: list[Request[Prepared]], cancelled: list[int]
+    ) -> Request[Prepared]:
+        numbered = command.model_copy(update={"request": len(asked)})
+        asked.append(Request(numbered, cancelled.append))
+        return asked[-1]
 
-    async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed:
-        await self.may_describe.wait()
+    async def _answer(self, request: Request[Any]) -> None:
         try:
-            data = read_picture(Path(image.path), image.digest, image.called)
+            request.put(await self._last(request.command))
         except WaymarkError as error:
-            raise EngineError(error.info()) from error
+            request.put(Failed(request=request.id, error=error.info()))
+
+    async def _last(self, command: Answered[Any]) -> Answer:
+        match command:
+            case DescribeImage():
+                return await self._describe(command.image)
+            case RenderImage():
+                return await self._render(command)
+            case Forget():
+                await self._forget(command)
+            case DeleteMatrices():
+                self.deleted_matrices.append(command.cache_folder)
+        return Done(request=command.request)
+
+    async def _describe(self, image: ImagePart) -> ImageDescribed:
+        await self.may_describe.wait()
+        data = read_picture(Path(image.path), image.digest, image.called)
         assert hashlib.sha256(data).hexdigest() == image.digest
         found = QImage.fromData(data)
         if found.isNull():
-            raise EngineError(ImageUnreadableError("It is damaged.").info())
+            raise ImageUnreadableError("It is damaged.")
         seen = self.model is not None and self.model.vision
         return ImageDescribed(
             request=0,
@@ -314,26 +324,22 @@ class FakeEngine:
             thumbnail=data,
         )
 
-    async def render_image(self, image: ImagePart, width: int, height: int) -> ImageRendered:
-        self.rendered.append((width, height))
+    async def _render(self, command: RenderImage) -> ImageRendered:
+        self.rendered.append((command.width, command.height))
         await self.may_render.wait()
         if self.render_error is not None:
-            raise EngineError(self.render_error.info())
+            raise self.render_error
         # Not in the window's thread, as little as the engine does it there.
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(None, rendered, image.path, width, height)
+        return await asyncio.get_running_loop().run_in_executor(None, rendered, command)
 
-    async def forget(self, chat: str | None, cache_folder: str | None = None) -> None:
+    async def _forget(self, command: Forget) -> None:
         deaths = self._deaths
-        self.forgets.append(chat)
+        self.forgets.append(command.chat)
         if self.state is EngineState.READY:
             await self.may_forget.wait()
         if self.state is not EngineState.READY or deaths != self._deaths:
-            raise EngineError(EngineDiedError("The engine is not running.").info())
-        self.forgotten.append((chat, cache_folder))
-
-    async def delete_matrices(self, folder: str) -> None:
-        self.deleted_matrices.append(folder)
+            raise EngineDiedError("The engine is not running.")
+        self.forgotten.append((command.chat, command.cache_folder))
 
     async def die(self, words: str = "The engine crashed (SIGSEGV).") -> None:
         """What the client does when the worker dies: fail, come back, load again."""

@@ -49,16 +49,14 @@ async def talk(app: App, heard: Heard) -> Prepared:
     Returns what idle work says of the chat without its oldest turns.
     """
     number = 0
-    told: dict[Request, Prepared] = {}
+    told: dict[Request[Prepared], Prepared] = {}
     while "fills" not in words(app, "limitWords"):
         await answer(app, QUESTIONS[number % len(QUESTIONS)])
         await heard.of_last()
         number += 1
         asked = app.parts.ahead.compacting
         if asked is not None:
-            last = await asked.last()
-            assert isinstance(last, Prepared)
-            told[asked] = last
+            told[asked] = await asked.last()
     assert told, "it was read in advance what would be left"
     return next(reversed(told.values()))
 

@@ -8,31 +8,33 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from core.api.commands import ClearCache
 from core.api.errors import NoModelError
-from core.api.events import Event, Failed
+from core.api.events import Answer, Failed
+from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.quiet import QuietTime
 from core.worker.worker import Outbox, Worker
 
 
-def no_model() -> Event:
+def no_model() -> Answer:
     raise NoModelError("Choose a model folder first.")
 
 
-def too_much() -> Event:
+def too_much() -> Answer:
     torch.empty(2**61, dtype=torch.uint8)
     raise AssertionError("nobody has so much memory")
 
 
-def no_memory() -> Event:
+def no_memory() -> Answer:
     raise MemoryError
 
 
-def gpu_full() -> Event:
+def gpu_full() -> Answer:
     raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
 
 
-def surprise() -> Event:
+def surprise() -> Answer:
     raise ZeroDivisionError("x" * 2_000)
 
 
@@ -46,9 +48,10 @@ def surprise() -> Event:
         (surprise, "InternalError"),
     ],
 )
-def test_every_error_has_a_name(action: Callable[[], Event], name: str) -> None:
+def test_every_error_has_a_name(action: Callable[[], Answer], name: str) -> None:
     engine = Engine()
     worker = Worker(io.BytesIO(), Outbox(io.BytesIO()), engine, QuietTime(engine))
-    event = worker._guarded(5, action)
+    worker._handlers[ClearCache] = lambda command, flag: action()
+    event = worker._last_event(ClearCache(request=5), CancelFlag())
     assert isinstance(event, Failed) and event.request == 5
     assert event.error.name == name and 0 < len(event.error.message) < 1_000

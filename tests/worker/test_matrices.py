@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from core.api.commands import DeleteMatrices
 from core.api.events import LoadFacts
 from core.api.params import ModelSettings
 from core.client.client import EngineClient
@@ -25,7 +26,8 @@ async def loads(settings: ModelSettings, delete: bool) -> list[LoadFacts]:
     try:
         first = await client.load(settings)
         if delete:
-            await client.delete_matrices(str(settings.cache_folder))
+            command = DeleteMatrices(cache_folder=str(settings.cache_folder))
+            await client.ask(command).last()
         second = await client.load(settings)
         assert first.fingerprint == second.fingerprint
         return [first.load, second.load]

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from core.api.chat import Conversation, ImagePart, UserMessage
-from core.api.commands import Generate, LoadModel
+from core.api.commands import ClearCache, DescribeImage, Generate, LoadModel
 from core.api.errors import EngineDiedError
 from core.api.events import (
     EVENTS,
@@ -27,6 +27,7 @@ from core.api.events import (
     Finished,
     Generated,
     Hello,
+    ImageDescribed,
     Loaded,
     Loading,
     Prefilling,
@@ -56,6 +57,10 @@ def talk(*messages: UserMessage) -> Conversation:
     return Conversation(messages=messages)
 
 
+def reply_to(conversation: Conversation, sampling: SamplingParams) -> Generate:
+    return Generate(conversation=conversation, sampling=sampling)
+
+
 def settings(folder: Path) -> ModelSettings:
     return ModelSettings(path=str(folder), device="cpu", precision="float32", grid=64)
 
@@ -64,6 +69,7 @@ def settings(folder: Path) -> ModelSettings:
 WINDOW = """
 import asyncio, sys
 from core.api.chat import Conversation, TextPart, UserMessage
+from core.api.commands import Generate
 from core.api.params import ModelSettings
 from core.client.client import EngineClient
 
@@ -72,7 +78,7 @@ async def main():
     await client.start()
     await client.load(ModelSettings(path=sys.argv[1], device="cpu", precision="float32", grid=64))
     said = Conversation(messages=(UserMessage(content=(TextPart(text="Hello"),)),))
-    client.generate(said)
+    client.ask(Generate(conversation=said))
     await asyncio.sleep(1)
     print(client.worker_pid, flush=True)
     await asyncio.sleep(3600)
@@ -92,6 +98,9 @@ class Scene:
         client = EngineClient(log_file=log, command=command)
         await client.start()
         return client
+
+    async def look_at(self, image: ImagePart) -> ImageDescribed:
+        return await self.client.ask(DescribeImage(image=image, thumbnail=16)).last()
 
     def play(self, scene: Awaitable[Result]) -> Result:
         return self.loop.run_until_complete(asyncio.wait_for(scene, LIMIT_S))
@@ -113,49 +122,43 @@ def one_thread() -> Iterator[None]:
 def shared(folder_of: Callable[[str], Path], picture: Callable[..., ImagePart]) -> Iterator[Scene]:
     """One worker for the tests that leave it alive; it describes a picture before any model."""
     scene = Scene()
-    described = scene.play(scene.client.describe_image(picture(1, "wide")))
+    described = scene.play(scene.look_at(picture(1, "wide")))
     assert described.size == (128, 64) and described.tokens is None
     scene.play(scene.client.load(settings(folder_of("hybrid"))))
     yield scene
     scene.close()
 
 
-async def first_token(request: Request) -> Generated:
+async def first_token(request: Request[Finished]) -> Generated:
     async for event in request:
         if isinstance(event, Generated):
             return event
     raise AssertionError("the reply ended before its first token")
 
 
-async def finished(request: Request) -> Finished:
-    last = await request.last()
-    assert isinstance(last, Finished)
-    return last
-
-
 def test_M9_late_and_double_stops_never_touch_the_next_request(shared: Scene) -> None:
     client, chat = shared.client, talk(user("Hello"))
 
     async def scene() -> None:
-        expected = await finished(client.generate(chat, SHORT))
-        running = client.generate(chat, ENDLESS)
+        expected = await client.ask(reply_to(chat, SHORT)).last()
+        running = client.ask(reply_to(chat, ENDLESS))
         await first_token(running)
         running.cancel()
         running.cancel()
-        following = client.generate(chat, SHORT)
+        following = client.ask(reply_to(chat, SHORT))
         client.cancel(running.id)
-        assert (await finished(running)).reason == "cancelled"
+        assert (await running.last()).reason == "cancelled"
         client.cancel(running.id)
-        assert (await finished(following)).reply_ids == expected.reply_ids
+        assert (await following.last()).reply_ids == expected.reply_ids
         client.cancel(following.id)
         client.cancel(10_000)
         for _ in range(10):
-            stopped = client.generate(chat, SHORT)
-            following = client.generate(chat, SHORT)
+            stopped = client.ask(reply_to(chat, SHORT))
+            following = client.ask(reply_to(chat, SHORT))
             client.cancel(stopped.id)
-            await finished(stopped)
+            await stopped.last()
             client.cancel(stopped.id)
-            after = await finished(following)
+            after = await following.last()
             assert after.reason == "length" and after.reply_ids == expected.reply_ids
 
     shared.play(scene())
@@ -165,8 +168,8 @@ def test_M9_a_queued_request_is_stopped_before_it_began(shared: Scene) -> None:
     client = shared.client
 
     async def scene() -> None:
-        running = client.generate(talk(user("Hello")), ENDLESS)
-        waiting = [client.generate(talk(user(word)), SHORT) for word in ("one", "two")]
+        running = client.ask(reply_to(talk(user("Hello")), ENDLESS))
+        waiting = [client.ask(reply_to(talk(user(word)), SHORT)) for word in ("one", "two")]
         await first_token(running)
         waiting[0].cancel()
         events = [event async for event in waiting[0]]
@@ -175,7 +178,7 @@ def test_M9_a_queued_request_is_stopped_before_it_began(shared: Scene) -> None:
         assert isinstance(last, Finished) and last.reason == "cancelled"
         assert last.prompt_ids == () and last.stats.evaluated_tokens == 0
         running.cancel()
-        assert (await finished(running)).reason == "cancelled"
+        assert (await running.last()).reason == "cancelled"
         events = [event async for event in waiting[1]]
         ahead = [event.ahead for event in events if isinstance(event, Queued)]
         assert (ahead[0], ahead[-1]) == (2, 1) and ahead == sorted(ahead, reverse=True)
@@ -190,17 +193,17 @@ def test_pictures_are_described_while_a_reply_is_running(
     client = shared.client
 
     async def scene() -> None:
-        running = client.generate(talk(user("Hello")), ENDLESS)
+        running = client.ask(reply_to(talk(user("Hello")), ENDLESS))
         await first_token(running)
         described = await asyncio.gather(
-            *(client.describe_image(picture(seed, "wide"), 16) for seed in (1, 2, 3))
+            *(shared.look_at(picture(seed, "wide")) for seed in (1, 2, 3))
         )
         assert [each.tokens for each in described] == [8, 8, 8]
         gone = ImagePart(digest="0" * 64, path="/nowhere/gone.png")
         with pytest.raises(EngineError, match="gone"):
-            await client.describe_image(gone)
+            await shared.look_at(gone)
         running.cancel()
-        assert (await finished(running)).reason == "cancelled"
+        assert (await running.last()).reason == "cancelled"
 
     shared.play(scene())
 
@@ -213,7 +216,7 @@ def test_a_load_that_fails_keeps_the_model(shared: Scene, tmp_path: Path) -> Non
         with pytest.raises(EngineError):
             await client.load(settings(tmp_path))
         assert client.model == before is not None
-        assert (await finished(client.generate(talk(user("Hello")), SHORT))).reason == "length"
+        assert (await client.ask(reply_to(talk(user("Hello")), SHORT)).last()).reason == "length"
 
     shared.play(scene())
 
@@ -226,7 +229,7 @@ def test_a_command_too_large_for_the_pipe_fails_by_its_name(
 
     async def scene() -> None:
         with pytest.raises(EngineError, match="too large") as caught:
-            await client.generate(talk(user(words(1_000))), SHORT).last()
+            await client.ask(reply_to(talk(user(words(1_000))), SHORT)).last()
         assert caught.value.info().name == "ProtocolError"
         assert client.state is EngineState.READY
 
@@ -237,8 +240,8 @@ def test_events_come_in_order_and_end_with_the_last(shared: Scene) -> None:
     client = shared.client
 
     async def scene() -> None:
-        await client.clear_cache()
-        request = client.generate(talk(user(words(100))), SHORT)
+        await client.ask(ClearCache()).last()
+        request = client.ask(reply_to(talk(user(words(100))), SHORT))
         events = [event async for event in request]
         kinds = [type(event) for event in events]
         assert kinds == sorted(kinds, key=[Prefilling, Generated, Finished].index)
@@ -269,11 +272,11 @@ class TestNoisyWorker:
         slow = settings(Path("/nowhere/slow"))
         with pytest.raises(EngineError, match="stopped"):
             await client.load(slow, lambda done, total: client.cancel_load())
-        await client.clear_cache()
-        assert (await finished(client.generate(talk(user("Hi")), SHORT))).reason == "length"
+        await client.ask(ClearCache()).last()
+        assert (await client.ask(reply_to(talk(user("Hi")), SHORT)).last()).reason == "length"
 
     async def _killed_in_a_reply(self, client: EngineClient) -> None:
-        running = client.generate(talk(user("Hello")), ENDLESS)
+        running = client.ask(reply_to(talk(user("Hello")), ENDLESS))
         await first_token(running)
         pid = client.worker_pid
         kill(client)
@@ -282,7 +285,7 @@ class TestNoisyWorker:
         assert "SIGKILL" in last.error.message
         await until(lambda: client.model is not None)
         assert client.worker_pid != pid
-        assert (await finished(client.generate(talk(user("Hi")), SHORT))).reason == "length"
+        assert (await client.ask(reply_to(talk(user("Hi")), SHORT)).last()).reason == "length"
 
     async def _killed_in_a_load(self, client: EngineClient) -> None:
         slow = settings(Path("/nowhere/slow"))
@@ -368,7 +371,7 @@ def test_H5_a_reply_that_hangs_is_ended_with_the_engine_and_the_next_one_comes(
         await client.load(settings(folder_of("hybrid")))
         pid = client.worker_pid
         with pytest.raises(EngineError, match="did not answer"):
-            await client.generate(talk(user("Hello")), SHORT).last()
+            await client.ask(reply_to(talk(user("Hello")), SHORT)).last()
         await until(lambda: client.model is not None)
         assert client.worker_pid != pid
 
@@ -391,7 +394,7 @@ def test_H5_an_engine_that_works_is_never_taken_for_a_hanging_one(shared: Scene)
 
     async def scene() -> None:
         while len(busy) < 2:
-            await finished(client.generate(chat, ENDLESS))
+            await client.ask(reply_to(chat, ENDLESS)).last()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Vigil, "heard", listen)

@@ -14,10 +14,10 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, Signal
 
-from core.api.chat import Conversation, ImagePart
+from core.api.commands import Answered, DeleteMatrices, Last_co
 from core.api.errors import ErrorInfo, RequestCancelled, WaymarkError
-from core.api.events import ImageDescribed, ImageRendered, ModelInfo
-from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.api.events import ModelInfo
+from core.api.params import ModelSettings
 from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request
 from desktop.controllers.common.tasks import Tasks
@@ -38,38 +38,7 @@ class Engine(Protocol):
         self, settings: ModelSettings, on_progress: Callable[[int, int], None] | None = None
     ) -> ModelInfo: ...
     def cancel_load(self) -> None: ...
-    def generate(
-        self,
-        conversation: Conversation,
-        sampling: SamplingParams | None = None,
-        thinking: bool | None = None,
-        cache: CacheSettings | None = None,
-        *,
-        chat: str = "",
-        side: bool = False,
-    ) -> Request: ...
-    def settle(
-        self,
-        conversation: Conversation,
-        thinking: bool | None = None,
-        cache: CacheSettings | None = None,
-        chat: str = "",
-    ) -> Request: ...
-    def read_ahead(
-        self,
-        conversation: Conversation,
-        thinking: bool | None = None,
-        cache: CacheSettings | None = None,
-        chat: str = "",
-    ) -> Request: ...
-    async def describe_image(self, image: ImagePart, thumbnail: int = 256) -> ImageDescribed: ...
-    async def render_image(self, image: ImagePart, width: int, height: int) -> ImageRendered:
-        """A picture's pixels within this size. Raises WaymarkError, with words for a person, when
-        it can't be shown."""
-        ...
-
-    async def forget(self, chat: str | None, cache_folder: str | None = None) -> None: ...
-    async def delete_matrices(self, folder: str) -> None: ...
+    def ask(self, command: Answered[Last_co]) -> Request[Last_co]: ...
 
 
 class EngineController(QObject):
@@ -145,7 +114,7 @@ class EngineController(QObject):
         await self.client.close()
 
     async def _delete_matrices(self, contexts: Path) -> None:
-        await self.client.delete_matrices(str(contexts))
+        await self.client.ask(DeleteMatrices(cache_folder=str(contexts))).last()
         model = self.status.model
         if model is not None:
             load = model.load.model_copy(update={"kept_bytes": 0})

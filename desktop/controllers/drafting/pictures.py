@@ -13,6 +13,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from core.api.chat import ImagePart
+from core.api.commands import MAX_RENDERED_EDGE, DescribeImage, RenderImage
 from core.api.errors import (
     ImageEmptyError,
     ImageTooLargeError,
@@ -94,11 +95,14 @@ class PictureController(QObject):
                 self._tasks.spawn(self._describe_draft(draft), "Looking at pictures again")
 
     async def render(self, picture: Picture, width: int, height: int) -> ImageRendered:
-        """A stored picture's pixels within this size. Raises WaymarkError."""
+        """A stored picture's pixels within this size, and what a frame holds. Raises
+        WaymarkError."""
         path = str(self._blobs.path(picture.digest))
         image = ImagePart(digest=picture.digest, path=path, name=picture.name)
         await self._until_running()
-        return await self._engine.client.render_image(image, width, height)
+        wide, high = min(width, MAX_RENDERED_EDGE), min(height, MAX_RENDERED_EDGE)
+        command = RenderImage(image=image, width=wide, height=high)
+        return await self._engine.client.ask(command).last()
 
     def held(self) -> asyncio.Lock:
         """While it is held, no picture is on its way into a draft."""
@@ -159,7 +163,7 @@ class PictureController(QObject):
 
     async def _describe(self, image: ImagePart) -> ImageDescribed:
         await self._until_running()
-        return await self._engine.client.describe_image(image)
+        return await self._engine.client.ask(DescribeImage(image=image)).last()
 
     async def _until_running(self) -> None:
         # A picture dropped while the engine starts is looked at as soon as it runs.

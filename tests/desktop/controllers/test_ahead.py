@@ -38,10 +38,10 @@ async def test_a_finished_reply_is_settled_with_what_was_said_before(
     asked.finish("Good day")
     await ended(parts)
     await until(lambda: engine.settled)
-    question, answer = engine.settled[0].messages
+    question, answer = engine.settled[0].conversation.messages
     assert question == UserMessage(content=(TextPart(text="Hello"),))
     assert isinstance(answer, AssistantMessage) and answer.text == "Good day"
-    assert engine.settled[0].created == asked.conversation.created
+    assert engine.settled[0].conversation.created == asked.conversation.created
 
 
 async def test_a_stopped_reply_is_settled_too_and_a_failed_one_is_not(
@@ -75,7 +75,7 @@ async def test_a_dropped_picture_is_read_while_the_user_types(
     parts = await ready(open_parts)
     parts.pictures.add_files(parts.chat.draft, [picture])
     await until(lambda: engine.read)
-    (message,) = engine.read[0].messages
+    (message,) = engine.read[0].conversation.messages
     assert isinstance(message, UserMessage) and isinstance(message.content[0], ImagePart)
 
 
@@ -89,7 +89,7 @@ async def test_a_long_pasted_text_is_read_and_a_short_one_is_not(
     draft.text = "word " * (LONG_TEXT // 5)
     parts.chat.note_pause(draft)
     await until(lambda: engine.read)
-    (message,) = engine.read[0].messages
+    (message,) = engine.read[0].conversation.messages
     assert message == UserMessage(content=(TextPart(text=draft.text.strip()),))
     draft.text += "and more"
     parts.chat.note_pause(draft)
@@ -119,7 +119,11 @@ async def test_a_draft_waits_for_the_reply_before_it(
     assert engine.read == []
     asked.finish("Good day")
     await until(lambda: engine.read)
-    assert [message.role for message in engine.read[0].messages] == ["user", "assistant", "user"]
+    assert [message.role for message in engine.read[0].conversation.messages] == [
+        "user",
+        "assistant",
+        "user",
+    ]
 
 
 async def test_sending_takes_the_draft_out_of_idle_work(

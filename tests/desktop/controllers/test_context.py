@@ -82,7 +82,10 @@ async def test_opening_a_chat_makes_it_ready_and_shows_where_it_lies(
     await until(lambda: len(engine.settling) == 2)
     parts.chat.open(chat)
     await until(lambda: len(engine.settling) == 3)
-    assert [message.role for message in engine.settled[2].messages] == ["user", "assistant"]
+    assert [message.role for message in engine.settled[2].conversation.messages] == [
+        "user",
+        "assistant",
+    ]
     # What another chat did since may have moved it.
     assert not parts.context.view.strip.known
     engine.settling[2].put(PREPARED)

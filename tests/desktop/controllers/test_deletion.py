@@ -67,15 +67,15 @@ async def test_a_chat_is_one_key_to_the_engine_and_another_chat_another(
     key = parts.chat.key
     assert len(key) == 32
     # What was read ahead on the empty page belongs to the chat that began there.
-    assert engine.read_chats == [key] and engine.settled_chats == [key]
-    assert engine.asked[0].chat == key
+    assert [each.chat for each in (*engine.read, *engine.settled)] == [key, key]
+    assert engine.asked[0].command.chat == key
     (await ask(parts, engine, "More")).finish("Yes")
     await ended(parts)
-    assert engine.asked[1].chat == key
+    assert engine.asked[1].command.chat == key
     parts.chat.open(None)
     (await ask(parts, engine, "Other")).finish("Yes")
     await ended(parts)
-    assert engine.asked[2].chat not in ("", key)
+    assert engine.asked[2].command.chat not in ("", key)
 
 
 async def test_every_deleted_chat_can_be_restored(

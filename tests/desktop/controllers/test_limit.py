@@ -63,10 +63,13 @@ async def test_the_chat_says_so_before_the_end_and_reads_in_advance_what_would_b
     await turn(parts, engine, "3")
     assert parts.limit.words() == ("This chat fills 80 % of the context (800 of 1,000 tokens).")
     await until(lambda: len(engine.settled) == 5)
-    assert spoken(engine.settled[3])[0] == "0" and len(spoken(engine.settled[3])) == 8
+    assert (
+        spoken(engine.settled[3].conversation)[0] == "0"
+        and len(spoken(engine.settled[3].conversation)) == 8
+    )
     # Nothing was left out; it was only read.
-    assert spoken(engine.settled[4]) == ["3", "on 3"]
-    assert set(engine.settled_chats) == {parts.chat.key}
+    assert spoken(engine.settled[4].conversation) == ["3", "on 3"]
+    assert {each.chat for each in engine.settled} == {parts.chat.key}
 
 
 async def test_the_turn_after_leaving_out_goes_on_from_what_was_read_in_advance(
@@ -79,12 +82,12 @@ async def test_the_turn_after_leaving_out_goes_on_from_what_was_read_in_advance(
     await turn(parts, engine, "4")
     # The choice holds as the chat grows: what was read for it is a beginning of what comes.
     await until(lambda: len(engine.settled) == 7)
-    assert spoken(engine.settled[6]) == ["3", "on 3", "4", "on 4"]
+    assert spoken(engine.settled[6].conversation) == ["3", "on 3", "4", "on 4"]
     parts.limit.drop()
     await until(lambda: any(row.first_in_prompt for row in parts.transcript.rows))
     assert parts.limit.words() == ""
     asked = await ask(parts, engine, "5")
-    assert asked.conversation.messages[:-1] == engine.settled[6].messages
+    assert asked.conversation.messages[:-1] == engine.settled[6].conversation.messages
     assert spoken(asked.conversation)[-1] == "5"
     # All of it is still there to read, and the line stands above what is told.
     assert len(parts.transcript.rows) == 12
@@ -165,9 +168,13 @@ async def test_a_summary_opens_a_new_chat_that_is_told_it(
         await turn(parts, engine, str(number))
     old = parts.chat.key
     parts.limit.summarise()
-    await until(lambda: engine.asked[-1].side)
+    await until(lambda: engine.asked[-1].command.side)
     asked = engine.asked[-1]
-    assert (asked.chat, asked.thinking, asked.sampling.max_tokens) == (old, False, 300)
+    assert (asked.command.chat, asked.command.thinking, asked.command.sampling.max_tokens) == (
+        old,
+        False,
+        300,
+    )
     # There must be room for the summary itself, so the oldest turns are not asked about.
     told = spoken(asked.conversation)
     assert told[0] == "Be brief." and "Summarise" in told[-1] and "0" not in told
@@ -181,7 +188,7 @@ async def test_a_summary_opens_a_new_chat_that_is_told_it(
     asked = await ask(parts, engine, "And on?")
     system = asked.conversation.messages[0]
     assert isinstance(system, SystemMessage) and "counted to four" in system.text
-    assert asked.chat not in ("", old) and len(asked.conversation.messages) == 2
+    assert asked.command.chat not in ("", old) and len(asked.conversation.messages) == 2
 
 
 async def test_a_question_that_found_no_room_goes_along_with_the_summary(
@@ -193,7 +200,7 @@ async def test_a_question_that_found_no_room_goes_along_with_the_summary(
     (await ask(parts, engine, "too much")).fail(PromptTooLongError("1,200 of 1,000.").info())
     await ended(parts)
     parts.limit.summarise()
-    await until(lambda: engine.asked[-1].side)
+    await until(lambda: engine.asked[-1].command.side)
     assert "too much" not in spoken(engine.asked[-1].conversation)
     engine.asked[-1].finish("They counted.")
     await until(lambda: parts.transcript.rows == [])
@@ -208,7 +215,7 @@ async def test_a_summary_can_be_cancelled_and_fails_in_words(
         await turn(parts, engine, str(number))
     chats = len(parts.chat_list.chats)
     parts.limit.summarise()
-    await until(lambda: engine.asked[-1].side)
+    await until(lambda: engine.asked[-1].command.side)
     parts.limit.cancel_summary()
     await until(lambda: not parts.limit.summarising)
     assert engine.asked[-1].cancelled and parts.limit.trouble == ""
@@ -264,11 +271,11 @@ async def test_a_fork_is_settled_with_a_key_of_its_own(
     await until(lambda: len(engine.settled) == 2)
     parts.chats.fork(chat, parts.transcript.rows[1].id)
     await until(lambda: len(engine.settled) == 3)
-    assert spoken(engine.settled[2]) == ["0", "on 0"]
-    assert engine.settled[2].messages == engine.settled[0].messages
-    assert engine.settled[2].created == engine.settled[0].created
+    assert spoken(engine.settled[2].conversation) == ["0", "on 0"]
+    assert engine.settled[2].conversation.messages == engine.settled[0].conversation.messages
+    assert engine.settled[2].conversation.created == engine.settled[0].conversation.created
     await until(lambda: shown(parts) == ["0", "on 0"])
-    assert engine.settled_chats[2] == parts.chat.key != key
+    assert engine.settled[2].chat == parts.chat.key != key
 
 
 async def test_instructions_act_on_the_next_request(

@@ -73,8 +73,8 @@ async def test_count_and_interval_reach_the_next_request(
     assert find(app, QSpinBox, "settingCacheInterval").value() == 1024
     assert "At most 1,535 tokens" in words(app, "costCacheInterval")
     asked = await send(app, engine, "Hello")
-    assert (asked.cache.count, asked.cache.interval) == (5, 1024)
-    assert asked.cache.restore == "when_faster"
+    assert (asked.command.cache.count, asked.command.cache.interval) == (5, 1024)
+    assert asked.command.cache.restore == "when_faster"
     assert len(engine.loads) == 1
     assert '"count": 5' in folders.settings_file.read_text()
     asked.finish("x")
@@ -128,8 +128,8 @@ async def test_a_size_of_ones_own_acts_on_the_next_request(
     choose(app, "settingCacheDiskBytes", 2)
     assert "after a restart, chats are read again" in words(app, "costCacheDiskBytes")
     asked = await send(app, engine, "Hello")
-    assert asked.cache.host_bytes == 700_000_000
-    assert (asked.cache.disk_bytes, asked.cache.device_bytes) == (0, None)
+    assert asked.command.cache.host_bytes == 700_000_000
+    assert (asked.command.cache.disk_bytes, asked.command.cache.device_bytes) == (0, None)
     assert len(engine.loads) == 1
     asked.finish("x")
     await ended(app)

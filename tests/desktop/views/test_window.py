@@ -447,7 +447,7 @@ async def test_sampling_takes_what_is_allowed_and_says_what_is_not(
     find(app, QLineEdit, "settingSamplingSeed").setText("7")
     find(app, QLineEdit, "settingSamplingSeed").editingFinished.emit()
     asked = await send(app, engine, "Hello")
-    assert asked.sampling.seed == 7
+    assert asked.command.sampling.seed == 7
     asked.finish("x")
     await ended(app)
 

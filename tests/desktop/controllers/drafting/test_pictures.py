@@ -10,7 +10,6 @@ import pytest
 from core.api.chat import ImagePart
 from core.api.errors import EngineDiedError
 from core.api.events import ImageDescribed
-from core.client.requests import EngineError
 from desktop.controllers.drafting import pictures
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
@@ -226,11 +225,11 @@ async def test_an_engine_that_dies_costs_a_draft_no_picture(
     await shown_pictures(parts, 1)
     asked: list[str] = []
 
-    async def die(image: ImagePart, thumbnail: int = 256) -> ImageDescribed:
+    async def die(image: ImagePart) -> ImageDescribed:
         asked.append(image.name)
-        raise EngineError(EngineDiedError("The engine is not running.").info())
+        raise EngineDiedError("The engine is not running.")
 
-    monkeypatch.setattr(engine, "describe_image", die)
+    monkeypatch.setattr(engine, "_describe", die)
     parts.settings.load()
     await until(lambda: asked == ["star.png"])
     await until(lambda: not looking(parts))
