@@ -50,7 +50,7 @@ class Ahead:
             pictures = Pictures(
                 loaded.model, loaded.catalog, parts, loaded.cache.embeddings, self._flag.check
             )
-            images = loaded.catalog.segments(parts, self._flag.check)
+            images = pictures.segments
             shown = self._render(command.conversation, images)
             stable = settled if isinstance(command, Settle) else read_ahead
             runs = stable(self._prompt_of, command.conversation, images)
@@ -58,7 +58,7 @@ class Ahead:
             tokens = self._prefill(runs, pictures, messages) if runs else 0
         finally:
             loaded.cache.end_use()
-            loaded.catalog.drop_patches()
+            loaded.catalog.drop_fresh()
         # A settled reply lies in the context as later turns show it, not as it was written.
         settles = isinstance(command, Settle) and bool(runs)
         return self._prepared(

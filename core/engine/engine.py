@@ -171,10 +171,11 @@ class Engine:
 
     def describe(self, command: DescribeImage) -> ImageDescribed:
         """Decode a picture and say what it will cost; may run beside another request."""
-        part = command.image
+        part, loaded = command.image, self.loaded
         with self._opened(part) as picture:
             size, thumbnail = picture.size, picture.thumbnail(command.thumbnail)
-        loaded = self.loaded
+            if loaded is not None:
+                loaded.catalog.learn(part, picture)
         resized, tokens = None, None
         if loaded is not None and loaded.processor is not None:
             with naming(part):

@@ -1,7 +1,8 @@
 """Pictures of a conversation: from file and digest to the segment of a prompt and to embeddings.
 
 A picture's key is remembered by the SHA-256 of its file, so a picture that is only reused is
-neither read nor decoded again; its pixels are made once more only when the tower has to run.
+neither read nor decoded again. What a draft's description or a request's beginning decoded is held
+until the tower has run; only a tower that runs again later has the file decoded again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from core.api.chat import Conversation, ImagePart, UserMessage
 from core.api.errors import ImageError, NoVisionError
 from core.api.prompt import Image
 from core.models.model import Model
-from core.vision.decode import Decoder, read_picture
+from core.vision.decode import Decoder, Picture, read_picture
 from core.vision.kinds import PictureProcessor
 from core.vision.processor import ProcessedImage
 
@@ -47,6 +48,10 @@ def naming(part: ImagePart) -> Iterator[None]:
         raise type(error)(f"{part.called}: {error.message}") from error
 
 
+# Held of pictures that were described and may be asked about next: five of a million pixels.
+DESCRIBED_BYTES = 16 * 2**20
+
+
 class ImageCatalog:
     """The pictures one loaded model has met. Without a processor every picture is refused."""
 
@@ -55,18 +60,37 @@ class ImageCatalog:
         self._decoder = Decoder()
         self._known: dict[str, Image] = {}
         self._fresh: dict[str, ProcessedImage] = {}
+        self._described: dict[str, ProcessedImage] = {}
+
+    def learn(self, part: ImagePart, picture: Picture) -> None:
+        """Keep what a request will need of a picture that is decoded for another reason; may be
+        called beside a request. Raises ImageError, naming the file."""
+        if self._processor is None or part.digest in self._known:
+            return
+        with naming(part):
+            processed = self._processor.process(picture)
+        self._known[part.digest] = processed.image
+        self._described[part.digest] = processed
+        while sum(len(each.data) for each in list(self._described.values())) > DESCRIBED_BYTES:
+            self._described.pop(next(iter(self._described)), None)
 
     def segments(self, parts: list[ImagePart], check: Callable[[], None]) -> list[Image]:
         """The image segment of each picture. Raises ImageError or NoVisionError, naming the
         file, and whatever `check` raises, which is asked before each step on a new picture."""
         return [self._segment(part, check) for part in parts]
 
-    def take(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
-        """Patches of a picture: those just made to learn its key, else from the file again."""
-        return self._fresh.pop(part.digest, None) or self._process(part, check)
+    def processed(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
+        """A picture for the tower: as it was made to learn its key, else from the file again."""
+        held = self._fresh.get(part.digest) or self._described.get(part.digest)
+        return held or self._process(part, check)
 
-    def drop_patches(self) -> None:
-        """Give back the patches that nobody took; a request calls it at its end."""
+    def encoded(self, part: ImagePart) -> None:
+        """The tower has seen it: let go of what was held for that."""
+        self._fresh.pop(part.digest, None)
+        self._described.pop(part.digest, None)
+
+    def drop_fresh(self) -> None:
+        """Let go of what a request made and did not use; called at its end."""
         self._fresh.clear()
 
     def _process(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
@@ -109,7 +133,8 @@ class _Nowhere:
 class Pictures:
     """Embeddings for the pictures of one request.
 
-    `num_encoded` counts the tower's calls, `encoded_tokens` and `seconds` what they made and took.
+    `segments` are theirs in the prompt, in order; `num_encoded` counts the tower's calls,
+    `encoded_tokens` and `seconds` what they made and took.
     """
 
     def __init__(
@@ -122,10 +147,8 @@ class Pictures:
     ) -> None:
         self._model = model
         self._catalog = catalog
-        self._parts = {
-            image.key: part
-            for part, image in zip(parts, catalog.segments(parts, check), strict=True)
-        }
+        self.segments = catalog.segments(parts, check)
+        self._parts = {image.key: part for part, image in zip(parts, self.segments, strict=True)}
         self._embeddings = embeddings
         self._check = check
         self.num_encoded = self.encoded_tokens = 0
@@ -143,11 +166,12 @@ class Pictures:
         if held is not None:
             return held
         began = time.perf_counter()
-        processed = self._catalog.take(self._parts[image.key], self._check)
-        patches = len(processed.pixels)
-        with pulse.long_step(pulse.attention_s(patches, patches)):
+        part = self._parts[image.key]
+        processed = self._catalog.processed(part, self._check)
+        pixels = processed.pixels
+        with pulse.long_step(pulse.attention_s(len(pixels), len(pixels))):
             embedding = self._model.encode_image(
-                processed.pixels.to(self._model.device),
+                pixels.to(self._model.device),
                 processed.patch_rows,
                 processed.patch_columns,
                 self._check,
@@ -156,4 +180,5 @@ class Pictures:
         self.encoded_tokens += image.num_tokens
         self.seconds += time.perf_counter() - began
         self._embeddings.put(image.key, embedding)
+        self._catalog.encoded(part)
         return embedding

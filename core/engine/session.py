@@ -69,7 +69,7 @@ class Session:
             return Finished.unbegun(self._command.request)
         finally:
             self._context.end_use()
-            self._loaded.catalog.drop_patches()
+            self._loaded.catalog.drop_fresh()
 
     def _render(self) -> None:
         """From messages to a prompt that fits the context."""
@@ -80,7 +80,7 @@ class Session:
         )
         self._rendered = loaded.text.render(
             command.conversation,
-            loaded.catalog.segments(parts, self._flag.check),
+            self._pictures.segments,
             command.thinking,
             loaded.settings.grid,
         )

@@ -27,7 +27,7 @@ class PictureProcessor(Protocol):
         ...
 
     def process(self, picture: Picture) -> ProcessedImage:
-        """Resize and patchify a picture. Raises ImageError."""
+        """Resize a picture, and name it by its contents. Raises ImageError."""
         ...
 
 

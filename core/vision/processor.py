@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,16 +41,22 @@ class ResizePlan:
 
 @dataclass(frozen=True)
 class ProcessedImage:
-    """A tower's input: `pixels` float32 [patches, channels x time x patch x patch].
+    """A picture at a model's size: `data` are its RGB bytes, an eighth of what its patches take.
 
     There are `patch_rows` x `patch_columns` patches, in the order of merged tokens, each one's own
     patches row by row.
     """
 
-    pixels: Tensor
+    data: bytes
     patch_rows: int
     patch_columns: int
     image: Image
+    to_patches: Callable[[bytes], Tensor]
+
+    @property
+    def pixels(self) -> Tensor:
+        """The tower's input, made anew: float32 [patches, channels x time x patch x patch]."""
+        return self.to_patches(self.data)
 
 
 class ImageProcessor:
@@ -95,12 +102,12 @@ class ImageProcessor:
         return ResizePlan(new_width, new_height, new_height // unit, new_width // unit)
 
     def process(self, picture: Picture) -> ProcessedImage:
-        """Resize and patchify a picture, and name it by its contents. Raises ImageError."""
+        """Resize a picture, and name it by its contents. Raises ImageError."""
         plan = self.measure(*picture.size)
-        data = bytearray(picture.resized(plan.width, plan.height, self.config.resample))
+        data = picture.resized(plan.width, plan.height, self.config.resample)
         merge = self.config.merge_size
         return ProcessedImage(
-            pixels=self._patches(data, plan),
+            data=data,
             patch_rows=plan.rows * merge,
             patch_columns=plan.columns * merge,
             image=Image(
@@ -109,13 +116,14 @@ class ImageProcessor:
                 columns=plan.columns,
                 num_positions=max(plan.rows, plan.columns),
             ),
+            to_patches=partial(self._patches, plan),
         )
 
-    def _patches(self, data: bytearray, plan: ResizePlan) -> Tensor:
+    def _patches(self, plan: ResizePlan, data: bytes) -> Tensor:
         """RGB bytes [height, width, 3] to patches [patches, 3 x time x patch x patch]."""
         config = self.config
         patch, merge, time = config.patch_size, config.merge_size, config.temporal_patch_size
-        rgb = torch.frombuffer(data, dtype=torch.uint8).view(plan.height, plan.width, 3)
+        rgb = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(plan.height, plan.width, 3)
         channels = [self._levels[channel][rgb[..., channel].int()] for channel in range(3)]
         pixels = torch.stack(channels).view(3, plan.rows, merge, patch, plan.columns, merge, patch)
         # To (token row, token column, row in token, column in token, channel, y, x).
@@ -123,7 +131,7 @@ class ImageProcessor:
         repeated = ordered.expand(-1, -1, -1, -1, -1, time, -1, -1)
         return repeated.reshape(plan.tokens * merge * merge, 3 * time * patch * patch)
 
-    def _key(self, data: bytearray, plan: ResizePlan) -> bytes:
+    def _key(self, data: bytes, plan: ResizePlan) -> bytes:
         """256 bits over settings, size and resized bytes, which fix every pixel value."""
         digest = hashlib.blake2b(self._settings, digest_size=32, person=b"waymark image")
         digest.update(plan.width.to_bytes(8, "little") + plan.height.to_bytes(8, "little"))

@@ -84,14 +84,14 @@ class SquareImageProcessor:
         return ResizePlan(size, size, tokens, tokens)
 
     def process(self, picture: Picture) -> ProcessedImage:
-        """Resize and patchify a picture, and name it by its contents. Raises ImageError."""
+        """Resize a picture, and name it by its contents. Raises ImageError."""
         plan = self.measure(*picture.size)
-        data = bytearray(picture.resized(plan.width, plan.height, self.config.resample))
+        data = picture.resized(plan.width, plan.height, self.config.resample)
         digest = hashlib.blake2b(self._settings, digest_size=32, person=b"waymark image")
         digest.update(data)
         side = plan.width // self.config.patch_size
         return ProcessedImage(
-            pixels=self._patches(data),
+            data=data,
             patch_rows=side,
             patch_columns=side,
             image=Image(
@@ -101,13 +101,14 @@ class SquareImageProcessor:
                 num_positions=plan.tokens,
                 in_line=True,
             ),
+            to_patches=self._patches,
         )
 
-    def _patches(self, data: bytearray) -> Tensor:
+    def _patches(self, data: bytes) -> Tensor:
         """RGB bytes [size, size, 3] to patches [side * side, 3 x patch x patch], row by row."""
         size, patch = self.config.size, self.config.patch_size
         side = size // patch
-        rgb = torch.frombuffer(data, dtype=torch.uint8).view(size, size, 3)
+        rgb = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(size, size, 3)
         channels = [self._levels[channel][rgb[..., channel].int()] for channel in range(3)]
         # A tower that is no multiple of its patches leaves out the last rows and columns.
         whole = torch.stack(channels)[:, : side * patch, : side * patch]

@@ -163,7 +163,7 @@ def test_a_broken_picture_is_named_and_the_engine_goes_on(
     with pytest.raises(error, match=r"holiday\.jpg"):
         machine.ask([user(picture(1), part_of(path), "What is it?")])
     loaded = machine.engine.loaded
-    assert loaded is not None and not loaded.catalog._fresh, "patches nobody took are given back"
+    assert loaded is not None and not loaded.catalog._fresh, "what nobody took is given back"
     machine.same_as_cold([user(picture(1), "What is it?")])
 
 

@@ -1,0 +1,85 @@
+"""A picture is decoded once on its way from a draft to the tower, and little is held meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from core.api.chat import ImagePart, Message
+from core.api.commands import DescribeImage
+from core.api.errors import RequestCancelled
+from core.engine import images
+from core.engine.images import ImageCatalog
+from core.engine.loaded import LoadedModel
+from core.vision.decode import DecodedPicture
+from tests.promises.machine import CountdownFlag, Machine, same, user
+
+Draw = Callable[..., ImagePart]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The files that were decoded."""
+    files: list[bytes] = []
+    real = DecodedPicture.open
+
+    def open_counted(self: DecodedPicture, data: bytes) -> None:
+        files.append(data)
+        real(self, data)
+
+    monkeypatch.setattr(DecodedPicture, "open", open_counted)
+    return files
+
+
+def describe(machine: Machine, shown: ImagePart) -> None:
+    machine.engine.describe(DescribeImage(image=shown))
+
+
+def catalog_of(machine: Machine) -> ImageCatalog:
+    assert machine.engine.loaded is not None
+    return machine.engine.loaded.catalog
+
+
+def test_a_picture_s_turn_decodes_it_once(
+    machine: Machine, picture: Draw, opened: list[bytes]
+) -> None:
+    shown = picture(1, "wide")
+    chat: list[Message] = [user(shown, "What is it?")]
+    describe(machine, shown)
+    assert machine.read_ahead([user(shown)]).encoded == 1
+    answer = machine.ask(chat)
+    machine.settle([*chat, answer.reply])
+    machine.ask([*chat, answer.reply, user("And else?")])
+    assert len(opened) == 1 and not catalog_of(machine)._described
+    same(answer, machine.cold(chat))
+
+
+def test_a_tower_that_was_interrupted_finds_the_picture_again(
+    machine: Machine, picture: Draw, opened: list[bytes]
+) -> None:
+    shown = picture(2, "wide")
+    describe(machine, shown)
+    with pytest.raises(RequestCancelled):
+        machine.read_ahead([user(shown)], flag=CountdownFlag(1))
+    assert machine.ask([user(shown, "What is it?")]).stats.images_encoded == 1
+    assert len(opened) == 1
+
+
+def test_of_described_pictures_only_the_last_are_held(
+    machine: Machine, picture: Draw, opened: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = [picture(seed, "small") for seed in (1, 2, 3)]
+    monkeypatch.setattr(images, "DESCRIBED_BYTES", 2 * 64 * 64 * 3)
+    for each in shown:
+        describe(machine, each)
+    assert list(catalog_of(machine)._described) == [each.digest for each in shown[1:]]
+    machine.same_as_cold([user(*shown, "What are they?")])
+
+
+def test_a_model_without_vision_describes_and_holds_nothing(
+    loaded_of: Callable[..., LoadedModel], picture: Draw
+) -> None:
+    machine = Machine(loaded_of("text"))
+    described = machine.engine.describe(DescribeImage(image=picture(1)))
+    assert described.tokens is None and not catalog_of(machine)._described
