@@ -6,10 +6,11 @@ field, never the chat.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -90,7 +91,16 @@ def choose(connection: sqlite3.Connection, message: int) -> None:
 def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
     """The shown messages of a chat, from the first to the last."""
     path = shown_path(_nodes(connection, chat))
-    return [_read(connection, message, siblings) for message, siblings in path]
+    rows = connection.execute(
+        "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
+        " r.tokenizer, r.starts_in_reasoning, r.finish_reason, r.error, r.stats"
+        " FROM json_each(?) AS place JOIN messages AS m ON m.id = place.value"
+        " LEFT JOIN replies AS r ON r.message = m.id ORDER BY place.key",
+        (json.dumps([message for message, _ in path]),),
+    ).fetchall()
+    return [
+        _message(connection, row, siblings) for row, (_, siblings) in zip(rows, path, strict=True)
+    ]
 
 
 def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
@@ -153,11 +163,11 @@ def _insert(connection: sqlite3.Connection, chat: int, parent: int | None, text:
     return cursor.lastrowid
 
 
-def _read(connection: sqlite3.Connection, message: int, siblings: tuple[int, ...]) -> Message:
-    chat, parent, text, created = connection.execute(
-        "SELECT chat, parent, text, created FROM messages WHERE id = ?", (message,)
-    ).fetchone()
-    shown = pictures.attached(connection, message)
+def _message(
+    connection: sqlite3.Connection, row: Sequence[Any], siblings: tuple[int, ...]
+) -> Message:
+    message, chat, parent, text, created, replied, *reply = row
+    shown = pictures.attached(connection, message) if replied is None else pictures.Attached(())
     return Message(
         id=message,
         chat=chat,
@@ -165,20 +175,21 @@ def _read(connection: sqlite3.Connection, message: int, siblings: tuple[int, ...
         text=shown.told_in(fields.text(text)),
         created=fields.moment(created),
         pictures=shown.pictures,
-        reply=_read_reply(connection, message),
+        reply=_reply(*reply) if replied is not None else None,
         siblings=siblings,
     )
 
 
-def _read_reply(connection: sqlite3.Connection, message: int) -> Reply | None:
-    row = connection.execute(
-        "SELECT state, reasoning, ids, tokenizer, starts_in_reasoning, finish_reason, error, stats"
-        " FROM replies WHERE message = ?",
-        (message,),
-    ).fetchone()
-    if row is None:
-        return None
-    state, reasoning, ids, tokenizer, starts_in_reasoning, finish_reason, error, stats = row
+def _reply(
+    state: Any,
+    reasoning: object,
+    ids: object,
+    tokenizer: object,
+    starts_in_reasoning: object,
+    finish_reason: Any,
+    error: object,
+    stats: object,
+) -> Reply:
     known = state in set(ReplyState)
     return Reply(
         state=ReplyState(state) if known else ReplyState.STOPPED,
