@@ -1,7 +1,8 @@
-"""All replies on their way, whatever chat is shown; each grows on screen at thirty frames a second.
+"""All replies on their way, whatever chat is shown.
 
-One `Replies` serves all chats, so switching chats cancels nothing. It knows neither transcript nor
-widgets; it says what happens through signals.
+The engine decides how often words come. They are shown as they come, and by a window that is behind
+all in one step. One `Replies` serves all chats, so switching chats cancels nothing. It knows
+neither transcript nor widgets; it says what happens through signals.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from desktop.presentation.messages import LiveReply
 from desktop.store.settings import AppSettings
 from desktop.store.tables.records import Reply
 
-SHOW_EVERY_MS = 33
 STOP_PATIENCE_S = 5.0
 
 
@@ -45,9 +45,7 @@ class Replies(QObject):
         self._tasks = services.tasks
         self._runs: dict[int, ReplyRun] = {}
         self._unshown: set[int] = set()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(SHOW_EVERY_MS)
+        self._timer = QTimer(self, singleShot=True, interval=0)
         self._timer.timeout.connect(self._show)
 
     def begin(

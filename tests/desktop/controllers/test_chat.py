@@ -151,6 +151,21 @@ async def test_waiting_can_be_stopped(open_parts: OpenParts, engine: FakeEngine)
     assert engine.asked == []
 
 
+async def test_words_that_came_at_once_are_shown_in_one_step(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    asked = await ask(parts, engine, "Hello")
+    seen: list[str] = []
+    parts.transcript.grown.connect(lambda at: seen.append(parts.transcript.rows[at].text))
+    for word in ("Good", " ", "day"):
+        asked.say(word)
+    await until(lambda: seen)
+    asked.say(", Anna")
+    await until(lambda: len(seen) == 2)
+    assert seen == ["Good day", "Good day, Anna"]
+
+
 async def test_stop_keeps_what_has_arrived(open_parts: OpenParts, engine: FakeEngine) -> None:
     parts = await open_parts()
     asked = await ask(parts, engine, "Tell me")
