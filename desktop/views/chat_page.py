@@ -75,20 +75,16 @@ class ChatPage(QWidget):
         chat, transcript = self._parts.chat, self._parts.transcript
         transcript.chat_changed.connect(self._turn)
         transcript.rows_replaced.connect(self._turn)
-        self.transcript.edit_asked.connect(chat.edit)
-        self.transcript.regenerate_asked.connect(chat.regenerate)
-        self.transcript.go_on_asked.connect(chat.go_on)
-        self.transcript.choose_asked.connect(chat.choose)
-        self.transcript.fork_asked.connect(self._fork)
-        self.transcript.tell_all_asked.connect(self._parts.limit.tell_all)
-        for asked in (
-            self.transcript.edit_asked,
-            self.transcript.regenerate_asked,
-            self.transcript.go_on_asked,
-            self.transcript.choose_asked,
-            self.transcript.fork_asked,
-            self.transcript.tell_all_asked,
+        shown = self.transcript.messages
+        for asked, done in (
+            (shown.edit_asked, chat.edit),
+            (shown.regenerate_asked, chat.regenerate),
+            (shown.go_on_asked, chat.go_on),
+            (shown.choose_asked, chat.choose),
+            (shown.fork_asked, self._fork),
+            (shown.tell_all_asked, self._parts.limit.tell_all),
         ):
+            asked.connect(done)
             asked.connect(self._write_on)
         self.find_bar.closed.connect(self._write_on)
         self.limit.edit_asked.connect(self.transcript.edit_last)

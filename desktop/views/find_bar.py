@@ -13,7 +13,8 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QTextEdit
 
 from desktop.common import theme
 from desktop.presentation.transcript import Transcript
-from desktop.views.transcript_view import TextField, TranscriptView
+from desktop.views.row_widgets import TextField
+from desktop.views.transcript_view import TranscriptView
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Label
 from desktop.words import find as words
@@ -147,7 +148,7 @@ class FindBar(QFrame):
     def _matches(self) -> list[Match]:
         """Where the words stand in the message shown now, in order."""
         found: list[Match] = []
-        fields = self._view.fields_of(self._place) if self._place is not None else []
+        fields = self._view.messages.fields_at(self._place) if self._place is not None else []
         for field in fields:
             cursor = field.document().find(self._field.text(), 0)
             while not cursor.isNull() and len(found) < MOST_MATCHES:

@@ -138,9 +138,9 @@ class MainWindow(QMainWindow):
         page.header.side_toggled.connect(self._toggle_side)
         page.composer.choose_pictures_asked.connect(self._choose_pictures)
         page.composer.open_picture_asked.connect(self._open_picture)
-        page.transcript.open_picture_asked.connect(self._open_picture)
-        page.transcript.choose_pictures_asked.connect(self._choose_pictures)
-        page.transcript.link_asked.connect(self._open_link)
+        page.transcript.messages.open_picture_asked.connect(self._open_picture)
+        page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
+        page.transcript.messages.link_asked.connect(self._open_link)
 
     def _make_settings(self) -> SettingsPanel:
         panel = SettingsPanel(self._parts.settings)

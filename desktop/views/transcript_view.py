@@ -1,32 +1,23 @@
 """The messages of the shown chat; follows the end only while the reader is there.
 
 Only messages near what is seen have widgets, so that a long chat costs what a short one does. The
-others are known by their height: what it was when they were last laid out, or a guess.
-
-Longer than other files, because building, laying out and scrolling change the same places, and each
-of them calls the others.
+others are known by their height: what it was when they were last laid out, or a guess. What a
+widget is made of is `row_widgets`' business.
 """
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QTextCursor
-from PySide6.QtWidgets import (
-    QAbstractScrollArea,
-    QApplication,
-    QFrame,
-    QPlainTextEdit,
-    QTextEdit,
-    QWidget,
-)
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
 from desktop.controllers.drafting.edits import Edits
 from desktop.presentation.messages import Row
 from desktop.presentation.transcript import Transcript
 from desktop.views.reply_row import ReplyRow
 from desktop.views.row_places import RowPlaces
+from desktop.views.row_widgets import RowWidget, RowWidgets, TextField
 from desktop.views.text_column import column_width
-from desktop.views.user_row import UserRow
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.plain import Button
 from desktop.words.conversation import JUMP
@@ -43,30 +34,9 @@ FRAME_PX = 90
 LETTER_PX = 0.22
 LONGEST_GUESS_PX = 20_000
 
-RowWidget = UserRow | ReplyRow
-TextField = QTextEdit | QPlainTextEdit
-
 
 class TranscriptView(QAbstractScrollArea):
-    """Follows a Transcript.
-
-    Signals:
-        edit_asked(int, str), regenerate_asked(int), go_on_asked(int), choose_asked(int),
-            fork_asked(int): what the user wants of a message, by its id.
-        tell_all_asked(): have the model read all messages again.
-        choose_pictures_asked(object): pictures are to be chosen; called with their paths.
-        open_picture_asked(str), link_asked(str): a picture or a link was activated.
-    """
-
-    edit_asked = Signal(int, str)
-    regenerate_asked = Signal(int)
-    go_on_asked = Signal(int)
-    choose_asked = Signal(int)
-    fork_asked = Signal(int)
-    tell_all_asked = Signal()
-    choose_pictures_asked = Signal(object)
-    open_picture_asked = Signal(str)
-    link_asked = Signal(str)
+    """Follows a Transcript. What the user wants of a message is told by `messages`."""
 
     def __init__(self, transcript: Transcript, edits: Edits) -> None:
         super().__init__()
@@ -77,21 +47,16 @@ class TranscriptView(QAbstractScrollArea):
         self.viewport().setObjectName("transcriptContent")
         self.viewport().setAutoFillBackground(False)
         self.verticalScrollBar().setSingleStep(STEP_PX)
+        self.messages = RowWidgets(self.viewport(), edits)
         self._transcript = transcript
-        self._edits = edits
         self._places = RowPlaces(GAP_PX)
-        self._built: dict[int, RowWidget] = {}
-        # What was unfolded in messages that have no widgets any more, by their ids.
-        self._unfolded: dict[int, object] = {}
-        # Not shown any more, and taken apart when there is time.
-        self._leaving: list[RowWidget] = []
         self._arranging = False
         self.follows = True
         self._jump = Button(JUMP, self, name="jumpToNewest", spoken=JUMP)
         self._jump.clicked.connect(self.scroll_to_end)
         self._jump.hide()
         self.verticalScrollBar().valueChanged.connect(self._on_scroll)
-        self.go_on_asked.connect(self.scroll_to_end)
+        self.messages.go_on_asked.connect(self.scroll_to_end)
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         application.focusChanged.connect(self._on_focus)
@@ -104,12 +69,7 @@ class TranscriptView(QAbstractScrollArea):
     @property
     def row_widgets(self) -> list[RowWidget]:
         """The messages that have widgets, in order."""
-        return [self._built[place] for place in sorted(self._built)]
-
-    @property
-    def first_built(self) -> int:
-        """The place of the oldest message that has a widget."""
-        return min(self._built, default=0)
+        return [widget for _, widget in self.messages]
 
     @property
     def first_seen(self) -> int:
@@ -118,8 +78,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def show_message(self, place: int) -> None:
         """Bring a message into view, from its beginning."""
-        if place not in self._built:
-            self._build(place)
+        self._build(place)
         self.follows = False
         self._arrange((place, 0))
 
@@ -133,18 +92,6 @@ class TranscriptView(QAbstractScrollArea):
         rect = field.cursorRect(cursor)
         self._bring(field.viewport().mapTo(self.viewport(), rect.topLeft()).y(), rect.height())
 
-    def fields_of(self, place: int) -> list[TextField]:
-        """What shows the words of a message, from above to below."""
-        row = self._built.get(place)
-        if row is None:
-            return []
-        found: list[TextField] = [
-            *row.findChildren(QTextEdit),
-            *row.findChildren(QPlainTextEdit),
-        ]
-        seen = [each for each in found if each.isVisibleTo(row)]
-        return sorted(seen, key=lambda each: each.mapTo(row, QPoint(0, 0)).y())
-
     def edit_last(self) -> None:
         """Open the last message of the user for editing."""
         rows = self._transcript.rows
@@ -153,9 +100,7 @@ class TranscriptView(QAbstractScrollArea):
         )
         if place is not None:
             self.scroll_to_end()
-            if place not in self._built:
-                self._build(place)
-            self._built[place].bar.edit_asked.emit()
+            self._build(place).bar.edit_asked.emit()
 
     def scroll_to_end(self) -> None:
         self.follows = True
@@ -163,11 +108,10 @@ class TranscriptView(QAbstractScrollArea):
 
     def _rebuild(self) -> None:
         self._replace_from(0)
-        self._unfolded.clear()
+        self.messages.forget_unfolded()
 
     def _replace_from(self, place: int) -> None:
-        for gone in [each for each in self._built if each >= place]:
-            self._take_down(gone)
+        self.messages.take_down_from(place)
         rows = self._transcript.rows
         self._places.replace_from(place, [_guess(row) for row in rows[place:]])
         # What the user has just asked for is at the end.
@@ -181,9 +125,10 @@ class TranscriptView(QAbstractScrollArea):
     def _build_near(self) -> bool:
         """Give a message near what is seen a widget; says whether others want one too."""
         seen, near = self._seen(0), self._seen(self.viewport().height())
-        missing = [place for place in near if place not in self._built]
+        missing = [place for place in near if place not in self.messages]
         if not missing:
-            self._take_down_far(near)
+            # Turning round in the middle of a scroll builds nothing anew.
+            self.messages.take_down_beyond(range(near.start - len(near), near.stop + len(near)))
             return False
         middle = (seen.start + seen.stop) // 2
         anchor = self._anchor()
@@ -192,61 +137,15 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange(anchor)
         return len(missing) > 1
 
-    def _take_down_far(self, near: range) -> None:
-        # Turning round in the middle of a scroll builds nothing anew.
-        kept = range(near.start - len(near), near.stop + len(near))
-        for place, widget in list(self._built.items()):
-            if place not in kept and not widget.is_busy():
-                self._take_down(place)
-
-    def _build(self, place: int) -> None:
-        row = self._transcript.rows[place]
-        widget = self._make_reply(row) if row.message.is_reply else self._make_user(row)
-        widget.choose_asked.connect(self.choose_asked)
-        widget.fork_asked.connect(self.fork_asked)
-        widget.unfold(self._unfolded.pop(row.id, None))
-        widget.setParent(self.viewport())
-        widget.resize(self._width(), self._places.height(place))
-        self._built[place] = widget
-        # Screen readers read the children of a widget in their order.
-        later = [each for each in self._built if each > place]
-        if later:
-            widget.stackUnder(self._built[min(later)])
-        widget.show()
-
-    def _take_down(self, place: int) -> None:
-        widget = self._built.pop(place)
-        unfolded = widget.unfolded()
-        if unfolded is not None:
-            self._unfolded[widget.row.id] = unfolded
-        widget.hide()
-        self._leaving.append(widget)
-        pace().go_on(self._take_apart)
-
-    def _take_apart(self) -> bool:
-        """Give up some of what a message that is not shown any more consists of."""
-        if self._leaving and not self._leaving[0].shed():
-            self._leaving.pop(0).deleteLater()
-        return bool(self._leaving)
-
-    def _make_reply(self, row: Row) -> ReplyRow:
-        reply = ReplyRow(row)
-        reply.regenerate_asked.connect(self.regenerate_asked)
-        reply.go_on_asked.connect(self.go_on_asked)
-        reply.link_asked.connect(self.link_asked)
-        return reply
-
-    def _make_user(self, row: Row) -> UserRow:
-        user = UserRow(row, self._edits)
-        user.choose_pictures_asked.connect(self.choose_pictures_asked)
-        user.edit_asked.connect(self.edit_asked)
-        user.tell_all_asked.connect(self.tell_all_asked)
-        user.open_picture_asked.connect(self.open_picture_asked)
-        return user
+    def _build(self, place: int) -> RowWidget:
+        """The widget of a message, which has one from now on."""
+        row, height = self._transcript.rows[place], self._places.height(place)
+        return self.messages.at(place) or self.messages.make(place, row, self._width(), height)
 
     def _show_row(self, place: int) -> None:
-        if place in self._built:
-            self._built[place].show_row(self._transcript.rows[place])
+        widget = self.messages.at(place)
+        if widget is not None:
+            widget.show_row(self._transcript.rows[place])
 
     def _on_focus(self, before: QWidget | None, now: QWidget | None) -> None:
         for row in self.row_widgets:
@@ -254,7 +153,7 @@ class TranscriptView(QAbstractScrollArea):
                 row.notice()
 
     def _grow(self, place: int) -> None:
-        widget = self._built.get(place)
+        widget = self.messages.at(place)
         if isinstance(widget, ReplyRow):
             widget.grow()
 
@@ -273,7 +172,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def _lay_out(self, looked_at: int, offset: int) -> None:
         bar = self.verticalScrollBar()
-        for place, widget in self._built.items():
+        for place, widget in self.messages:
             self._places.set_height(place, _height(widget, self._width()))
         height = self.viewport().height()
         end = max(0, self._places.total() + 2 * ENDS_PX - height)
@@ -284,7 +183,7 @@ class TranscriptView(QAbstractScrollArea):
         elif len(self._places):
             bar.setValue(ENDS_PX + self._places.top(looked_at) + offset)
             self.follows = bar.value() >= end - END_PX
-        for place, widget in self._built.items():
+        for place, widget in self.messages:
             self._put(place, widget)
         self._offer_jump()
 
@@ -303,7 +202,7 @@ class TranscriptView(QAbstractScrollArea):
         seen = self._seen(0)
         if not seen:
             return 0, 0
-        place = next((each for each in seen if each in self._built), seen.start)
+        place = next((each for each in seen if each in self.messages), seen.start)
         return place, self.verticalScrollBar().value() - ENDS_PX - self._places.top(place)
 
     def _put(self, place: int, widget: RowWidget) -> None:
@@ -342,7 +241,7 @@ class TranscriptView(QAbstractScrollArea):
 
     def focusNextPrevChild(self, next: bool) -> bool:
         # Messages get their widgets in the order they come near; Tab goes down the conversation.
-        stops = self._tab_stops()
+        stops = self.messages.tab_stops()
         held = QApplication.focusWidget()
         at = stops.index(held) + (1 if next else -1) if held in stops else -1
         if 0 <= at < len(stops):
@@ -357,17 +256,6 @@ class TranscriptView(QAbstractScrollArea):
                 break
             moved = super().focusNextPrevChild(next)
         return moved
-
-    def _tab_stops(self) -> list[QWidget]:
-        """What can be reached with Tab in the messages, from the first to the last."""
-        return [
-            each
-            for row in self.row_widgets
-            for each in row.findChildren(QWidget)
-            if each.focusPolicy() & Qt.FocusPolicy.TabFocus
-            and each.isVisible()
-            and each.isEnabled()
-        ]
 
     def _show_whole(self, widget: QWidget) -> None:
         """Scroll as little as needed for a part of a message to be seen."""

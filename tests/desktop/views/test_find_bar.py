@@ -43,7 +43,7 @@ def marked(app: App) -> list[tuple[int, int]]:
     """The messages in which something is marked, with how many marks each."""
     view = app.window.page.transcript
     counts = [
-        (place, sum(len(field.extraSelections()) for field in view.fields_of(place)))
+        (place, sum(len(field.extraSelections()) for field in view.messages.fields_at(place)))
         for place in range(len(app.parts.transcript.rows))
     ]
     return [each for each in counts if each[1]]

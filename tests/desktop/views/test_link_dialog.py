@@ -46,7 +46,7 @@ def shown_address(dialog: QWidget) -> str:
 
 
 async def asked(app: App, address: str) -> LinkDialog:
-    app.window.page.transcript.link_asked.emit(address)
+    app.window.page.transcript.messages.link_asked.emit(address)
     await until(lambda: app.window.findChild(LinkDialog))
     found = app.window.findChild(LinkDialog)
     assert isinstance(found, LinkDialog)

@@ -155,7 +155,7 @@ async def test_editing_takes_pasted_pictures_and_those_chosen(
     await until(lambda: len(editor(app).strip.thumbnails()) == 2)
     chosen: list[object] = []
     editor(app).choose_pictures_asked.connect(chosen.append)
-    app.window.page.transcript.choose_pictures_asked.disconnect()
+    app.window.page.transcript.messages.choose_pictures_asked.disconnect()
     press(app, "editAddPictures")
     (add,) = chosen
     assert callable(add)

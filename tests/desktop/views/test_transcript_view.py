@@ -15,7 +15,8 @@ from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.views.reply_row import ReplyRow
-from desktop.views.transcript_view import BUILT_AT_ONCE, RowWidget, TranscriptView
+from desktop.views.row_widgets import RowWidget
+from desktop.views.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.views.user_row import UserRow
 from desktop.views.widgets.markdown_body import PAGE
 from desktop.views.widgets.pacing import pace
