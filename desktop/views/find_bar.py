@@ -202,7 +202,6 @@ class FindBar(QFrame):
             ("chevron_right", words.NEXT, "findNext", lambda: self.step(1)),
             ("close", words.CLOSE, "findClose", self.leave),
         ):
-            button = IconButton(icon, says)
-            button.setObjectName(name)
+            button = IconButton(icon, says, name=name)
             button.clicked.connect(act)
             row.addWidget(button)

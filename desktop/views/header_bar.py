@@ -64,11 +64,9 @@ class HeaderBar(QFrame):
         self._show_status(engine.status)
 
     def _build(self) -> None:
-        left = IconButton("panel_left", words.TOGGLE_CHATS)
-        left.setObjectName("toggleChats")
+        left = IconButton("panel_left", words.TOGGLE_CHATS, name="toggleChats")
         left.clicked.connect(self.chats_toggled)
-        right = IconButton("panel_right", words.TOGGLE_SIDE)
-        right.setObjectName("toggleSide")
+        right = IconButton("panel_right", words.TOGGLE_SIDE, name="toggleSide")
         right.clicked.connect(self.side_toggled)
         self._make_instructions()
         layout = QHBoxLayout(self)

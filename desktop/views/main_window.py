@@ -108,9 +108,9 @@ class MainWindow(QMainWindow):
             "actionStop": chat.stop,
             "actionRegenerate": self._regenerate,
             "actionRestart": self._parts.engine.restart,
-            "actionChats": self._toggle_chats,
+            "actionChats": self._sides.toggle_left,
             "actionSearchChats": side_bar.search_chats,
-            "actionSide": self._toggle_side,
+            "actionSide": self._sides.toggle_right,
             "actionContext": lambda: self._turn_to(0),
             "actionSettings": lambda: self._turn_to(1),
             "actionFind": page.find_bar.begin,
@@ -134,8 +134,8 @@ class MainWindow(QMainWindow):
         self.side_bar.doomed.connect(parts.deletion.delete_for_good)
         page.header.model.folder_asked.connect(self._choose_and_load)
         page.header.model.settings_asked.connect(lambda: self._turn_to(1))
-        page.header.chats_toggled.connect(self._toggle_chats)
-        page.header.side_toggled.connect(self._toggle_side)
+        page.header.chats_toggled.connect(self._sides.toggle_left)
+        page.header.side_toggled.connect(self._sides.toggle_right)
         page.composer.choose_pictures_asked.connect(self._choose_pictures)
         page.composer.open_picture_asked.connect(self._open_picture)
         page.transcript.messages.open_picture_asked.connect(self._open_picture)
@@ -164,12 +164,6 @@ class MainWindow(QMainWindow):
 
     def _enable_stop(self) -> None:
         self.actions_by_name["actionStop"].setEnabled(self._parts.chat.running is not None)
-
-    def _toggle_chats(self) -> None:
-        self._sides.toggle_left()
-
-    def _toggle_side(self) -> None:
-        self._sides.toggle_right()
 
     def _turn_to(self, page: int) -> None:
         self._sides.show_right()

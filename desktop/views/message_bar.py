@@ -100,6 +100,4 @@ class MessageBar(QWidget):
         self._go_on.setIcon(theme.icon("continue"))
 
     def _button(self, icon: str, words: str, name: str) -> IconButton:
-        button = IconButton(icon, words)
-        button.setObjectName(name)
-        return button
+        return IconButton(icon, words, name=name)

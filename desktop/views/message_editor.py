@@ -50,8 +50,7 @@ class MessageEditor(QWidget):
         self.text.setPlainText(draft.text)
         self._notice = Label(name="editNotice", style="warning small", wraps=True)
         self._notice.hide()
-        self._add = IconButton("picture", words.ADD)
-        self._add.setObjectName("editAddPictures")
+        self._add = IconButton("picture", words.ADD, name="editAddPictures")
         self._cancel = Button(words.CANCEL, name="editCancel", spoken=words.CANCEL)
         self._send = Button(
             words.SEND_AGAIN, name="editSend", style="primary", spoken=words.SEND_AGAIN

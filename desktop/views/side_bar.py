@@ -139,11 +139,9 @@ class SideBar(QFrame):
         return menu
 
     def _build(self) -> None:
-        self._rename = IconButton("edit", words.RENAME_CHAT)
-        self._rename.setObjectName("renameChat")
+        self._rename = IconButton("edit", words.RENAME_CHAT, name="renameChat")
         self._rename.clicked.connect(self.rename_current)
-        self._delete = IconButton("trash", words.DELETE_CHAT)
-        self._delete.setObjectName("deleteChat")
+        self._delete = IconButton("trash", words.DELETE_CHAT, name="deleteChat")
         self._delete.clicked.connect(self.delete_current)
         row = QHBoxLayout()
         row.addWidget(Label(words.CHATS, style="heading"), 1)

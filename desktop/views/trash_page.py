@@ -71,8 +71,7 @@ class TrashPage(QWidget):
         return view
 
     def _build(self) -> None:
-        back = IconButton("chevron_left", words.BACK)
-        back.setObjectName("leaveTrash")
+        back = IconButton("chevron_left", words.BACK, name="leaveTrash")
         back.clicked.connect(self.left)
         head = QHBoxLayout()
         head.addWidget(back)

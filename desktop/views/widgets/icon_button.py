@@ -19,9 +19,16 @@ class IconButton(ToolButton):
     """
 
     def __init__(
-        self, icon: str, words: str, parent: QWidget | None = None, pixels: int = 16
+        self,
+        icon: str,
+        words: str,
+        parent: QWidget | None = None,
+        *,
+        name: str = "",
+        pixels: int = 16,
     ) -> None:
         super().__init__(parent)
+        self.setObjectName(name)
         self._icon, self._pixels = icon, pixels
         self.setAutoRaise(True)
         # Tab reaches it, and a click leaves the focus where the user was typing.

@@ -37,8 +37,9 @@ class NumbersLine(QWidget):
         self.line = QWidget(self)
         self._text = Label(parent=self, name="numbersText", wraps=True, selectable=True)
         self._text.setProperty("class", "muted small")
-        self._toggle = IconButton("chevron_right", "Show all numbers of this reply", self)
-        self._toggle.setObjectName("numbersToggle")
+        self._toggle = IconButton(
+            "chevron_right", "Show all numbers of this reply", self, name="numbersToggle"
+        )
         self._toggle.setCheckable(True)
         self._toggle.toggled.connect(self._on_toggled)
         self._stats = RequestStats()

@@ -84,8 +84,9 @@ class PictureThumbnail(QWidget):
         return self._words
 
     def _add_remove_button(self) -> None:
-        button = IconButton("close", "Take this picture out", self._face, pixels=12)
-        button.setObjectName("pictureRemove")
+        button = IconButton(
+            "close", "Take this picture out", self._face, pixels=12, name="pictureRemove"
+        )
         button.setFixedSize(20, 20)
         button.move(self._face.width() - 24, 4)
         button.clicked.connect(self.removed)
