@@ -7,7 +7,6 @@ screen is `shown_chat`, how a reply comes about is `replies`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 
 from PySide6.QtCore import Signal
 
@@ -125,9 +124,6 @@ class ChatController(ShownChat):
         chat = self.transcript.chat
         if chat is not None:
             self._tasks.spawn(self._choose(chat, message), "Turning to another version")
-
-    def picture_path(self, digest: str) -> Path:
-        return self._blobs.path(digest)
 
     def picture(self, digest: str) -> Picture | None:
         """A picture of the shown chat, of its draft, or of a message being edited."""

@@ -54,7 +54,7 @@ class ContextController(QObject):
         self._answered_by: dict[int, str] = {}
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
-        ahead.prepared.connect(self._on_prepared)
+        ahead.prepared.connect(self._note)
         engine.changed.connect(self._on_engine)
         transcript = chat.transcript
         for signal in (transcript.chat_changed, transcript.rows_replaced, chat.busy_changed):
@@ -121,9 +121,6 @@ class ContextController(QObject):
             if self._engine.model is not None:
                 self._answered_by[live.message] = self._engine.model.fingerprint
             self._note(live.message, reply.stats)
-
-    def _on_prepared(self, end: int | None, event: Prepared) -> None:
-        self._note(end, event)
 
     def _note(self, end: int | None, said: RequestStats | Prepared) -> None:
         self._last, self._bytes = (end, said), said.bytes

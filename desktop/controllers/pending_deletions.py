@@ -33,7 +33,7 @@ class PendingDeletions(QObject):
         self._contexts = contexts
         self._tasks = services.tasks
         self._sending = False
-        services.engine.changed.connect(self._on_status)
+        services.engine.changed.connect(self.send)
 
     def send(self) -> None:
         """Send what waits, in the background."""
@@ -57,6 +57,3 @@ class PendingDeletions(QObject):
                 self.said.emit(not_forgotten(error.message))
         finally:
             self._sending = False
-
-    def _on_status(self) -> None:
-        self.send()

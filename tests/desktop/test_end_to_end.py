@@ -187,7 +187,7 @@ async def the_chat_is_found_again(open_app: OpenApp, folders: Folders, shown: li
     app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(1))
     await until(lambda: [row.text for row in app.parts.transcript.rows] == shown)
     picture = app.parts.transcript.rows[0].message.pictures[0]
-    assert app.parts.chat.picture_path(picture.digest).is_file()
+    assert app.parts.chat._blobs.path(picture.digest).is_file()
     assert find(app, QSpinBox, "settingCacheCount").value() == 3
     row = await answer(app, "How many shapes are there?")
     assert reply_of(row).state is ReplyState.COMPLETE

@@ -98,7 +98,7 @@ async def test_pictures_precede_the_text(open_parts: OpenParts, engine: FakeEngi
     image, text = message.content
     assert isinstance(image, ImagePart)
     assert text == TextPart(text="What is it?")
-    assert image.path == str(parts.chat.picture_path(image.digest))
+    assert image.path == str(parts.chat._blobs.path(image.digest))
 
 
 async def test_nothing_is_sent_twice_nor_when_there_is_nothing(

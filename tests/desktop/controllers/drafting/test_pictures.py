@@ -50,7 +50,7 @@ async def test_a_picture_is_stored_and_described(open_parts: OpenParts, tmp_path
     (picture,) = parts.chat.draft.ready_pictures()
     assert (picture.name, picture.size, picture.tokens) == ("a.png", (48, 32), 4)
     source.unlink()
-    assert parts.chat.picture_path(picture.digest).read_bytes() == png(48, 32)
+    assert parts.chat._blobs.path(picture.digest).read_bytes() == png(48, 32)
     assert refused == []
 
 
