@@ -50,7 +50,7 @@ class Miss(_Frozen):
 
 
 class ContextPart(_Frozen):
-    """A stretch of the context drawn to scale: what it is, where it came from and where it lives.
+    """A part of the context drawn to scale: what it is, where it came from and where it lives.
 
     `tier` is the fastest tier that holds its keys and values; `on_disk` says that a restart keeps
     it.

@@ -20,7 +20,7 @@ GROWTH = 1_024
 
 @dataclass(frozen=True, slots=True)
 class KVRows:
-    """Keys and values [tokens, heads, head_dim] of a stretch of tokens, outside the slab."""
+    """Keys and values [tokens, heads, head_dim] of tokens in a row, outside the slab."""
 
     layers: Mapping[int, tuple[Tensor, Tensor]]
 

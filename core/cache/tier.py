@@ -71,7 +71,7 @@ class DiskTier:
         return self._has(SegmentKind.KV, key)
 
     def reach(self, keys: Sequence[bytes], held: int, above: int, passed: set[bytes]) -> int:
-        """The most runs, beyond `above`, that can be gone on from with what is on disk; else 0.
+        """The most runs, beyond `above`, that can be resumed from with what is on disk; else 0.
 
         The rows of the first `held` runs are in memory; places in `passed` are not tried.
         """

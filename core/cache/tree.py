@@ -22,7 +22,7 @@ from core.cache.state import Checkpoint
 
 class PrefixTree:
     """All held runs of one loaded model. `recurrent` says that going on from a run needs a state;
-    without it every held run can be gone on from. What is held is counted in `ledger`.
+    without it every held run can be resumed from. What is held is counted in `ledger`.
     """
 
     def __init__(self, fingerprint: bytes, recurrent: bool, ledger: Ledger) -> None:
@@ -133,7 +133,7 @@ class PrefixTree:
         self._remembered.note(node.key, owner)
 
     def needs_rows(self, node: Node) -> bool:
-        """Whether anything that can be gone on from would be lost with a run's KV.
+        """Whether anything that can be resumed from would be lost with a run's KV.
 
         Without recurrent states that is any run but a stop, which nothing follows.
         """

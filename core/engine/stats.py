@@ -153,19 +153,19 @@ class _Look(NamedTuple):
 def context_parts(
     prompt: Prompt, num_reused_runs: int, keys: Sequence[bytes], cache: ContextCache
 ) -> tuple[ContextPart, ...]:
-    """The prompt as stretches of one kind, one source and one tier, in order."""
-    # Told after every run of a prefill, so what is made here is made for stretches, not for runs.
-    stretches: list[tuple[Run, Run, _Look]] = []
+    """The prompt as parts of one kind, one source and one tier, in order."""
+    # Told after every run of a prefill, so what is made here is made for parts, not for runs.
+    parts: list[tuple[Run, Run, _Look]] = []
     for index, run in enumerate(prompt.runs):
         look = _look(run, index < num_reused_runs, keys[index], cache)
-        first, _, before = stretches[-1] if stretches else (run, run, None)
+        first, _, before = parts[-1] if parts else (run, run, None)
         if look.kind == "text" and look == before:
-            stretches[-1] = (first, run, look)
+            parts[-1] = (first, run, look)
         else:
-            stretches.append((run, run, look))
+            parts.append((run, run, look))
     return tuple(
         ContextPart(start=first.start.token.value, end=last.end.token.value, **look._asdict())
-        for first, last, look in stretches
+        for first, last, look in parts
     )
 
 

@@ -34,7 +34,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of the prompt; `message` is whose content it is, None for the template's own."""
+    """A part of the prompt; `message` is whose content it is, None for the template's own."""
 
     content: str | AddedToken | Sampled | Picture
     message: int | None = None

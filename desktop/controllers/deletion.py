@@ -1,4 +1,4 @@
-"""Deletes for good: rows, picture files, what the engine keeps; once there is no way back.
+"""Deletes for good: rows, picture files, what the engine keeps; once it can no longer be undone.
 
 A deleted chat is in the trash, and can be restored, for `chats.TRASH_DAYS` days. Then, or when the
 user says so, nothing of it is left: not in copies of the file of chats either, nor in a damaged

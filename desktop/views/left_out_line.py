@@ -10,7 +10,7 @@ from desktop.words.conversation import LEFT_OUT, READ_ALL, UNDO
 
 
 class LeftOutLine(QWidget):
-    """Words between two lines, and the way back.
+    """Words between two lines, and how to undo it.
 
     Signals:
         undo_asked(): have the model read all messages again.

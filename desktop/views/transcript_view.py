@@ -188,7 +188,7 @@ class TranscriptView(QAbstractScrollArea):
         self._offer_jump()
 
     def _offer_jump(self) -> None:
-        """The way back to the end, over it, while the reader is further up."""
+        """A button that leads to the end, over it, while the reader is further up."""
         self._jump.setVisible(not self.follows)
         size, room = self._jump.sizeHint(), self.viewport().geometry()
         left = room.center().x() - size.width() // 2

@@ -6,7 +6,7 @@ nothing but the row. For more rows a caller dequantises and multiplies.
 
 The numbers are those of `int8` and `int4`, the layout of the 4-bit ones is this module's own.
 Groups of one row that follow each other share bytes: byte j of a pair holds number j of the even
-group in its low half, of the odd group in its high half. So both halves of a tile are stretches of
+group in its low half, of the odd group in its high half. So both halves of a tile are runs of
 neighbouring inputs and nothing has to be interleaved.
 """
 

@@ -56,7 +56,7 @@ _kept: OrderedDict[bytes, list[list[Span]]] = OrderedDict()
 
 
 class Highlighting:
-    """The coloured stretches of each line of a listing, found by and by."""
+    """The coloured parts of each line of a listing, found by and by."""
 
     def __init__(self, code: str, language: str) -> None:
         self.spans: list[list[Span]] = []
