@@ -12,7 +12,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWidget
 
-from core.api.events import ImageDescribed
 from desktop.common import theme
 from desktop.presentation.draft import DraftPicture
 from desktop.store.tables.records import Picture
@@ -149,7 +148,7 @@ class PictureStrip(QScrollArea):
         event.setAccepted(moved)
 
     def _sent(self, picture: Picture) -> PictureThumbnail:
-        thumbnail = PictureThumbnail(picture.thumbnail, caption_of(picture), False)
+        thumbnail = PictureThumbnail(picture.thumbnail, _caption_of(picture), False)
         set_tip(thumbnail, picture.name)
         thumbnail.opened.connect(lambda: self.open_asked.emit(picture.digest))
         return thumbnail
@@ -157,7 +156,7 @@ class PictureStrip(QScrollArea):
     def _drafted(self, draft: DraftPicture) -> PictureThumbnail:
         known = draft.picture
         png = known.thumbnail if known else b""
-        caption = caption_of(known) if known else LOOKING
+        caption = _caption_of(known) if known else LOOKING
         thumbnail = PictureThumbnail(png, caption, True)
         set_tip(thumbnail, draft.name)
         thumbnail.removed.connect(lambda: self.remove_asked.emit(draft.number))
@@ -166,15 +165,5 @@ class PictureStrip(QScrollArea):
         return thumbnail
 
 
-def caption_of(picture: Picture) -> str:
-    """'4000 x 3000 to 1184 x 864, 999 tokens', with an arrow between the sizes."""
-    return picture_caption(
-        ImageDescribed(
-            request=0,
-            digest=picture.digest,
-            size=picture.size,
-            resized=picture.resized,
-            tokens=picture.tokens,
-            thumbnail=b"",
-        )
-    )
+def _caption_of(picture: Picture) -> str:
+    return picture_caption(picture.size, picture.resized, picture.tokens)

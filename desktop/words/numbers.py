@@ -6,7 +6,7 @@ the engine reported: no widgets, no state. Leaves where the words stand to the v
 
 from __future__ import annotations
 
-from core.api.events import ImageDescribed, LoadFacts, Miss, MissReason, RequestStats, Tier
+from core.api.events import LoadFacts, Miss, MissReason, RequestStats, Tier
 
 BETWEEN = " \N{MIDDLE DOT} "
 
@@ -122,13 +122,15 @@ def describe_miss(miss: Miss) -> str:
     return f"{place}: {_REASONS[miss.reason]}"
 
 
-def picture_caption(described: ImageDescribed) -> str:
+def picture_caption(
+    size: tuple[int, int], resized: tuple[int, int] | None, tokens: int | None
+) -> str:
     """What becomes of a picture: its size, the size the model sees, and its cost in tokens."""
-    words = _size(described.size)
-    if described.resized is not None and described.resized != described.size:
-        words += f" \N{RIGHTWARDS ARROW} {_size(described.resized)}"
-    if described.tokens is not None:
-        words += f", {count_of(described.tokens, 'token')}"
+    words = _size(size)
+    if resized is not None and resized != size:
+        words += f" \N{RIGHTWARDS ARROW} {_size(resized)}"
+    if tokens is not None:
+        words += f", {count_of(tokens, 'token')}"
     return words
 
 

@@ -75,10 +75,6 @@ class PictureThumbnail(QWidget):
         # Its words may be larger now.
         self.set_caption(self._words)
 
-    def set_picture(self, png: bytes) -> None:
-        """Show another thumbnail."""
-        self._face.set_picture(png)
-
     def caption(self) -> str:
         """The words under the picture."""
         return self._words
@@ -121,19 +117,14 @@ class _PictureFace(QAbstractButton):
 
     def __init__(self, png: bytes, parent: QWidget) -> None:
         super().__init__(parent)
-        self._pixmap = QPixmap()
+        self._pixmap = QPixmap.fromImage(read_thumbnail(png))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         set_tip(self, "Show this picture large")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.set_picture(png)
-
-    def set_picture(self, png: bytes) -> None:
-        self._pixmap = QPixmap.fromImage(read_thumbnail(png))
         size = self._pixmap.size() if not self._pixmap.isNull() else LARGEST
         fitted = size.scaled(LARGEST, Qt.AspectRatioMode.KeepAspectRatio)
         # Never drawn larger than it is, and never too narrow to press.
         self.setFixedSize(fitted.boundedTo(size).expandedTo(SMALLEST))
-        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
         table = theme.colours()

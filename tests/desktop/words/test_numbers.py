@@ -4,32 +4,25 @@ from typing import get_args
 
 import pytest
 
-from core.api.events import ImageDescribed, LoadFacts, Miss, MissReason, Place, RequestStats
+from core.api.events import LoadFacts, Miss, MissReason, Place, RequestStats
 from desktop.words import numbers
 
-
-def image(
-    size: tuple[int, int], resized: tuple[int, int] | None, tokens: int | None
-) -> ImageDescribed:
-    return ImageDescribed(
-        request=1, digest="d", size=size, resized=resized, tokens=tokens, thumbnail=b""
-    )
+Size = tuple[int, int]
 
 
 @pytest.mark.parametrize(
-    ("described", "words"),
+    ("size", "resized", "tokens", "words"),
     [
-        (
-            image((4000, 3000), (1184, 864), 999),
-            "4000 x 3000 \N{RIGHTWARDS ARROW} 1184 x 864, 999 tokens",
-        ),
-        (image((480, 480), (480, 480), 225), "480 x 480, 225 tokens"),
-        (image((480, 480), None, None), "480 x 480"),
-        (image((32, 32), (32, 32), 1), "32 x 32, 1 token"),
+        ((4000, 3000), (1184, 864), 999, "4000 x 3000 \N{RIGHTWARDS ARROW} 1184 x 864, 999 tokens"),
+        ((480, 480), (480, 480), 225, "480 x 480, 225 tokens"),
+        ((480, 480), None, None, "480 x 480"),
+        ((32, 32), (32, 32), 1, "32 x 32, 1 token"),
     ],
 )
-def test_a_picture_says_what_becomes_of_it(described: ImageDescribed, words: str) -> None:
-    assert numbers.picture_caption(described) == words
+def test_a_picture_says_what_becomes_of_it(
+    size: Size, resized: Size | None, tokens: int | None, words: str
+) -> None:
+    assert numbers.picture_caption(size, resized, tokens) == words
 
 
 @pytest.mark.parametrize(
