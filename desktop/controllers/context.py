@@ -45,9 +45,7 @@ class ContextController(QObject):
         # what it said of it.
         self._last: tuple[int | None, RequestStats | Prepared] | None = None
         # A reply grows thirty times a second; nobody reads numbers that fast.
-        self._later = QTimer(self)
-        self._later.setSingleShot(True)
-        self._later.setInterval(SHOWN_EVERY_MS)
+        self._later = QTimer(self, singleShot=True, interval=SHOWN_EVERY_MS)
         self._later.timeout.connect(self.changed)
         replies.streamed.connect(self._on_streamed)
         # The fingerprint of the model that wrote each reply of this session.

@@ -22,9 +22,7 @@ class Instructions(QObject):
         self._database = services.database
         self._typed: dict[int, str] = {}
         self._unstored: set[int] = set()
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.setInterval(STORED_AFTER_MS)
+        self._timer = QTimer(self, singleShot=True, interval=STORED_AFTER_MS)
         self._timer.timeout.connect(
             lambda: services.tasks.spawn(self._store_all(), "Keeping instructions")
         )

@@ -5,21 +5,17 @@ Leaves which class lies where to presentation.byte_stores.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.events import CacheBytes
-from desktop.common import theme
 from desktop.presentation.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
-from desktop.views.widgets.fills import fill
+from desktop.views.widgets.fill_bar import FillBar
 from desktop.views.widgets.legend_entry import LegendEntry
 from desktop.views.widgets.plain import Label, set_tip
 from desktop.words.numbers import format_bytes
 
 BAR_HEIGHT = 10
-# What is held but thinner than this could not be seen.
-THINNEST = 2.0
 PLACES: tuple[PlaceKind, ...] = ("host", "device", "disk")
 
 
@@ -55,7 +51,7 @@ class PlaceBytes(QWidget):
         self.setAccessibleName(TITLES[place])
         self._words = Label(parent=self, name=f"bytes{place.capitalize()}Words")
         self._words.setAccessibleName(TITLES[place])
-        self._bar = StackedBar(self)
+        self._bar = FillBar(BAR_HEIGHT, self)
         self._lines: dict[str, tuple[LegendEntry, Label]] = {}
         self._grid = QGridLayout()
         self._grid.setVerticalSpacing(2)
@@ -75,7 +71,7 @@ class PlaceBytes(QWidget):
         self._words.setText(store.words())
         self.setAccessibleDescription(store.spoken())
         set_tip(self, store.spoken())
-        self._bar.show_store(store)
+        self._bar.show_shares([(share.kind, share.size) for share in store.shares], store.budget)
         for share in store.shares:
             self._show_share(share)
 
@@ -91,42 +87,3 @@ class PlaceBytes(QWidget):
         for label in self._lines[share.kind]:
             label.setVisible(bool(share.size))
         self._lines[share.kind][1].setText(format_bytes(share.size))
-
-
-class StackedBar(QWidget):
-    """The shares of a budget side by side, to scale."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._store: ByteStore | None = None
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        theme.signals().changed.connect(self.update)
-
-    def show_store(self, store: ByteStore) -> None:
-        """Paint what lies in a place."""
-        self._store = store
-        self.update()
-
-    def widths(self) -> list[tuple[Share, float]]:
-        """Each share that is not empty, and how wide it is painted."""
-        if self._store is None:
-            return []
-        whole = max(self._store.budget, self._store.used, 1)
-        return [
-            (share, max(THINNEST, self.width() * share.size / whole)) for share in self._store.all
-        ]
-
-    def sizeHint(self) -> QSize:
-        return QSize(200, BAR_HEIGHT)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        outline = QPainterPath()
-        outline.addRoundedRect(QRectF(self.rect()), BAR_HEIGHT / 2, BAR_HEIGHT / 2)
-        painter.setClipPath(outline)
-        fill(painter, QRectF(self.rect()), "room")
-        left = 0.0
-        for share, width in self.widths():
-            fill(painter, QRectF(left, 0, width, self.height()), share.kind)
-            left += width

@@ -16,6 +16,8 @@ from desktop.views.widgets.plain import Label
 from desktop.views.widgets.strip_layout import room_is_cut
 from desktop.words import context as words
 
+FILL_HEIGHT = 5
+
 
 class ContextStrip(QWidget):
     """Shows where each part of the context lives, what the last request did with it, and where
@@ -23,7 +25,7 @@ class ContextStrip(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._fill = FillBar(self)
+        self._fill = FillBar(FILL_HEIGHT, self)
         self._fill.setObjectName("contextFill")
         self._fill.setAccessibleName(words.FILL_SPOKEN)
         self._bar = ContextBar(self)
@@ -40,9 +42,9 @@ class ContextStrip(QWidget):
 
     def show_strip(self, strip: Strip) -> None:
         """Show a context."""
-        used = strip.num_tokens if strip.known else 0
-        self._fill.show_share(used, strip.context_length)
-        self._fill.setAccessibleDescription(words.held_words(used, strip.context_length))
+        used, limit = strip.num_tokens if strip.known else 0, strip.context_length
+        self._fill.show_shares([("slab", used)] if limit else [], limit)
+        self._fill.setAccessibleDescription(words.held_words(used, limit))
         self._bar.show_strip(strip)
         self._cut.setVisible(room_is_cut(strip.num_tokens, strip.context_length))
         self._legend.show_words({**where_legend(strip), **asked_legend(strip)})

@@ -10,7 +10,7 @@ from core.api.events import CacheBytes, ContextPart, HeldCheckpoint, Prepared, R
 from desktop.common import theme
 from desktop.presentation.byte_stores import stores
 from desktop.presentation.context_view import ContextView, Strip, prepared_strip
-from desktop.views.widgets.byte_bars import ByteBars, PlaceBytes, StackedBar
+from desktop.views.widgets.byte_bars import ByteBars, PlaceBytes
 from desktop.views.widgets.context_bar import BAND_TOP, BAR_HEIGHT, ContextBar
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.context_strip import ContextStrip
@@ -69,6 +69,10 @@ def fill(strip: ContextStrip) -> FillBar:
     return found
 
 
+def filled(strip: ContextStrip) -> float:
+    return sum(width for _, width in fill(strip).widths())
+
+
 def label(panel: ContextPanel, name: str) -> QLabel:
     found = panel.findChild(QLabel, name)
     assert isinstance(found, QLabel)
@@ -125,7 +129,7 @@ def test_where_an_old_context_lives_is_not_claimed(strip: ContextStrip) -> None:
     assert [colour(bar, x) for x in places(bar)[:3]] == [grey] * 3
     assert strip.legend().startswith("Not loaded 300, Free 100, ")
     assert "Not loaded: the next message fetches what was kept" in bar.words_at(places(bar)[0])
-    assert fill(strip).filled() == 0
+    assert filled(strip) == 0
 
 
 def test_after_idle_work_the_strip_shows_what_is_held(strip: ContextStrip) -> None:
@@ -296,11 +300,11 @@ def test_how_full_the_context_is_is_drawn_true_to_scale(strip: ContextStrip) -> 
     cut = strip.findChild(QLabel, "contextUsedPart")
     assert isinstance(cut, QLabel)
     strip.show_strip(Strip.of_request(SIX))
-    assert fill(strip).filled() == pytest.approx(fill(strip).width() * 300 / 400)
+    assert filled(strip) == pytest.approx(fill(strip).width() * 300 / 400)
     assert cut.isHidden()
     # Thirty tokens of a quarter of a million are seen, and the strip says what it shows.
     strip.show_strip(Strip.of_request(samples.first_words()))
-    assert fill(strip).filled() == THINNEST
+    assert filled(strip) == THINNEST
     assert cut.text() == "The strip shows the used part." and cut.isVisible()
 
 
@@ -440,17 +444,14 @@ def test_a_graphics_cards_memory_is_shown_apart(panel: ContextPanel) -> None:
 
 
 def test_a_stacked_bar_is_to_scale_and_hides_nothing(qtbot: QtBot) -> None:
-    bar = StackedBar()
-    qtbot.addWidget(bar)
+    place = PlaceBytes("host")
+    qtbot.addWidget(place)
+    bar = place.findChild(FillBar)
+    assert isinstance(bar, FillBar) and bar.widths() == []
     bar.resize(200, 10)
-    assert bar.widths() == []
     held = CacheBytes(kv=600, slab=500, embeddings=1, host_budget=1000)
-    bar.show_store(stores(held)["host"])
-    assert [(share.kind, width) for share, width in bar.widths()] == [
-        ("slab", 100.0),
-        ("memory", 20.0),
-        ("image", 2.0),
-    ]
+    place.show_store(stores(held)["host"])
+    assert bar.widths() == [("slab", 100.0), ("memory", 20.0), ("image", 2.0)]
 
 
 def test_bytes_that_are_not_known_are_not_shown(panel: ContextPanel) -> None:
