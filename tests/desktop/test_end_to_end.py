@@ -43,6 +43,9 @@ async def with_model(open_app: OpenApp, folders: Folders) -> tuple[App, EngineCl
     app = await open_app(engine)
     await until(lambda: app.parts.engine.status.phase in (Phase.READY, Phase.EMPTY, Phase.FAILED))
     assert app.parts.engine.status.phase is Phase.READY, app.parts.engine.status.trouble
+    # The settings are made when they are looked at first.
+    for page in (1, 0):
+        app.window.side_panel.show_page(page)
     return app, engine
 
 
@@ -202,5 +205,6 @@ async def test_what_the_model_cannot_load_leaves_the_window_open(
     assert app.window.isVisible()
     assert app.parts.engine.status.trouble != ""
     app.parts.settings.set_model_path("")
+    app.window.side_panel.show_page(1)
     press(app, "loadModel")
     await until(lambda: app.parts.engine.status.phase is Phase.READY)
