@@ -13,12 +13,12 @@ import sys
 from typing import Any
 
 from core.cache import slab
-from core.cache.disk import files as disk_files
 from core.engine import ahead, engine
+from core.storage import files as disk_files
 from core.worker import __main__ as worker
 
 PLENTY = disk_files.Space(2**40, 2**40)
-DISK_STEPS = ("_create", "_open", "_write", "_sync", "_replace", "delete")
+DISK_STEPS = ("_create", "_open", "_write", "_sync", "replace", "delete", "commit", "checkpoint")
 
 
 class Fate:

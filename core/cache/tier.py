@@ -2,7 +2,7 @@
 
 Only places where people go on from are written: the newest message end, the last picture's edge,
 the system prompt's end, with the runs above them. Files, owners and what goes first under the cap
-are the segment store's (`core.cache.disk.store`).
+are the store's (`core.storage`).
 """
 
 from __future__ import annotations
@@ -136,8 +136,7 @@ class DiskTier:
         deepest = next((key for key in keys if self.holds_rows(key)), None)
         if deepest is not None:
             self.store.own(owner, SegmentKind.KV, deepest)
-        for key in keys:
-            self.store.own(owner, SegmentKind.STATE, key)
+        self.store.own(owner, SegmentKind.STATE, *keys)
         if keys:
             self.store.touch(SegmentKind.STATE, keys[0])
 

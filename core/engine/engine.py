@@ -37,7 +37,7 @@ from core.api.events import (
     Prepared,
 )
 from core.api.params import ModelSettings
-from core.cache.disk.forgetting import forget_everywhere
+from core.cache.disk.store import forget
 from core.engine.ahead import Ahead
 from core.engine.cancel import CancelFlag
 from core.engine.images import naming
@@ -45,6 +45,7 @@ from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
 from core.loading.kept_weights import delete_kept
+from core.storage.store import BlobStore
 from core.vision.decode import DecodedPicture, Decoder, read_picture
 from core.weights.memory import release_to_system
 
@@ -70,7 +71,7 @@ class Engine:
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
 
-        # Two stores on one folder would not know of each other's files.
+        # Who opens the store clears away chains that are not finished.
         self._write_out(WRITE_OUT_S, flag)
         loaded = self._load_beside(command.settings, progress, flag)
         if loaded is None:
@@ -99,6 +100,8 @@ class Engine:
     def _put(self, loaded: LoadedModel | None) -> None:
         """Hold this model instead of the present one, whose memory goes back to the system."""
         on_gpu = self.loaded is not None and self.loaded.model.device.type == "cuda"
+        if self._blobs is not None:
+            self._blobs.close()
         self.loaded = loaded
         gc.collect()
         release_to_system()
@@ -135,18 +138,39 @@ class Engine:
 
         Raises NotDeletedError where something stays, with all else deleted.
         """
-        cache = self.loaded.cache if self.loaded is not None else None
         try:
-            if cache is not None:
-                cache.forget(command.chat)
+            if self.loaded is not None:
+                self.loaded.cache.forget(command.chat)
         finally:
-            if command.cache_folder is not None:
-                store = cache.disk.store if cache is not None else None
-                forget_everywhere(Path(command.cache_folder), command.chat, store)
+            with self._stored(command.cache_folder) as blobs:
+                if blobs is not None:
+                    forget(blobs, command.chat)
 
     def delete_matrices(self, command: DeleteMatrices) -> None:
         """Delete what loads kept quantised; no loaded model needs it. Raises NotDeletedError."""
-        delete_kept(Path(command.cache_folder))
+        with self._stored(command.cache_folder) as blobs:
+            if blobs is not None:
+                delete_kept(blobs)
+
+    @property
+    def _blobs(self) -> BlobStore | None:
+        """The loaded model's store on disk."""
+        store = self.loaded.cache.disk.store if self.loaded is not None else None
+        return store.blobs if store is not None else None
+
+    @contextmanager
+    def _stored(self, folder: str | None) -> Iterator[BlobStore | None]:
+        """The store in a folder, the loaded model's where it is that one; None for no folder."""
+        if self._blobs is not None and folder is not None and self._blobs.folder == Path(folder):
+            yield self._blobs
+        elif folder is None or not Path(folder).is_dir():
+            yield None
+        else:
+            blobs = BlobStore(Path(folder))
+            try:
+                yield blobs
+            finally:
+                blobs.close()
 
     def flush(self, command: Flush, flag: CancelFlag) -> Done:
         """Write what is computed to disk until it is done, cancelled or out of time."""

@@ -36,6 +36,7 @@ from core.loading.model import read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
 from core.models.model import Model
+from core.storage.store import BlobStore
 from core.text.chat_text import ChatText
 from core.vision import kinds
 from core.vision.kinds import PictureProcessor
@@ -89,7 +90,8 @@ def load(
     # Before the weights are read: a kernel that is at fault should not cost that.
     recall = partial(recalled, settings)
     kernels = validated(kernels, plan.shapes(dtype), device, dtype, recall, check)
-    keeping = open_keeping(settings, precision)
+    blobs = BlobStore(Path(settings.cache_folder)) if settings.cache_folder is not None else None
+    keeping = open_keeping(settings, precision, blobs)
     held = plan.held(dtype, kernels)
     read = read_model(held, device, progress, check, keeping=keeping)
     model = read.model
@@ -105,14 +107,14 @@ def load(
         repr(processor.config) if processor is not None else "",
         kernels.name,
     )
-    cache = open_cache(settings, model, context, root)
+    cache = open_cache(blobs, model, context, root)
     info = describe(settings, folder, model, precision, text, processor, cache, root)
     facts = LoadFacts(
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
         from_disk=read.from_disk,
-        kept_bytes=kept_bytes(settings),
-        kept_budget=weights_budget(settings),
+        kept_bytes=kept_bytes(blobs),
+        kept_budget=weights_budget(settings, blobs),
         slowed_by=what_slows(kernels, device, dtype, precision.integers),
         kernels=kernels.name,
         processor=processor_level(),
@@ -192,30 +194,28 @@ def largest_image(processor: PictureProcessor | None) -> int:
     return processor.max_tokens if processor is not None else 0
 
 
-def open_cache(settings: ModelSettings, model: Model, context: int, root: bytes) -> ContextCache:
+def open_cache(blobs: BlobStore | None, model: Model, context: int, root: bytes) -> ContextCache:
     """The model's cache with default budgets by what is free now, and its part of the disk."""
     specs, device = model.layer_specs, model.device
     slab = context * kv_bytes_per_token(specs)
     host = int(psutil.virtual_memory().available * HOST_SHARE)
     if device.type == "cpu":
-        budgets = Budgets(host=slab + host, device=0, disk=disk_budget(settings.cache_folder))
+        budgets = Budgets(host=slab + host, device=0, disk=disk_budget(blobs))
     else:
-        budgets = Budgets(host=host, device=slab, disk=disk_budget(settings.cache_folder))
-    store = None
-    if settings.cache_folder is not None:
-        # Without a cap until the first request brings the user's own: what was stored under a
-        # larger one than today's default must not go for having been looked at.
-        store = SegmentStore(Path(settings.cache_folder) / root.hex(), root, sys.maxsize)
+        budgets = Budgets(host=host, device=slab, disk=disk_budget(blobs))
+    # Without a cap until the first request brings the user's own: what was stored under a
+    # larger one than today's default must not go for having been looked at.
+    store = SegmentStore(blobs, root, sys.maxsize) if blobs is not None else None
     copier = SideStream(device) if device.type == "cuda" else None
     disk = DiskTier(store, specs)
     return ContextCache(specs, device, context, root, budgets, disk, copier=copier)
 
 
-def disk_budget(cache_folder: str | None) -> int:
+def disk_budget(blobs: BlobStore | None) -> int:
     """Bytes that contexts may take on disk by default; 0 without a folder."""
-    if cache_folder is None:
+    if blobs is None:
         return 0
-    folder = Path(cache_folder).absolute()
+    folder = blobs.folder.absolute()
     there = next(path for path in (folder, *folder.parents) if path.exists())
     return min(DISK_LIMIT, int(shutil.disk_usage(there).free * DISK_SHARE))
 

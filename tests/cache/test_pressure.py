@@ -161,7 +161,7 @@ def test_M1_what_passes_from_disk_is_counted_with_the_rest(
     assert world.request(shown, MANY).tier == "disk"
     world.picture(shown.images[0])
     # Twice each file while it is read: three runs, a state (of two alike), the picture.
-    files = [path.stat().st_size for path in (tmp_path / "cache").glob("*.safetensors")]
+    files = [path.stat().st_size for path in (tmp_path / "cache").rglob("*.safetensors")]
     assert all(2 * size in passing for size in files) and len(files) == 6
 
 
@@ -183,7 +183,7 @@ def test_M1_writing_to_disk_makes_nothing_go(tmp_path: Path) -> None:
         written += 1
     ledger.release(Held.SIDE, grown)
     world.check_whole()
-    assert written == len(list((tmp_path / "cache").glob("*.safetensors"))) > 4
+    assert written == len(list((tmp_path / "cache").rglob("*.safetensors"))) > 4
     assert {node.key for node in world.cache.tree.checkpoints()} == before
 
 

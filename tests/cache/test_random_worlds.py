@@ -20,8 +20,8 @@ from core.cache.context import Usage
 from core.cache.disk.segment import SegmentKind
 from core.layers.memory import LayerSpec
 from tests.api.prompts import END
-from tests.cache.disk.worlds import PLENTY, DiedError, FailingFiles
 from tests.cache.worlds import HYBRID, PURE, World, roles, traces
+from tests.storage.disks import PLENTY, DiedError, FailingFiles
 
 CONTEXT = 56
 SLAB = 16 * CONTEXT  # bytes
@@ -163,7 +163,7 @@ class Worlds(RuleBasedStateMachine):
     @rule(data=st.data())
     def flip(self, data: st.DataObject) -> None:
         """One bit of one file, as a failing disk would."""
-        files = sorted(path for path in (Path(self.home.name) / "cache").glob("*.safetensors"))
+        files = sorted(path for path in (Path(self.home.name) / "cache").rglob("*.safetensors"))
         if not files:
             return
         path = data.draw(st.sampled_from(files))

@@ -16,7 +16,6 @@ from core.api.params import CacheSettings
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import Budgets, ContextCache, Usage
-from core.cache.disk.files import Files
 from core.cache.disk.store import SegmentStore
 from core.cache.ledger import Held
 from core.cache.node import Node, Role
@@ -26,7 +25,10 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.cache.tier import DiskTier
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
-from tests.cache.disk.worlds import PLENTY, RoomyFiles
+from core.storage.files import Files
+from core.storage.store import BlobStore
+from tests.cache.disk.worlds import check_integrity
+from tests.storage.disks import PLENTY, RoomyFiles
 
 CPU = torch.device("cpu")
 HYBRID: tuple[LayerSpec, ...] = (
@@ -88,7 +90,8 @@ class World:
         """A process that knows what is on disk, and nothing else."""
         self.store = None
         if self._folder is not None:
-            self.store = SegmentStore(self._folder, ROOT, PLENTY, 0, files or RoomyFiles())
+            blobs = BlobStore(self._folder, 0, files or RoomyFiles())
+            self.store = SegmentStore(blobs, ROOT, PLENTY)
         self.cache = ContextCache(
             self.specs,
             CPU,
@@ -134,7 +137,7 @@ class World:
         self.cache.check_integrity()
         assert self.cache.ledger.peak_host <= self.cache.ledger.limits.host
         if self.store is not None:
-            self.store.check_integrity()
+            check_integrity(self.store)
 
     def prefill(self, parent: Node, run: Run, planned: bool) -> Node:
         if isinstance(run.content, Image):

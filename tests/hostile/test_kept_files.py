@@ -25,7 +25,7 @@ from kernels.dispatch import backend
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes
 from tests.hostile.watch import opened_elsewhere
-from tests.loading.quantised.keeping import keeping_in, settle
+from tests.loading.quantised.keeping import keeping_in, kept_in, settle
 from tests.loads import load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
@@ -83,7 +83,7 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(tmp_path: Path)
             return our_logits(loaded.model, [text(3)])
 
     expected = logits(load())
-    (path,) = keeping.store.folder.glob("*.safetensors")
+    (path,) = kept_in(keeping.store)
     whole, anew = path.read_bytes(), 0
     for seed in range(mutants(1_000)):
         path.write_bytes(mutated_bytes(whole, seed))

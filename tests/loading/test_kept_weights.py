@@ -13,11 +13,8 @@ from core.api.commands import DeleteMatrices, Forget, Generate, LoadModel
 from core.api.errors import NotDeletedError
 from core.api.events import Finished, Loaded
 from core.api.params import ModelSettings
-from core.cache.disk.files import Space
-from core.cache.disk.room import DEFAULT_FLOOR
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.loading import kept_weights
 from core.loading.kept_weights import (
     WEIGHTS_LIMIT,
     WEIGHTS_SHARE,
@@ -27,11 +24,14 @@ from core.loading.kept_weights import (
     weights_budget,
 )
 from core.loading.precision import INT4, INT8, PRECISIONS
-from tests.cache.disk.worlds import FailingFiles, RoomyFiles
+from core.storage.files import Files, Space
+from core.storage.rows import WEIGHTS
+from core.storage.store import DEFAULT_FLOOR, BlobStore
 from tests.loading.quantised.keeping import settle
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny
 from tests.promises.machine import GREEDY, user
+from tests.storage.disks import FailingFiles
 
 TINY = Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False)
 
@@ -76,8 +76,15 @@ def ask(path: Path, contexts: Path | None, precision: str) -> Finished:
 
 
 def files_in(contexts: Path) -> list[str]:
-    folder = contexts / "weights"
-    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    return sorted(path.name for path in (contexts / "weights").glob("*"))
+
+
+def kept_in(contexts: Path) -> int:
+    return kept_bytes(BlobStore(contexts))
+
+
+def budget(contexts: Path, **more: Any) -> int:
+    return weights_budget(settings_of(contexts, **more), BlobStore(contexts))
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4"])
@@ -98,35 +105,35 @@ def test_only_what_is_quantised_is_kept(twins: dict[str, Path], contexts: Path) 
     for precision, meaning in PRECISIONS.items():
         facts = [load(twins["plain"], contexts, precision).model.load for _ in range(2)]
         assert facts[1].from_disk == (meaning.integers is not None)
-        assert facts[1].kept_bytes == kept_bytes(settings_of(contexts))
-    assert len(files_in(contexts)) == 3  # int8, int4 and the digests
+        assert facts[1].kept_bytes == kept_in(contexts)
+    assert len(files_in(contexts)) == 2  # int8 and int4
 
 
 def test_without_a_folder_nothing_is_kept(twins: dict[str, Path]) -> None:
     facts = [load(twins["plain"], None).model.load for _ in range(2)]
     assert not any(each.from_disk or each.kept_bytes or each.kept_budget for each in facts)
-    assert open_keeping(settings_of(None), INT8) is None
+    assert open_keeping(settings_of(None), INT8, None) is None
 
 
 def test_a_budget_of_nothing_deletes_what_is_kept(twins: dict[str, Path], contexts: Path) -> None:
     load(twins["plain"], contexts)
-    assert kept_bytes(settings_of(contexts)) > 0
+    assert kept_in(contexts) > 0
     loaded = load(twins["plain"], contexts, weights_bytes=0)
     assert not loaded.model.load.from_disk
-    assert kept_bytes(settings_of(contexts)) == 0
+    assert kept_in(contexts) == 0
 
 
 def test_a_budget_for_one_model_keeps_the_one_used_last(
     twins: dict[str, Path], contexts: Path
 ) -> None:
     load(twins["plain"], contexts)
-    cap = kept_bytes(settings_of(contexts)) + 1000
+    cap = kept_in(contexts) + 1000
     found = [
         load(twins[kind], contexts, weights_bytes=cap).model.load.from_disk
         for kind in ("plain", "gptq", "gptq", "plain")
     ]
     assert found == [True, False, True, False]
-    assert kept_bytes(settings_of(contexts)) <= cap
+    assert kept_in(contexts) <= cap
 
 
 def test_the_budget_is_a_share_of_what_is_free(
@@ -138,20 +145,19 @@ def test_the_budget_is_a_share_of_what_is_free(
 
     monkeypatch.setattr(shutil, "disk_usage", usage)
     free = 10**9
-    assert weights_budget(settings_of(contexts)) == int(WEIGHTS_SHARE * free)
+    assert budget(contexts) == int(WEIGHTS_SHARE * free)
     free = 2**50
-    assert weights_budget(settings_of(contexts)) == WEIGHTS_LIMIT
-    assert weights_budget(settings_of(contexts, weights_bytes=7)) == 7
+    assert budget(contexts) == WEIGHTS_LIMIT
+    assert budget(contexts, weights_bytes=7) == 7
 
 
 def test_the_disk_keeps_what_others_need(
     twins: dict[str, Path], contexts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = RoomyFiles()
-    files.space = Space(DEFAULT_FLOOR + 1000, 2 * DEFAULT_FLOOR)
-    monkeypatch.setattr(kept_weights, "Files", lambda: files)
+    space = Space(DEFAULT_FLOOR + 1000, 2 * DEFAULT_FLOOR)
+    monkeypatch.setattr(Files, "free", lambda self, folder: space)
     assert not any(load(twins["plain"], contexts).model.load.from_disk for _ in range(2))
-    assert kept_bytes(settings_of(contexts)) == 0
+    assert kept_in(contexts) == 0
 
 
 def test_all_that_is_kept_can_be_deleted(twins: dict[str, Path], contexts: Path) -> None:
@@ -163,21 +169,23 @@ def test_all_that_is_kept_can_be_deleted(twins: dict[str, Path], contexts: Path)
 
 
 def test_deleting_where_nothing_is_kept_is_no_error(contexts: Path) -> None:
-    delete_kept(contexts)
+    Engine().delete_matrices(DeleteMatrices(request=1, cache_folder=str(contexts)))
     assert not contexts.exists()
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 4])
-def test_what_cannot_be_deleted_is_told_after_all_was_tried(
+@pytest.mark.parametrize("step", range(1, 6))
+def test_what_cannot_be_deleted_is_told_and_asked_for_again(
     twins: dict[str, Path], contexts: Path, step: int
 ) -> None:
     for precision in ("int8", "int4"):
         load(twins["plain"], contexts, precision)
     files = FailingFiles()
-    files.fail_at = step
+    blobs = BlobStore(contexts, 0, files)
+    files.fail_at = files.num_steps + step
     with pytest.raises(NotDeletedError, match="can't be deleted: Input/output error"):
-        delete_kept(contexts, files)
-    assert len(files_in(contexts)) <= 1
+        delete_kept(blobs)
+    delete_kept(blobs)
+    assert not files_in(contexts) and blobs.num_bytes(WEIGHTS) == 0
 
 
 def test_deleting_all_chats_leaves_the_models_quick(twins: dict[str, Path], contexts: Path) -> None:

@@ -28,7 +28,6 @@ from core.api.events import Event, Finished, Prepared
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.prompt import Prompt
 from core.cache.context import Budgets, ContextCache
-from core.cache.disk.files import Files
 from core.cache.disk.store import SegmentStore
 from core.cache.node import Node
 from core.cache.tier import DiskTier
@@ -37,8 +36,11 @@ from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts
 from core.engine.loaded import LoadedModel
 from core.models.model import Model
-from tests.cache.disk.worlds import PLENTY, FailingFiles
+from core.storage.files import Files
+from core.storage.store import BlobStore
+from tests.cache.disk.worlds import check_integrity
 from tests.oracle.checkpoints import token_id
+from tests.storage.disks import PLENTY, FailingFiles
 
 GREEDY = SamplingParams(temperature=0, max_tokens=4)
 PENALTIES = (0.3, 0.4, 0.2, 0.5, 0.6, 0.1)
@@ -159,7 +161,7 @@ class Machine:
         specs, root = base.model.layer_specs, bytes.fromhex(base.info.fingerprint)
         store = None
         if self.folder is not None:
-            store = SegmentStore(self.folder / root.hex(), root, PLENTY, 0, self.files)
+            store = SegmentStore(BlobStore(self.folder, 0, self.files), root, PLENTY)
         self.engine.loaded = replace(
             base,
             model=self.model,
@@ -198,7 +200,7 @@ class Machine:
         self.cache.check_integrity()
         assert self.cache.ledger.peak_host <= self.cache.ledger.limits.host
         if self.cache.disk.store is not None:
-            self.cache.disk.store.check_integrity()
+            check_integrity(self.cache.disk.store)
 
     @property
     def cache(self) -> ContextCache:

@@ -23,8 +23,8 @@ from core.api.params import CacheSettings, ModelSettings
 from core.client.codec import decode, encode, read_frame
 from core.client.transport import worker_environment
 from core.engine.loaded import LoadedModel
-from tests.cache.disk.worlds import FailingFiles
 from tests.promises.machine import GREEDY, Machine, last_end, same, user, words
+from tests.storage.disks import FailingFiles
 
 Draw = Callable[..., ImagePart]
 LAST = (Loaded, Finished, Prepared, Done, Failed)

@@ -1,65 +1,47 @@
-"""One model's segments on disk: files named by what they hold, owned by chats, bounded in bytes.
+"""One model's segments in the store on disk: a run's keys and values, checkpoints, pictures.
 
-A folder holds `<kind>-<key>.safetensors` files and `owners/`, a log for each chat. A segment's
-owners are recorded before it appears, and a chat's log goes before its segments do, so a process
-killed anywhere leaves at worst files that nobody owns: the next start deletes them. Nothing is
-indexed anywhere else; the logs and the folder's listing decide. A model without recurrent
-state is no special case: its states are segments that hold the last hidden row alone, and KV that
-no state needs is not kept.
+A checkpoint or a picture is what lasts; keys and values are worth their bytes only while a
+checkpoint needs them. A model without recurrent state is no special case: its states are segments
+that hold the last hidden row alone.
 
-Knows nothing of prompts, trees and models; `core.cache.tier` decides what is worth writing.
-One thread uses a store, and a lock elsewhere keeps two processes from sharing a folder.
+Knows nothing of prompts, trees and models; `core.cache.tier` decides what is worth writing, and
+`core.storage` how it is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from torch import Tensor
 
 from core.api.errors import NotDeletedError
-from core.cache.disk.files import UNFINISHED, Files
-from core.cache.disk.index import SegmentIndex
-from core.cache.disk.opening import OWNERS, in_words, open_folder, sweep
-from core.cache.disk.owners import NOBODY, OwnerLogs
-from core.cache.disk.room import DEFAULT_FLOOR, FreeSpaceFloor
 from core.cache.disk.segment import Label, SegmentDamagedError, SegmentId, SegmentKind, pack, unpack
+from core.storage.rows import NOBODY, Blob
+from core.storage.store import BlobStore
 
 
 class SegmentStore:
-    """The segments of the model with `fingerprint`, in `folder`, of at most `cap` bytes.
+    """The segments of the model with `fingerprint` in a store, of at most `cap` bytes.
 
-    Nothing is written that would leave less than `floor` bytes, or a twentieth of the file system,
-    free. What a killed process left unfinished is removed when the store opens, and so is whatever
-    nobody owns or can't be restored. A folder that can't be used makes a `closed` store, which
-    holds nothing; `trouble` says in words why the store is closed or why the last write failed.
+    `trouble` says in words why the store is closed or why the last write failed.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        fingerprint: bytes,
-        cap: int,
-        floor: int = DEFAULT_FLOOR,
-        files: Files | None = None,
-    ) -> None:
-        self.folder = folder
-        self.closed = False
-        self.trouble: str | None = None
-        self._fingerprint = fingerprint
-        self._cap = cap
-        self._files = files if files is not None else Files()
-        self._floor = FreeSpaceFloor(folder, floor, self._files)
-        self._logs = OwnerLogs(folder / OWNERS, fingerprint, self._files)
-        self._index = SegmentIndex()
-        self._open()
+    def __init__(self, blobs: BlobStore, fingerprint: bytes, cap: int) -> None:
+        self.blobs = blobs
+        self._fingerprint, self._pool = fingerprint, fingerprint.hex()
+        self._trouble: OSError | None = None
+        self.cap = cap
+
+    @property
+    def trouble(self) -> str | None:
+        error = self.blobs.failure or self._trouble
+        return in_words(self.blobs.folder, error) if error is not None else None
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all segment files."""
-        return self._index.num_bytes
+        return self.blobs.num_bytes(self._pool)
 
     @property
     def cap(self) -> int:
@@ -69,14 +51,17 @@ class SegmentStore:
     @cap.setter
     def cap(self, cap: int) -> None:
         self._cap = cap
-        self._shrink()
+        try:
+            self.blobs.shrink(self._pool, cap)
+        except OSError as error:
+            self._trouble = error
 
     def has(self, kind: SegmentKind, key: bytes) -> bool:
-        return SegmentId(kind, key) in self._index
+        return self.size(kind, key) > 0
 
     def size(self, kind: SegmentKind, key: bytes) -> int:
         """Bytes of a segment's file; 0 when it isn't held."""
-        return self._index.size(SegmentId(kind, key)) if self.has(kind, key) else 0
+        return self.blobs.size(self._pool, SegmentId(kind, key).file_name) or 0
 
     def put(
         self,
@@ -94,27 +79,32 @@ class SegmentStore:
         where cap or free space leave no room, and where the disk refuses; the store stays whole.
         """
         name = SegmentId(kind, key)
-        if self.closed:
-            return False
         owners = set(owners) or {NOBODY}
-        if name in self._index:
-            for owner in owners:
-                self._own(owner, name)
-            return True
-        self._index.introduce(name, parent)
-        packed = pack(Label(self._fingerprint, name, self._index.parent(name)), tensors)
-        try:
-            if not self._make_room(packed.num_bytes, self._index.in_use(name)):
-                return False
-            for owner in owners:
-                self._record(owner, name, sync=True)
-            self._files.write(self._path(name), packed.parts())
-        except OSError as error:
-            self._give_up(name, error)
+        if self.blobs.closed:
             return False
-        self._index.hold(name, packed.num_bytes)
-        self.trouble = None
-        return True
+        if self.has(kind, key):
+            for owner in owners:
+                self.own(owner, kind, key)
+            return True
+        needs = _needs(name, parent)
+        assert needs is None or self.has(needs.kind, needs.key)
+        if kind is SegmentKind.STATE:
+            parent = self._parent(name)
+        packed = pack(Label(self._fingerprint, name, parent), tensors)
+        blob = Blob(
+            self._pool,
+            name.file_name,
+            packed.num_bytes,
+            needs.file_name if needs is not None else None,
+            kind is not SegmentKind.KV,
+            owners,
+        )
+        try:
+            written = self.blobs.put(blob, packed.parts(), self._cap)
+            self._trouble = None
+        except OSError as error:
+            written, self._trouble = False, error
+        return written
 
     def get(self, kind: SegmentKind, key: bytes) -> dict[str, Tensor] | None:
         """The tensors of a segment, on the CPU, each in memory of its own; None when not held.
@@ -123,173 +113,80 @@ class SegmentStore:
         all that can't be restored without it, and SegmentDamagedError is raised.
         """
         name = SegmentId(kind, key)
-        if name not in self._index:
+        if not self.has(kind, key):
             return None
         try:
-            tensors = unpack(
-                Label(self._fingerprint, name, self._index.parent(name)), self._read(name)
-            )
+            label = Label(self._fingerprint, name, self._parent(name))
+            tensors = unpack(label, self._read(name))
         except SegmentDamagedError:
-            self._lose(name)
+            self.blobs.lose(self._pool, name.file_name)
             raise
         if kind is not SegmentKind.KV:
-            self._mark_used(name)
+            self.touch(kind, key)
         return tensors
 
-    def own(self, owner: str, kind: SegmentKind, key: bytes) -> None:
-        """Add an owner to a segment and to all that it needs; nothing where it isn't held."""
-        name = SegmentId(kind, key)
-        if name in self._index:
-            self._own(owner, name)
+    def own(self, owner: str, kind: SegmentKind, *keys: bytes) -> None:
+        """Add an owner to segments, and to all that they need, as far as they are held."""
+        try:
+            self.blobs.own(owner, self._pool, [SegmentId(kind, key).file_name for key in keys])
+        except OSError as error:
+            self._trouble = error
 
     def touch(self, kind: SegmentKind, key: bytes) -> None:
         """Count a segment as used now, though memory served it; nothing where it isn't held."""
-        name = SegmentId(kind, key)
-        if name in self._index:
-            self._mark_used(name)
+        self.blobs.touch(self._pool, SegmentId(kind, key).file_name)
 
     def forget(self, owner: str | None) -> None:
-        """Delete what only `owner` used; None deletes all. Gone from the disk on return.
+        """Delete what only `owner` used, of all models; None deletes all of this one.
 
-        Raises NotDeletedError; asking again goes on where it stopped. What belongs to nobody in
-        particular goes only with everything.
+        Raises NotDeletedError.
         """
-        if owner == NOBODY:
-            return
-        try:
-            if self.closed and not self._files.is_folder(self.folder):
-                return
-            if self.closed or not self._files.is_folder(self.folder / OWNERS):
-                self._open()
-            if self.closed:
-                raise NotDeletedError(f"{self.trouble} What is stored there is still there.")
-            self._forget(self._owners() if owner is None else {owner})
-        except OSError as error:
-            raise NotDeletedError(in_words(self.folder, error)) from error
+        forget(self.blobs, owner, self._pool if owner is None else None)
 
-    def check_integrity(self) -> None:
-        """Assert that index, files and logs agree; for tests."""
-        self._index.check_integrity()
-        if self.closed:
-            assert self.num_bytes == 0
-            return
-        entries = self._files.list(self.folder)
-        found = {
-            name: entry.num_bytes
-            for entry in entries
-            if (name := SegmentId.of_file(entry.name)) is not None
-        }
-        assert found == {name: self._index.size(name) for name in self._index}
-        assert not any(entry.name.startswith(UNFINISHED) for entry in entries)
-        assert self.num_bytes <= self._cap
-        logs = self._logs.read_all()
-        for owner in self._index.owners():
-            assert set(self._index.records(owner)) <= set(logs[owner].records)
-
-    # -- opening and forgetting
-
-    def _open(self) -> None:
-        self.closed, self.trouble = False, None
-        self._index = SegmentIndex()
-        try:
-            self._index = open_folder(self.folder, self._cap, self._logs, self._files)
-        except OSError as error:
-            self.closed, self.trouble = True, in_words(self.folder, error)
-            return
-        self._shrink()
-
-    def _owners(self) -> set[str]:
-        return {*self._logs.owners(), *self._index.owners()}
-
-    def _forget(self, owners: Collection[str]) -> None:
-        for owner in owners:
-            self._logs.delete(owner)
-            self._index.disown(owner)
-        # Where this fails, the files are no longer held: asked again, it sweeps them away.
-        sweep(self.folder, self._index, self._logs, self._files)
-        self._logs.sync()
-        self._files.sync_folder(self.folder)
-
-    # -- room
-
-    def _make_room(self, num_bytes: int, keep: Collection[bytes]) -> bool:
-        """Evict until so many bytes fit under cap and floor; nothing where they can't."""
-        over_cap = self.num_bytes + num_bytes - self._cap
-        excess = max(over_cap, self._floor.excess(num_bytes))
-        if excess <= 0:
-            return True
-        victims = self._index.victims(excess, keep)
-        for name in victims or ():
-            self._remove(name)
-        # Deleting may free less than a file's size: snapshots and hard links share blocks.
-        self.trouble = self._floor.trouble(num_bytes)
-        return victims is not None and self.trouble is None
-
-    def _shrink(self) -> None:
-        """Evict down to the cap, if need be the chain that is being written too."""
-        excess = self.num_bytes - self._cap
-        if excess > 0:
-            victims = self._index.victims(excess, self._index.being_written())
-            if victims is None:
-                victims = self._index.victims(excess, ())
-            assert victims is not None
-            try:
-                for name in victims:
-                    self._remove(name)
-            except OSError as error:
-                self.trouble = in_words(self.folder, error)
-
-    # -- single segments
-
-    def _own(self, owner: str, name: SegmentId) -> None:
-        try:
-            # A record lost in a power cut costs at most the segment; it isn't worth waiting for.
-            self._record(owner, name, sync=False)
-        except OSError as error:
-            self.trouble = in_words(self.folder, error)
-
-    def _record(self, owner: str, name: SegmentId, sync: bool) -> None:
-        records = self._index.unrecorded(owner, name)
-        if records:
-            self._logs.append(owner, records, sync)
-            self._index.record(owner, records)
+    def _parent(self, name: SegmentId) -> bytes | None:
+        """The key of the run before a segment's run."""
+        run = SegmentId(SegmentKind.KV, name.key)
+        if name.kind is SegmentKind.EMBEDDING:
+            return None
+        needed = self.blobs.needed_by(self._pool, run.file_name)
+        found = SegmentId.of_file(needed) if needed is not None else None
+        return found.key if found is not None else None
 
     def _read(self, name: SegmentId) -> bytearray:
-        expected = self._index.size(name)
+        expected = self.size(name.kind, name.key)
         try:
-            raw = self._files.read(self._path(name), expected)
+            raw = self.blobs.files.read(self.blobs.path(self._pool, name.file_name), expected)
         except OSError as error:
             raise SegmentDamagedError(f"It can't be read: {error.strerror or error}.") from error
         if len(raw) != expected:
             raise SegmentDamagedError(f"It has {len(raw):,} bytes instead of {expected:,}.")
         return raw
 
-    def _mark_used(self, name: SegmentId) -> None:
-        self._index.use(name)
-        with suppress(OSError):
-            self._files.mark_used(self._path(name))
 
-    def _remove(self, name: SegmentId) -> None:
-        self._files.delete(self._path(name))
-        self._index.drop(name)
+def forget(blobs: BlobStore, owner: str | None, pool: str | None = None) -> None:
+    """Delete what only `owner` used (None: all contexts) of one model or all, loaded or not.
 
-    def _lose(self, name: SegmentId) -> None:
-        """Drop a damaged segment, what can't be restored without it, and what nothing needs now."""
-        for each in self._index.with_dependents(name):
-            self._drop(each)
-        for each in self._index.stateless(self._index.being_written()):
-            self._drop(each)
+    Gone from the disk on return. What belongs to nobody in particular goes only with everything.
+    Raises NotDeletedError; asking again goes on where it stopped.
+    """
+    if owner == NOBODY:
+        return
+    try:
+        blobs.forget(owner, pool)
+    except OSError as error:
+        words = f"{in_words(blobs.folder, error)} Some of what is stored there is still there."
+        raise NotDeletedError(words) from error
 
-    def _drop(self, name: SegmentId) -> None:
-        with suppress(OSError):  # what can't be deleted now is never read again and goes later
-            self._files.delete(self._path(name))
-        self._index.drop(name)
 
-    def _give_up(self, name: SegmentId, error: OSError) -> None:
-        """Leave nothing of a write that failed."""
-        self.trouble = in_words(self.folder, error)
-        with suppress(OSError):
-            self._files.delete(self._path(name))
+def in_words(folder: Path, error: OSError) -> str:
+    """Why a folder can't be used, for a person."""
+    return f"Contexts can't be kept in {folder}: {error.strerror or error}."
 
-    def _path(self, name: SegmentId) -> Path:
-        return self.folder / name.file_name
+
+def _needs(name: SegmentId, parent: bytes | None) -> SegmentId | None:
+    """What must be held for a segment to be of any use."""
+    if name.kind is SegmentKind.STATE:
+        return SegmentId(SegmentKind.KV, name.key)
+    if name.kind is SegmentKind.EMBEDDING or parent is None:
+        return None
+    return SegmentId(SegmentKind.KV, parent)

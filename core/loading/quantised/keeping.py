@@ -53,8 +53,9 @@ class Keeping:
         digest = self.known.digest(facts)
         if digest is None:
             return None
-        found = self.store.find(self._key(digest, meaning), layout)
-        return KeptLoad(self, files, facts, digest, found) if found is not None else None
+        key = self._key(digest, meaning)
+        found = self.store.find(key, layout)
+        return KeptLoad(self, files, facts, digest, key, found) if found is not None else None
 
     def begin(
         self, files: tuple[SafetensorsFile, ...], meaning: str, layout: KeptLayout
@@ -115,6 +116,7 @@ class KeptLoad:
     _files: tuple[SafetensorsFile, ...]
     _facts: Facts
     digest: str
+    _key: str
     file: KeptFile
 
     def unchanged(self) -> bool:
@@ -124,7 +126,7 @@ class KeptLoad:
     def give_up(self, reason: str) -> None:
         """Close and delete the file: it is of no use."""
         self.file.close()
-        self._keeping.store.give_up(self.file.path, reason)
+        self._keeping.store.give_up(self._key, reason)
 
 
 @dataclass(frozen=True, slots=True)

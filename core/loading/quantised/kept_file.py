@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -20,6 +19,7 @@ from torch import Tensor
 from core.api.errors import BrokenWeightsError
 from core.loading.quantised.kept_layout import KeptLayout, KeptPart
 from core.loading.reading.raw import allocate, fill
+from core.storage.files import Files
 from core.weights.plan import TensorSpec
 from kernels.common.views import octets
 from kernels.linear.reference import Kept
@@ -31,28 +31,6 @@ class KeptDamagedError(Exception):
     """A file of quantised matrices is not what it should be; the words say in which way."""
 
 
-class Entry(Protocol):
-    """A plain file in a folder; `used` is its modification time in nanoseconds."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def num_bytes(self) -> int: ...
-    @property
-    def used(self) -> int: ...
-
-
-class Disk(Protocol):
-    """The file system, as core.cache.disk.files has it. Everything may raise OSError."""
-
-    def make_folder(self, folder: Path) -> None: ...
-    def list(self, folder: Path) -> Sequence[Entry]: ...
-    def append(self, path: Path, at: int, data: bytes | memoryview, sync: bool) -> None: ...
-    def put_in_place(self, unfinished: Path, path: Path) -> None: ...
-    def delete(self, path: Path) -> None: ...
-    def mark_used(self, path: Path) -> None: ...
-
-
 class KeptWriter:
     """Writes what is held of each matrix as it comes by.
 
@@ -61,11 +39,11 @@ class KeptWriter:
     """
 
     def __init__(
-        self, path: Path, layout: KeptLayout, excess: Callable[[int], int], disk: Disk
+        self, path: Path, layout: KeptLayout, excess: Callable[[int], int], disk: Files
     ) -> None:
         """`excess` says by how many bytes writing so many would be too much for the disk."""
         self.trouble = ""
-        self._path, self._layout, self._excess, self._disk = path, layout, excess, disk
+        self.path, self.layout, self._excess, self._disk = path, layout, excess, disk
         self._next = dict.fromkeys(layout.matrices, 0)
         self._digests = [b""] * layout.num_parts
 
@@ -78,13 +56,11 @@ class KeptWriter:
         except OSError as error:
             self._give_up(f"{error.strerror}")
 
-    def finish(self, key: str, path: Path) -> bool:
-        """Give the file its header and its name, if all was written; whether it is there."""
+    def finish(self, key: str) -> bool:
+        """Give the file its header, if all was written; whether it is whole."""
         if not self.trouble and all(self._digests):
             try:
-                header = self._layout.header(key, self._digests)
-                self._disk.append(self._path, 0, header, sync=False)
-                self._disk.put_in_place(self._path, path)
+                self._disk.write_at(self.path, 0, self.layout.header(key, self._digests))
                 return True
             except OSError as error:
                 self._give_up(f"{error.strerror}")
@@ -94,12 +70,12 @@ class KeptWriter:
     def drop(self) -> None:
         """Leave nothing behind."""
         try:
-            self._disk.delete(self._path)
+            self._disk.delete(self.path)
         except OSError:
             return  # the next load deletes it
 
     def _keep(self, name: str, kept: Kept) -> None:
-        slices, place = self._layout.matrices[name], self._next[name]
+        slices, place = self.layout.matrices[name], self._next[name]
         self._next[name] += 1
         parts = slices[place] if place < len(slices) else ()
         expected = [(part.dtype, part.shape) for part in parts]
@@ -112,8 +88,8 @@ class KeptWriter:
         for part, tensor in zip(parts, kept, strict=True):
             data = octets(tensor)
             self._digests[part.index] = hashlib.sha256(data).digest()
-            start = self._layout.data_start + part.start
-            self._disk.append(self._path, start, data, sync=False)
+            start = self.layout.data_start + part.start
+            self._disk.write_at(self.path, start, data)
 
     def _give_up(self, trouble: str) -> None:
         self.trouble = trouble

@@ -11,14 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from pathlib import Path
 
-from core.loading.quantised.kept_file import Disk
+from core.storage.store import BlobStore
 from core.weights.safetensors_file import SafetensorsFile
 
 SETTLED_NS = 2 * 10**9
-_MODELS = 64  # remembered; the longest unused is forgotten first
-_MAX_BYTES = 2**24
+_KIND = "weights files"
 Facts = list[list[str | int]]
 
 
@@ -40,59 +38,27 @@ def are_settled(facts: Facts, now: int) -> bool:
 
 
 class KnownFiles:
-    """Digests by files, in one small JSON file."""
+    """Digests by files, as notes in the store on disk."""
 
-    def __init__(self, path: Path, disk: Disk) -> None:
-        self._path, self._disk = path, disk
-        self._part = path.with_suffix(".part")
+    def __init__(self, blobs: BlobStore) -> None:
+        self._blobs = blobs
 
     def digest(self, facts: Facts) -> str | None:
         """The combined SHA-256 of files with these facts, as `stream_weights` gave it."""
-        for known, digest in self._read():
-            if known == facts:
-                return digest
-        return None
+        noted = self._blobs.note(_KIND, _paths(facts))
+        known, digest = json.loads(noted) if noted is not None else (None, None)
+        return digest if known == facts else None
 
     def remember(self, facts: Facts, digest: str) -> None:
         """Note what files with these facts have, which `are_settled`; where it can't be written,
         nothing happens."""
-        paths = [each[0] for each in facts]
-        others = [one for one in self._read() if [each[0] for each in one[0]] != paths]
-        text = json.dumps([(facts, digest), *others[: _MODELS - 1]], indent=1).encode()
         with contextlib.suppress(OSError):
-            self._disk.make_folder(self._path.parent)
-            self._disk.delete(self._part)
-            self._disk.append(self._part, 0, text, sync=False)
-            self._disk.put_in_place(self._part, self._path)
+            self._blobs.write_note(_KIND, _paths(facts), json.dumps([facts, digest]))
 
     def forget(self) -> None:
         """Forget all files. Raises OSError."""
-        self._disk.delete(self._part)  # where a writer died, it names the files too
-        self._disk.delete(self._path)
-
-    def _read(self) -> list[tuple[Facts, str]]:
-        """What is remembered; nothing where there is nothing, or what can't be understood."""
-        try:
-            if self._path.stat().st_size > _MAX_BYTES:
-                return []
-            found = json.loads(self._path.read_bytes())
-            return [(_checked_facts(facts), _checked_digest(digest)) for facts, digest in found]
-        except (OSError, ValueError, TypeError, RecursionError):
-            return []
+        self._blobs.delete_notes(_KIND)
 
 
-def _checked_facts(found: object) -> Facts:
-    """Raises ValueError for what no `facts_of` gives."""
-    if not isinstance(found, list) or not found:
-        raise ValueError("no files")
-    for each in found:
-        kinds = [type(value) for value in each] if isinstance(each, list) else []
-        if kinds != [str, int, int, int, str]:
-            raise ValueError("not the facts of a file")
-    return found
-
-
-def _checked_digest(found: object) -> str:
-    if not isinstance(found, str) or len(bytes.fromhex(found)) != 32:
-        raise ValueError("no digest")
-    return found
+def _paths(facts: Facts) -> str:
+    return json.dumps([each[0] for each in facts])

@@ -22,13 +22,14 @@ from core.cache.disk.segment import SegmentKind
 from tests.cache.disk.worlds import (
     EMBEDDING,
     KV,
-    PLENTY,
     STATE,
+    check_integrity,
     key,
     open_store,
     same,
     tensors,
 )
+from tests.storage.disks import PLENTY
 
 Name = tuple[SegmentKind, int]
 # Run n follows run (n - 1) // 2, and runs 0 and 20 start a text: two trees, branches everywhere.
@@ -132,7 +133,7 @@ class Lives(RuleBasedStateMachine):
         owned = {name for name in self.held if self.owners[name]}
         after = self.actual()
         assert self.useful(owned) <= after <= owned
-        files = sum(1 for path in self.folder.iterdir() if path.is_file())
+        files = len(list(self.folder.glob("*/*")))
         assert files == len(after)
         self.held = after
         if self.chain is not None and (KV, self.chain) not in after:
@@ -155,7 +156,7 @@ class Lives(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.store = open_store(self.folder, self.store.cap)
-        assert not self.store.closed and self.store.trouble is None
+        assert not self.store.blobs.closed and self.store.trouble is None
         self.held = self.useful(self.held)
         assert self.actual() == self.held
         # Records of what is gone are cleared away.
@@ -166,7 +167,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def the_store_is_whole(self) -> None:
-        self.store.check_integrity()
+        check_integrity(self.store)
         assert self.actual() == self.held
         assert self.store.num_bytes <= self.store.cap
 

@@ -11,18 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.cache.disk.files import Files, Space
-from core.cache.disk.forgetting import forget_everywhere
-from core.cache.disk.owners import RECORD_BYTES
 from core.cache.disk.segment import SegmentDamagedError
-from core.cache.disk.store import SegmentStore
+from core.cache.disk.store import SegmentStore, forget
+from core.storage.files import Space
+from core.storage.store import BlobStore
 from tests.cache.disk.worlds import (
     EMBEDDING,
     FINGERPRINT,
     KV,
-    PLENTY,
     STATE,
-    RoomyFiles,
+    check_integrity,
+    file_of,
     get,
     key,
     open_store,
@@ -30,6 +29,7 @@ from tests.cache.disk.worlds import (
     same,
     tensors,
 )
+from tests.storage.disks import PLENTY, RoomyFiles, check_whole
 
 ODD_TENSORS = {
     "float32": torch.tensor([0.0, -0.0, float("nan"), float("-inf"), 1e-45]),
@@ -74,10 +74,10 @@ def test_D1_a_chain_is_held_after_a_restart(tmp_path: Path) -> None:
     assert put_chain(store, [0, 1, 2], "chat")
     held = store.num_bytes
     store = open_store(tmp_path)
-    assert store.num_bytes == held == sum(path.stat().st_size for path in tmp_path.glob("*.*"))
+    assert store.num_bytes == held == sum(path.stat().st_size for path in tmp_path.glob("*/*"))
     assert all(get(store, KV, number) for number in range(3)) and get(store, STATE, 2)
     assert not store.has(STATE, key(1)) and store.get(STATE, key(1)) is None
-    store.check_integrity()
+    check_integrity(store)
 
 
 def test_what_lacks_its_parent_cannot_be_put(tmp_path: Path) -> None:
@@ -90,12 +90,11 @@ def test_what_lacks_its_parent_cannot_be_put(tmp_path: Path) -> None:
 def test_D2_nothing_is_written_twice(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_chain(store, [0, 1], "chat")
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir() if path.is_file()}
-    logs = [path.stat().st_size for path in (tmp_path / "owners").iterdir()]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(before) > 3
     put_chain(store, [0, 1], "chat")
     store.own("chat", STATE, key(1))
     assert before == {path: path.stat().st_mtime_ns for path in before}
-    assert logs == [path.stat().st_size for path in (tmp_path / "owners").iterdir()]
 
 
 def test_D2_kv_without_a_state_is_gone_after_a_restart(tmp_path: Path) -> None:
@@ -104,7 +103,7 @@ def test_D2_kv_without_a_state_is_gone_after_a_restart(tmp_path: Path) -> None:
     store.put(KV, key(2), key(1), tensors(2), ["chat"])
     store = open_store(tmp_path)
     assert not store.has(KV, key(2)) and store.has(KV, key(1))
-    store.check_integrity()
+    check_integrity(store)
 
 
 # -- owners
@@ -117,14 +116,13 @@ def test_M2_forgetting_a_chat_deletes_what_only_it_used(tmp_path: Path) -> None:
     store.put(EMBEDDING, key(9), None, tensors(9), ["first", "second"])
     store.put(EMBEDDING, key(8), None, tensors(8), ["first"])
     store.forget("first")
-    store.check_integrity()
+    check_integrity(store)
     for each in (store, open_store(tmp_path)):
         held = [each.has(KV, key(0)), each.has(KV, key(2)), each.has(STATE, key(2))]
         assert all(held) and get(each, EMBEDDING, 9)
         assert not each.has(KV, key(1)) and not each.has(EMBEDDING, key(8))
     store.forget("second")
-    assert store.num_bytes == 0 and not list((tmp_path / "owners").iterdir())
-    assert [path.name for path in tmp_path.iterdir()] == ["owners"]
+    assert store.num_bytes == 0 and not list(tmp_path.rglob("*.safetensors"))
 
 
 def test_M2_who_owns_a_state_owns_all_that_it_needs(tmp_path: Path) -> None:
@@ -141,22 +139,24 @@ def test_M2_kv_that_only_a_forgotten_state_made_useful_goes_too(tmp_path: Path) 
     put_chain(store, [0], "first")
     store.own("second", KV, key(0))
     store.forget("first")
-    assert store.num_bytes == 0 and not list(tmp_path.glob("*.safetensors"))
-    store.check_integrity()
+    assert store.num_bytes == 0 and not list(tmp_path.rglob("*.safetensors"))
+    check_integrity(store)
 
 
-def test_M2_records_of_what_is_gone_are_cleared_away(tmp_path: Path) -> None:
+def test_M2_owners_of_what_is_gone_are_cleared_away(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_chain(store, [0], "chat")
     put_chain(store, [1], "chat")
     store.put(EMBEDDING, key(2), None, tensors(2), ["other"])
-    log = tmp_path / "owners" / "of-chat.log"
-    assert log.stat().st_size == 4 * RECORD_BYTES
+    assert len(owners(store)) == 5
     store.cap = store.num_bytes - 1
-    open_store(tmp_path)
-    assert log.stat().st_size == 2 * RECORD_BYTES
-    store = open_store(tmp_path, cap=0)
-    assert not list((tmp_path / "owners").iterdir())
+    assert owners(store) == owners(open_store(tmp_path)) == ["chat", "chat", "other"]
+    assert owners(open_store(tmp_path, cap=0)) == []
+
+
+def owners(store: SegmentStore) -> list[str]:
+    """The owner of each segment that has one, as often as it has."""
+    return sorted(owner for (owner,) in store.blobs._ask("SELECT owner FROM owners"))
 
 
 def test_M2_what_is_nobodys_goes_only_with_everything(tmp_path: Path) -> None:
@@ -167,8 +167,8 @@ def test_M2_what_is_nobodys_goes_only_with_everything(tmp_path: Path) -> None:
     store.forget("somebody")
     assert get(store, STATE, 0) and open_store(tmp_path).has(STATE, key(0))
     store.forget(None)
-    store.check_integrity()
-    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+    check_integrity(store)
+    assert not list(tmp_path.rglob("*.safetensors")) and owners(store) == []
     assert open_store(tmp_path).num_bytes == 0
 
 
@@ -176,8 +176,6 @@ def test_M2_owners_that_differ_in_case_only_are_two(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for number, owner in enumerate(("aB", "Ab", "-", "_", "con", "a" * 64, "A" * 64)):
         store.put(EMBEDDING, key(number), None, tensors(number), [owner])
-    names = [path.name for path in (tmp_path / "owners").iterdir()]
-    assert len({name.lower() for name in names}) == 7 and max(map(len, names)) <= 140
     store = open_store(tmp_path)
     store.forget("aB")
     assert [store.has(EMBEDDING, key(number)) for number in range(7)] == [False] + [True] * 6
@@ -185,23 +183,23 @@ def test_M2_owners_that_differ_in_case_only_are_two(tmp_path: Path) -> None:
 
 def test_M2_a_chat_is_forgotten_in_models_that_are_not_loaded(tmp_path: Path) -> None:
     prints = [bytes([number]) * 32 for number in range(3)]
-    folders = [tmp_path / each.hex() for each in prints]
-    for folder, fingerprint in zip(folders, prints, strict=True):
-        store = SegmentStore(folder, fingerprint, PLENTY, 0, RoomyFiles())
+    for fingerprint in prints:
+        store = open_store(tmp_path, fingerprint=fingerprint)
         put_chain(store, [0], "chat")
         put_chain(store, [1], "other")
-    loaded = SegmentStore(folders[0], prints[0], PLENTY, 0, RoomyFiles())
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / ("0" * 63)).mkdir()
-    forget_everywhere(tmp_path, "chat", loaded)
-    loaded.check_integrity()
-    assert loaded.has(STATE, key(0))
-    for folder, fingerprint in zip(folders[1:], prints[1:], strict=True):
-        store = SegmentStore(folder, fingerprint, PLENTY, 0, RoomyFiles())
+    blobs = BlobStore(tmp_path, 0, RoomyFiles())
+    forget(blobs, "chat")
+    check_whole(blobs)
+    for fingerprint in prints:
+        store = SegmentStore(blobs, fingerprint, PLENTY)
         assert not store.has(STATE, key(0)) and get(store, STATE, 1)
-    forget_everywhere(tmp_path, None)
-    assert {path.name for path in tmp_path.iterdir()} == {"notes.txt", "0" * 63}
-    forget_everywhere(tmp_path / "never made", None)
+    SegmentStore(blobs, prints[2], PLENTY).forget(None)
+    assert [path.name for path in tmp_path.glob("?" * 64)] == [each.hex() for each in prints[:2]]
+    forget(blobs, None)
+    found = {path.name for path in tmp_path.iterdir() if not path.name.startswith("index.db")}
+    assert found == {"notes.txt", "0" * 63}
 
 
 # -- room
@@ -224,21 +222,23 @@ def test_D4_the_least_recently_used_goes_first_and_the_cap_holds(tmp_path: Path)
     assert [store.has(EMBEDDING, key(number)) for number in range(5)] == [
         True, False, True, True, True,
     ]  # fmt: skip
-    store.check_integrity()
+    check_integrity(store)
 
 
-def test_D4_files_of_one_moment_have_an_order(
+def test_D4_segments_of_one_moment_have_an_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the clock stands still, as the system's does for milliseconds, or goes back."""
-    files, moments = Files(), iter([5 * 10**17, 5 * 10**17, 5 * 10**17, 4 * 10**17])
-    monkeypatch.setattr(time, "time_ns", lambda: next(moments))
-    for name in ("one", "two", "three"):
-        files.write(tmp_path / name, [b"."])
-    files.mark_used(tmp_path / "one")
-    entries = sorted(files.list(tmp_path), key=lambda entry: entry.used)
-    assert [entry.name for entry in entries] == ["two", "three", "one"]
-    assert len({entry.used for entry in entries}) == 3
+    store, moments = open_store(tmp_path), iter([5, 5, 5, 4])
+    monkeypatch.setattr(time, "time_ns", lambda: 10**17 * next(moments))
+    for number in range(3):
+        store.put(EMBEDDING, key(number), None, tensors(number), [""])
+    store.touch(EMBEDDING, key(0))
+    store = open_store(tmp_path)
+    for number in (1, 2, 0):
+        assert store.has(EMBEDDING, key(number))
+        store.cap = store.num_bytes - 1
+        assert not store.has(EMBEDDING, key(number))
 
 
 def test_D4_what_memory_served_counts_as_used(tmp_path: Path) -> None:
@@ -255,9 +255,8 @@ def test_D4_recency_survives_a_restart(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for number in range(3):
         store.put(EMBEDDING, key(number), None, tensors(number), [""])
-    for second, number in enumerate((2, 0, 1)):
-        path = tmp_path / f"embedding-{key(number).hex()}.safetensors"
-        os.utime(path, (second, second))
+    for number in (2, 0, 1):
+        store.touch(EMBEDDING, key(number))
     store = open_store(tmp_path)
     get(store, EMBEDDING, 2)
     store = open_store(tmp_path)
@@ -270,7 +269,7 @@ def test_D4_a_state_goes_with_the_kv_that_only_it_needs(tmp_path: Path) -> None:
     put_chain(store, [0, 1, 2], "chat")
     put_chain(store, [3], "chat", parent=0)
     store.cap = store.num_bytes - 1
-    store.check_integrity()
+    check_integrity(store)
     assert get(store, KV, 0) and get(store, STATE, 3)
     assert not store.has(STATE, key(2)) and not store.has(KV, key(1)) and not store.has(KV, key(2))
 
@@ -280,15 +279,15 @@ def test_D4_a_chain_is_never_evicted_by_its_own_writing(tmp_path: Path) -> None:
     put_chain(store, [0, 1, 2, 3], "old")
     store = open_store(tmp_path, cap=store.num_bytes)
     assert put_chain(store, [10, 11, 12, 13], "new")
-    store.check_integrity()
+    check_integrity(store)
     assert all(get(store, KV, number) for number in range(10, 14)) and get(store, STATE, 13)
     assert not store.has(STATE, key(3))
     assert not put_chain(store, [20, 21, 22, 23, 24], "too_long")
-    store.check_integrity()
+    check_integrity(store)
     assert store.has(KV, key(20)) and not store.has(STATE, key(13))
     assert put_chain(store, [30, 31], "next")
     assert not store.has(KV, key(20))
-    store.check_integrity()
+    check_integrity(store)
 
 
 def test_D4_a_chain_being_written_outlives_what_else_is_put(tmp_path: Path) -> None:
@@ -300,7 +299,7 @@ def test_D4_a_chain_being_written_outlives_what_else_is_put(tmp_path: Path) -> N
     store.cap = store.num_bytes
     assert store.put(EMBEDDING, key(9), None, tensors(9), ["old"])
     assert store.put(STATE, key(2), None, tensors(502), ["new"])
-    store.check_integrity()
+    check_integrity(store)
     assert not store.has(STATE, key(0)) and get(store, KV, 3)
     store = open_store(tmp_path / "other")
     put_chain(store, [0], "old")
@@ -318,7 +317,7 @@ def test_D4_a_state_put_elsewhere_leaves_the_chain_being_written(tmp_path: Path)
     store.put(KV, key(3), None, tensors(3), ["new"])
     store.cap = store.num_bytes
     assert store.put(STATE, key(1), None, tensors(501), ["old"])
-    store.check_integrity()
+    check_integrity(store)
     assert get(store, KV, 3) and get(store, STATE, 1) and not store.has(STATE, key(0))
 
 
@@ -330,7 +329,7 @@ def test_D4_what_can_never_fit_evicts_nothing(tmp_path: Path) -> None:
     assert get(store, STATE, 0) and not store.has(EMBEDDING, key(1))
     store.cap = 0
     assert store.num_bytes == 0 and not put_chain(store, [0], "chat")
-    store.check_integrity()
+    check_integrity(store)
 
 
 def test_D4_lowering_the_cap_takes_even_the_chain_being_written(tmp_path: Path) -> None:
@@ -339,7 +338,7 @@ def test_D4_lowering_the_cap_takes_even_the_chain_being_written(tmp_path: Path) 
     store.put(KV, key(1), key(0), tensors(1), ["chat"])
     store.cap = 1
     assert store.num_bytes == 0
-    store.check_integrity()
+    check_integrity(store)
 
 
 def test_D4_a_larger_store_is_cut_down_when_it_opens(tmp_path: Path) -> None:
@@ -349,13 +348,13 @@ def test_D4_a_larger_store_is_cut_down_when_it_opens(tmp_path: Path) -> None:
     cap = store.num_bytes // 2
     store = open_store(tmp_path, cap)
     assert 0 < store.num_bytes <= cap
-    store.check_integrity()
+    check_integrity(store)
 
 
 def test_D4_the_free_space_floor_evicts_and_then_refuses(tmp_path: Path) -> None:
     class Shrinking(RoomyFiles):
         def free(self, folder: Path) -> Space:
-            used = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+            used = sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
             return Space(self.space.free - used, self.space.total)
 
     one = size_of_one(tmp_path)
@@ -365,7 +364,7 @@ def test_D4_the_free_space_floor_evicts_and_then_refuses(tmp_path: Path) -> None
     store = open_store(tmp_path / "store", files=files, floor=floor)
     for number in range(5):
         assert store.put(EMBEDDING, key(number), None, tensors(number), [""])
-        assert files.free(store.folder).free >= floor
+        assert files.free(store.blobs.folder).free >= floor
     assert [store.has(EMBEDDING, key(number)) for number in range(5)] == [False] * 3 + [True] * 2
     files.space = Space(floor - 1, 1_000)
     assert not store.put(EMBEDDING, key(9), None, tensors(9), [""])
@@ -375,32 +374,36 @@ def test_D4_the_free_space_floor_evicts_and_then_refuses(tmp_path: Path) -> None
     assert not store.put(EMBEDDING, key(9), None, tensors(9), [""])
     files.space = Space(21 * floor, 400 * floor)
     assert store.put(EMBEDDING, key(9), None, tensors(9), [""]) and store.trouble is None
-    store.check_integrity()
+    check_integrity(store)
 
 
 # -- odd folders
 
 
 def test_D3_foreign_files_are_left_alone(tmp_path: Path) -> None:
-    foreign = ["notes.txt", "kv-12.safetensors", f"KV-{key(1).hex()}.safetensors", "owners/a.log"]
     store = open_store(tmp_path)
     put_chain(store, [0], "chat")
-    for name in foreign:
-        (tmp_path / name).write_bytes(b"mine")
-    (tmp_path / f"kv-{key(5).hex()}.safetensors").mkdir()
+    folder = file_of(store, KV, 0).parent
+    names = ["notes.txt", "kv-12.safetensors", f"KV-{key(1).hex()}.safetensors", "owners/a.log"]
+    foreign = [tmp_path / "notes.txt", *(folder / name for name in names)]
+    (folder / "owners").mkdir()
+    for path in foreign:
+        path.write_bytes(b"mine")
+    file_of(store, KV, 5).mkdir()
     store = open_store(tmp_path)
     store.forget(None)
-    assert all((tmp_path / name).read_bytes() == b"mine" for name in foreign)
+    assert all(path.read_bytes() == b"mine" for path in foreign)
     assert not store.put(KV, key(5), None, tensors(5), [""]) and store.trouble is not None
     assert put_chain(store, [6], "chat")
-    store.check_integrity()
+    check_integrity(store)
 
 
-def test_D3_another_models_folder_is_of_no_use(tmp_path: Path) -> None:
+def test_D3_another_model_has_segments_of_its_own(tmp_path: Path) -> None:
     put_chain(open_store(tmp_path), [0], "chat")
-    store = SegmentStore(tmp_path, FINGERPRINT[::-1], PLENTY, 0, RoomyFiles())
-    assert store.num_bytes == 0 and not store.closed
-    store.check_integrity()
+    store = open_store(tmp_path, fingerprint=FINGERPRINT[::-1])
+    assert store.num_bytes == 0 and not store.has(STATE, key(0))
+    check_integrity(store)
+    assert get(open_store(tmp_path), STATE, 0)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
@@ -420,22 +423,22 @@ def test_a_file_in_the_folders_place_closes_the_store(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"mine")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         store = open_store(folder)
-        assert store.closed and store.trouble is not None and str(folder) in store.trouble
+        assert store.blobs.closed and store.trouble is not None and str(folder) in store.trouble
         assert not store.put(KV, key(0), None, tensors(0), ["chat"])
         assert not store.has(KV, key(0)) and store.get(KV, key(0)) is None
         store.own("chat", KV, key(0))
         store.forget("chat")
         store.forget(None)
         store.cap = 5
-        store.check_integrity()
+        check_integrity(store)
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
 def test_D3_files_that_vanish_are_noticed(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put_chain(store, [0, 1], "chat")
-    (tmp_path / f"kv-{key(0).hex()}.safetensors").unlink()
+    file_of(store, KV, 0).unlink()
     with pytest.raises(SegmentDamagedError, match="can't be read"):
         store.get(KV, key(0))
     assert store.num_bytes == 0
-    store.check_integrity()
+    check_integrity(store)

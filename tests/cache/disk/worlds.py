@@ -1,104 +1,21 @@
-"""Segment stores for tests: keys, tensors and disks that fail or die at a chosen step."""
+"""Segment stores for tests: keys, tensors, chains."""
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from core.cache.disk.files import Files, Space
-from core.cache.disk.segment import SegmentKind
+from core.cache.disk.segment import SegmentId, SegmentKind
 from core.cache.disk.store import SegmentStore
+from core.storage.files import Files
+from core.storage.store import BlobStore
+from tests.storage.disks import PLENTY, RoomyFiles, check_whole
 
 FINGERPRINT = bytes(range(32))
 KV, STATE, EMBEDDING = SegmentKind.KV, SegmentKind.STATE, SegmentKind.EMBEDDING
-PLENTY = 2**40
-
-
-class RoomyFiles(Files):
-    """A disk whose free space and speed don't depend on the machine that runs the tests."""
-
-    def __init__(self, free: int = PLENTY) -> None:
-        self.space = Space(free, PLENTY)
-
-    def free(self, folder: Path) -> Space:
-        return self.space
-
-    def _sync(self, handle: int) -> None:
-        """Not waited for: no test cuts the power."""
-
-
-class DiedError(BaseException):
-    """The process was killed: no handler may run its cleaning up, as none would."""
-
-
-class FailingFiles(RoomyFiles):
-    """Counts the steps that change the disk; lets one of them fail or kill.
-
-    A killed process changes nothing any more; a write in which it dies gets half of its bytes down.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.num_steps = 0
-        self.die_at: int | None = None
-        self.fail_at: int | None = None
-        self.stays_broken = False
-        self.room: int | None = None  # bytes until the disk is full
-
-    def _step(self) -> bool:
-        """Count one step; whether the process dies in it."""
-        self.num_steps += 1
-        if self.num_steps == self.fail_at or (self.stays_broken and self._is_past_failure()):
-            raise OSError(errno.EIO, "Input/output error")
-        if self.die_at is not None and self.num_steps > self.die_at:
-            raise DiedError
-        return self.num_steps == self.die_at
-
-    def _is_past_failure(self) -> bool:
-        return self.fail_at is not None and self.num_steps > self.fail_at
-
-    def _create(self, path: Path) -> int:
-        self._die_if(self._step())
-        return super()._create(path)
-
-    def _open(self, path: Path) -> int:
-        self._die_if(self._step())
-        return super()._open(path)
-
-    def _write(self, handle: int, data: memoryview) -> int:
-        dies = self._step()
-        if self.room is not None:
-            data = data[: self.room]
-            self.room -= len(data)
-            if not data:
-                raise OSError(errno.ENOSPC, "No space left on device")
-        count = super()._write(handle, data[: len(data) // 2] if dies else data)
-        self._die_if(dies)
-        return count
-
-    def _sync(self, handle: int) -> None:
-        self._die_if(self._step())
-
-    def _replace(self, source: Path, target: Path) -> None:
-        self._die_if(self._step())
-        super()._replace(source, target)
-
-    def delete(self, path: Path) -> None:
-        self._die_if(self._step())
-        super().delete(path)
-
-    def mark_used(self, path: Path) -> None:
-        self._die_if(self._step())
-        super().mark_used(path)
-
-    @staticmethod
-    def _die_if(dies: bool) -> None:
-        if dies:
-            raise DiedError
 
 
 def key(number: int) -> bytes:
@@ -131,9 +48,24 @@ def bits(tensor: Tensor) -> list[int]:
 
 
 def open_store(
-    folder: Path, cap: int = PLENTY, files: Files | None = None, floor: int = 0
+    folder: Path,
+    cap: int = PLENTY,
+    files: Files | None = None,
+    floor: int = 0,
+    fingerprint: bytes = FINGERPRINT,
 ) -> SegmentStore:
-    return SegmentStore(folder, FINGERPRINT, cap, floor, files or RoomyFiles())
+    return SegmentStore(BlobStore(folder, floor, files or RoomyFiles()), fingerprint, cap)
+
+
+def file_of(store: SegmentStore, kind: SegmentKind, number: int) -> Path:
+    """Where a segment lies."""
+    return store.blobs.path(store._pool, SegmentId(kind, key(number)).file_name)
+
+
+def check_integrity(store: SegmentStore) -> None:
+    """Assert that index and files agree, under the cap."""
+    check_whole(store.blobs)
+    assert store.num_bytes <= store.cap
 
 
 def put_chain(

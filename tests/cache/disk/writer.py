@@ -6,9 +6,9 @@ import itertools
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from core.cache.disk.files import Files
-from core.cache.disk.store import SegmentStore
-from tests.cache.disk.worlds import FINGERPRINT, PLENTY, RoomyFiles, put_chain
+from core.storage.files import Files
+from tests.cache.disk.worlds import open_store, put_chain
+from tests.storage.disks import RoomyFiles
 
 
 class WaitingFiles(RoomyFiles):
@@ -23,7 +23,7 @@ def write_for_ever(folder: Path, first: int, told: Connection) -> None:
 
     After every third, the chat before is forgotten again.
     """
-    store = SegmentStore(folder, FINGERPRINT, PLENTY, 0, WaitingFiles())
+    store = open_store(folder, files=WaitingFiles())
     for chat in itertools.count(first):
         assert put_chain(store, range(3 * chat, 3 * chat + 3), f"chat-{chat}")
         told.send(("wrote", chat))

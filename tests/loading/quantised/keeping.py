@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from core.cache.disk.files import Files
 from core.loading.quantised.keeping import Keeping
 from core.loading.quantised.kept_store import KeptStore
 from core.loading.quantised.known_files import KnownFiles
 from core.loading.reading import raw, read_plan, stream
-from tests.cache.disk.worlds import PLENTY, RoomyFiles
+from core.storage.files import Files
+from core.storage.rows import WEIGHTS
+from core.storage.store import BlobStore
+from tests.storage.disks import PLENTY, RoomyFiles
 
 # Long before any load, so that what is read is remembered.
 WRITTEN_NS = 10**18
@@ -29,15 +31,20 @@ def settle(folder: Path, when: int = WRITTEN_NS) -> None:
 
 def store_in(folder: Path, cap: int = PLENTY, files: Files | None = None) -> KeptStore:
     """A store on a disk that is never full."""
-    return KeptStore(folder, cap, lambda num_bytes: 0, files or RoomyFiles())
+    return KeptStore(BlobStore(folder, 0, files or RoomyFiles()), cap)
 
 
 def keeping_in(
     folder: Path, conditions: str = "", cap: int = PLENTY, files: Files | None = None
 ) -> Keeping:
     """What loads keep in `folder`."""
-    disk = files or RoomyFiles()
-    return Keeping(store_in(folder, cap, disk), KnownFiles(folder / "files.json", disk), conditions)
+    store = store_in(folder, cap, files)
+    return Keeping(store, KnownFiles(store.blobs), conditions)
+
+
+def kept_in(store: KeptStore) -> list[Path]:
+    """The files of quantised matrices, and what was not finished."""
+    return sorted((store.blobs.folder / WEIGHTS).glob("*"))
 
 
 @contextmanager

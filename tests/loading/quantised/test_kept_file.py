@@ -15,7 +15,7 @@ from core.weights.plan import TensorSpec, Use, WeightPlan
 from kernels.linear.int4 import Int4Form
 from kernels.linear.int8 import Int8Form
 from kernels.linear.reference import Form, Forms, Kept, PlainForm
-from tests.cache.disk.worlds import FailingFiles, RoomyFiles
+from tests.storage.disks import FailingFiles, RoomyFiles
 from tests.weights.files import write_raw
 
 KEY = "ab" * 32
@@ -50,12 +50,11 @@ def matrices(form: Form, layout: KeptLayout) -> dict[str, list[Kept]]:
 def written(path: Path, form: Form) -> tuple[KeptLayout, dict[str, list[Kept]]]:
     layout = layout_of(form)
     given = matrices(form, layout)
-    writer = KeptWriter(path.with_suffix(".part"), layout, lambda num_bytes: 0, RoomyFiles())
+    writer = KeptWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
     for name in reversed(given):  # in the order of the weights file, which is its own
         for kept in given[name]:
             writer.keep(name, kept)
-    assert writer.finish(KEY, path)
-    assert not path.with_suffix(".part").exists()
+    assert writer.finish(KEY)
     return layout, given
 
 
@@ -95,9 +94,9 @@ def test_a_large_matrix_is_read_in_pieces_that_can_be_stopped_between(tmp_path: 
     spec = TensorSpec((1, 5 * 2**20), torch.float32, Use.MATRIX)
     layout = KeptLayout({"large": spec}, Forms(form, PlainForm()), {})
     kept = (torch.ones(1, 5 * 2**20, dtype=torch.int8), torch.ones(1, 1))
-    writer = KeptWriter(path.with_suffix(".part"), layout, lambda num_bytes: 0, RoomyFiles())
+    writer = KeptWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
     writer.keep("large", kept)
-    assert writer.finish(KEY, path)
+    assert writer.finish(KEY)
     file = KeptFile(path, layout, KEY)
     advanced: list[int] = []
     file.advance = advanced.append
@@ -201,15 +200,15 @@ def test_a_file_of_others_is_damage(tmp_path: Path) -> None:
         KeptFile(path, other, KEY)
 
 
-def test_what_is_not_whole_is_not_put_in_place(tmp_path: Path) -> None:
-    path, part = tmp_path / "kept.safetensors", tmp_path / "part"
+def test_what_is_not_whole_is_not_left(tmp_path: Path) -> None:
+    path = tmp_path / "kept.safetensors"
     layout = layout_of(Int8Form(None))
     given = matrices(Int8Form(None), layout)
-    writer = KeptWriter(part, layout, lambda num_bytes: 0, RoomyFiles())
+    writer = KeptWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
     writer.keep("second", given["second"][0])
-    assert part.exists()
-    assert not writer.finish(KEY, path)
-    assert not path.exists() and not part.exists()
+    assert path.exists()
+    assert not writer.finish(KEY)
+    assert not path.exists()
 
 
 def test_a_matrix_of_another_shape_ends_the_writing(tmp_path: Path) -> None:
@@ -217,18 +216,18 @@ def test_a_matrix_of_another_shape_ends_the_writing(tmp_path: Path) -> None:
     writer = KeptWriter(tmp_path / "part", layout, lambda num_bytes: 0, RoomyFiles())
     writer.keep("second", (torch.zeros(5, 63, dtype=torch.int8), torch.zeros(5, 1)))
     assert "another shape" in writer.trouble
-    assert not writer.finish(KEY, tmp_path / "kept") and not list(tmp_path.iterdir())
+    assert not writer.finish(KEY) and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("fails_at", range(1, 13))
 def test_a_disk_that_fails_at_any_step_leaves_nothing(tmp_path: Path, fails_at: int) -> None:
     layout, files = layout_of(Int8Form(None)), FailingFiles()
-    writer = KeptWriter(tmp_path / "part", layout, lambda num_bytes: 0, files)
+    writer = KeptWriter(tmp_path / "kept", layout, lambda num_bytes: 0, files)
     files.fail_at = fails_at
     for name, slices in matrices(Int8Form(None), layout).items():
         for kept in slices:
             writer.keep(name, kept)
-    finished = writer.finish(KEY, tmp_path / "kept")
+    finished = writer.finish(KEY)
     assert [path.name for path in tmp_path.iterdir()] == (["kept"] if finished else [])
     assert finished == (not writer.trouble)
 

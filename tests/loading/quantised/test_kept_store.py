@@ -4,7 +4,6 @@ time."""
 from __future__ import annotations
 
 import errno
-import os
 import stat
 import sys
 from pathlib import Path
@@ -14,11 +13,13 @@ import torch
 
 from core.loading.quantised.kept_layout import KeptLayout
 from core.loading.quantised.kept_store import KeptStore
+from core.storage.rows import WEIGHTS
+from core.storage.store import FLOOR_SHARE
 from core.weights.plan import TensorSpec, Use
 from kernels.linear.int8 import Int8Form
 from kernels.linear.reference import Forms, PlainForm
-from tests.cache.disk.worlds import PLENTY, DiedError, FailingFiles, RoomyFiles
 from tests.loading.quantised.keeping import store_in
+from tests.storage.disks import PLENTY, DiedError, FailingFiles, RoomyFiles, check_whole
 
 FORM = Int8Form(None)
 KEYS = [f"{number:02x}" * 32 for number in range(8)]
@@ -30,6 +31,8 @@ def layout(rows: int = 64) -> KeptLayout:
 
 
 SIZE = layout().num_bytes
+# A disk with so many bytes free is taken for full.
+FULL = PLENTY // FLOOR_SHARE
 
 
 def put(store: KeptStore, key: str, rows: int = 64) -> bool:
@@ -51,7 +54,8 @@ def has(store: KeptStore, key: str) -> bool:
 
 
 def names(folder: Path) -> list[str]:
-    return sorted(path.name[:2] for path in folder.iterdir())
+    """The beginnings of the names of what is kept."""
+    return sorted(path.name[:2] for path in (folder / WEIGHTS).glob("*"))
 
 
 def test_what_was_kept_is_found_by_a_new_store(tmp_path: Path) -> None:
@@ -61,21 +65,20 @@ def test_what_was_kept_is_found_by_a_new_store(tmp_path: Path) -> None:
     assert again.num_bytes == SIZE
 
 
-def test_nothing_is_kept_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    store = store_in(tmp_path / "none")
-    assert store.num_bytes == 0 and not has(store, KEYS[0])
+def test_nothing_is_kept_in_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"mine")
+    store = store_in(tmp_path / "file")
+    assert store.num_bytes == 0 and not has(store, KEYS[0]) and not put(store, KEYS[0])
     store.trim()
     store.delete_all()
-    assert not (tmp_path / "none").exists()
+    assert (tmp_path / "file").read_bytes() == b"mine"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
 def test_only_the_owner_may_look(tmp_path: Path) -> None:
     put(store_in(tmp_path / "a" / "b"), KEYS[0])
-    for path in (tmp_path / "a", tmp_path / "a" / "b"):
-        assert stat.S_IMODE(path.stat().st_mode) == 0o700
-    (file,) = (tmp_path / "a" / "b").iterdir()
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    for path in (tmp_path / "a").rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
 def test_the_longest_unused_goes_first(tmp_path: Path) -> None:
@@ -99,12 +102,13 @@ def test_a_smaller_cap_makes_files_go(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links take rights there")
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
-    folder, theirs = tmp_path / "weights", tmp_path / "theirs"
-    folder.mkdir()
+    theirs = tmp_path / "theirs"
     theirs.write_bytes(b"theirs")
-    (folder / ".new-matrices.safetensors").symlink_to(theirs)
-    assert put(store_in(folder), KEYS[0]) and has(store_in(folder), KEYS[0])
-    assert theirs.read_bytes() == b"theirs" and names(folder) == ["00"]
+    store = store_in(tmp_path)
+    (tmp_path / WEIGHTS).mkdir()
+    (tmp_path / WEIGHTS / ".new-blob").symlink_to(theirs)
+    assert put(store, KEYS[0]) and has(store_in(tmp_path), KEYS[0])
+    assert theirs.read_bytes() == b"theirs" and names(tmp_path) == ["00"]
 
 
 def test_what_is_larger_than_the_cap_makes_nothing_go_and_is_said(
@@ -116,9 +120,9 @@ def test_what_is_larger_than_the_cap_makes_nothing_go_and_is_said(
 
 
 def test_a_full_disk_keeps_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    store = KeptStore(tmp_path, PLENTY, lambda num_bytes: num_bytes - SIZE + 1, RoomyFiles())
+    store = store_in(tmp_path, files=RoomyFiles(FULL + SIZE - 1))
     assert not put(store, KEYS[0])
-    assert "too full" in caplog.text and not names(tmp_path)
+    assert "GiB left" in caplog.text and not names(tmp_path)
 
 
 def test_a_damaged_file_is_deleted_and_said(
@@ -126,7 +130,7 @@ def test_a_damaged_file_is_deleted_and_said(
 ) -> None:
     store = store_in(tmp_path)
     put(store, KEYS[0])
-    (path,) = tmp_path.iterdir()
+    (path,) = (tmp_path / WEIGHTS).iterdir()
     path.write_bytes(path.read_bytes()[:-1])
     assert not has(store, KEYS[0])
     assert "bytes, not" in caplog.text and not names(tmp_path)
@@ -134,20 +138,19 @@ def test_a_damaged_file_is_deleted_and_said(
 
 def test_a_load_killed_at_any_step_leaves_nothing_that_counts(tmp_path: Path) -> None:
     for step in range(1, 40):
-        files = FailingFiles()
+        folder, files = tmp_path / str(step), FailingFiles()
         files.die_at = step
         try:
-            put(store_in(tmp_path, files=files), KEYS[0])
+            put(store_in(folder, files=files), KEYS[0])
         except DiedError:
-            found = has(store_in(tmp_path), KEYS[0])
-            assert found == any(path.name.startswith("00") for path in tmp_path.iterdir())
+            store = store_in(folder)
+            assert has(store, KEYS[0]) == (names(folder) == ["00"]) == (store.num_bytes > 0)
+            check_whole(store.blobs)
+            assert put(store, KEYS[1]) and "01" in names(folder)
             continue
-        assert step > 5
-        break
-    else:
-        pytest.fail("it always dies")
-    assert put(store_in(tmp_path), KEYS[1])
-    assert names(tmp_path) == ["00", "01"]
+        assert step > 5 and names(folder) == ["00"]
+        return
+    pytest.fail("it always dies")
 
 
 def killed(folder: Path) -> None:
@@ -155,14 +158,13 @@ def killed(folder: Path) -> None:
     writer = store_in(folder).begin(layout())
     assert writer is not None
     writer.keep("weight", FORM.keep(torch.ones(64, 32)))
+    assert len(names(folder)) > 0
 
 
-def test_what_a_killed_load_left_counts_and_goes_with_the_next_look(tmp_path: Path) -> None:
+def test_what_a_killed_load_left_goes_with_the_next_look(tmp_path: Path) -> None:
     put(store_in(tmp_path), KEYS[0])
     killed(tmp_path)
-    assert store_in(tmp_path).num_bytes > SIZE
-    store_in(tmp_path).trim()
-    assert names(tmp_path) == ["00"]
+    assert store_in(tmp_path).num_bytes == SIZE and names(tmp_path) == ["00"]
     killed(tmp_path)
     store_in(tmp_path).delete_all()
     assert not names(tmp_path)
@@ -176,20 +178,20 @@ def test_what_a_killed_load_left_takes_no_other_files_room(tmp_path: Path) -> No
 
 
 def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
-    mine = tmp_path / "model-00001-of-00002.safetensors"
-    mine.write_bytes(bytes(5 * SIZE))
     put(store_in(tmp_path), KEYS[0])
+    mine = tmp_path / WEIGHTS / "model-00001-of-00002.safetensors"
+    mine.write_bytes(bytes(5 * SIZE))
     store = store_in(tmp_path, cap=1)
     assert store.num_bytes == SIZE
     store.trim()
     store.delete_all()
-    assert list(tmp_path.iterdir()) == [mine]
+    assert list((tmp_path / WEIGHTS).iterdir()) == [mine]
 
 
 def test_a_disk_that_fails_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = FailingFiles()
-    files.fail_at, files.stays_broken = 1, True
     store = store_in(tmp_path, files=files)
+    files.fail_at, files.stays_broken = files.num_steps + 1, True
     put(store, KEYS[0])
     store.trim()
     assert not has(store, KEYS[0])
@@ -209,13 +211,15 @@ def test_all_files_are_deleted_also_those_in_use(tmp_path: Path) -> None:
     found.close()
 
 
-def test_what_cannot_be_deleted_is_told_after_all_were_tried(tmp_path: Path) -> None:
+def test_what_cannot_be_deleted_is_told_and_of_no_use(tmp_path: Path) -> None:
     files = FailingFiles()
     store = store_in(tmp_path, files=files)
     for key in KEYS[:3]:
         put(store, key)
-    files.fail_at = files.num_steps + 2
+    files.fail_at = files.num_steps + 4
     with pytest.raises(OSError, match="Input") as caught:
         store.delete_all()
     assert caught.value.errno == errno.EIO
-    assert len(os.listdir(tmp_path)) == 1
+    assert store.num_bytes == 0 and len(names(tmp_path)) == 2
+    store.delete_all()
+    assert not names(tmp_path)

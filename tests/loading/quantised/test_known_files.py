@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -12,9 +11,11 @@ import torch
 from safetensors.torch import save_file
 
 from core.loading.quantised.known_files import SETTLED_NS, Facts, KnownFiles, are_settled, facts_of
+from core.storage.rows import WEIGHTS
+from core.storage.store import BlobStore
 from core.weights.safetensors_file import read_header
-from tests.cache.disk.worlds import DiedError, FailingFiles, RoomyFiles
 from tests.loading.quantised.keeping import WRITTEN_NS, settle
+from tests.storage.disks import FailingFiles, RoomyFiles
 
 DIGEST = "5a" * 32
 
@@ -34,7 +35,7 @@ def facts(folder: Path) -> Facts:
 
 
 def known(tmp_path: Path) -> KnownFiles:
-    return KnownFiles(tmp_path / "known" / "files.json", RoomyFiles())
+    return KnownFiles(BlobStore(tmp_path / "known", 0, RoomyFiles()))
 
 
 def test_files_are_known_again(tmp_path: Path, weights: Path) -> None:
@@ -84,42 +85,25 @@ def test_the_same_paths_have_one_digest(tmp_path: Path, weights: Path) -> None:
 
 
 def test_only_so_many_are_remembered(tmp_path: Path, weights: Path) -> None:
-    every = [[["/m", number, 1, 1, "00"]] for number in range(3)]
-    for number, each in enumerate(every):
-        each[0][0] = f"/m{number}"
     for number in range(70):
         known(tmp_path).remember([[f"/m{number}", 1, 1, 1, "00"]], DIGEST)
-    found = json.loads((tmp_path / "known" / "files.json").read_text())
-    assert len(found) == 64 and found[0][0][0][0] == "/m69"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "{}", "[[]]", "[[[], 1]]", '[[[["p", 1, 1, true, "h"]], "00"]]', "[" * 9999, "\udcff"],
-)
-def test_what_makes_no_sense_is_nothing(tmp_path: Path, weights: Path, text: str) -> None:
-    path = tmp_path / "known" / "files.json"
-    path.parent.mkdir()
-    path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    assert known(tmp_path).digest(facts(weights)) is None
-    known(tmp_path).remember(facts(weights), DIGEST)
-    assert known(tmp_path).digest(facts(weights)) == DIGEST
+    found = [known(tmp_path).digest([[f"/m{number}", 1, 1, 1, "00"]]) for number in range(70)]
+    assert found == [None] * 6 + [DIGEST] * 64
 
 
 def test_a_disk_that_refuses_is_no_error(tmp_path: Path, weights: Path) -> None:
     files = FailingFiles()
-    files.fail_at = 2
-    KnownFiles(tmp_path / "files.json", files).remember(facts(weights), DIGEST)
+    blobs = BlobStore(tmp_path / "known", 0, files)
+    files.fail_at = files.num_steps + 1
+    KnownFiles(blobs).remember(facts(weights), DIGEST)
     assert known(tmp_path).digest(facts(weights)) is None
 
 
-def test_all_can_be_forgotten_also_what_was_never_finished(tmp_path: Path, weights: Path) -> None:
+def test_all_can_be_forgotten_and_nothing_of_it_lingers(tmp_path: Path, weights: Path) -> None:
     known(tmp_path).remember(facts(weights), DIGEST)
-    files = FailingFiles()
-    files.die_at = 4
-    with pytest.raises(DiedError):
-        KnownFiles(tmp_path / "known" / "files.json", files).remember(facts(weights), DIGEST)
-    assert len(list((tmp_path / "known").iterdir())) == 2
-    known(tmp_path).forget()
+    blobs = BlobStore(tmp_path / "known", 0, RoomyFiles())
+    KnownFiles(blobs).forget()
+    blobs.forget(WEIGHTS)
     assert known(tmp_path).digest(facts(weights)) is None
-    assert not list((tmp_path / "known").iterdir())
+    for path in (tmp_path / "known").iterdir():
+        assert str(weights).encode() not in path.read_bytes()

@@ -1,4 +1,4 @@
-"""The only place of the disk tier that touches the file system, in steps small enough to fail one.
+"""The only place of the store that changes the disk, in steps small enough to fail one.
 
 A file is written under a temporary name, synced and renamed, so it appears whole or not at all.
 Folders are 0700 and files 0600: what a chat says can be guessed from its cache. Tests put failing
@@ -7,33 +7,22 @@ disks and sudden deaths into the small steps; knows nothing of what the bytes me
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
+import sqlite3
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 # Starts every temporary name; what carries it when a folder is opened was never finished.
 UNFINISHED = ".new-"
-_TICK = 1_000  # nanoseconds; NTFS keeps steps of 100
 Bytes = bytes | bytearray | memoryview
 
 
 class FileTooLargeError(OSError):
     """A file has more bytes than it may have; it was not read."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """A plain file in a folder; `used` is its modification time in nanoseconds."""
-
-    name: str
-    num_bytes: int
-    used: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +36,6 @@ class Space:
 class Files:
     """The real file system. Everything may raise OSError."""
 
-    _last_used = 0  # nanoseconds
-
     def make_folder(self, folder: Path) -> None:
         """Make a folder, with those above it, that only its owner may look into."""
         # mkdir gives `mode` to the last folder alone.
@@ -56,15 +43,9 @@ class Files:
             missing.mkdir(mode=0o700)
         folder.mkdir(exist_ok=True, mode=0o700)
 
-    def is_folder(self, path: Path) -> bool:
-        return path.is_dir()
-
-    def folders(self, folder: Path) -> list[str]:
-        """The names of the folders in `folder`; none where it doesn't exist."""
-        if not folder.exists():
-            return []
-        with os.scandir(folder) as found:
-            return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+    def make_file(self, path: Path) -> None:
+        """Make an empty file that only its owner may read; one that is there stays as it is."""
+        os.close(self._open(path))
 
     def probe(self, folder: Path) -> None:
         """Raise unless a file can be made in `folder`."""
@@ -72,15 +53,15 @@ class Files:
         os.close(self._create(path))
         self.delete(path)
 
-    def list(self, folder: Path) -> list[FileEntry]:
-        """The plain files of a folder; links, folders and devices are left out."""
-        entries = []
+    def folders(self, folder: Path) -> list[str]:
+        """The names of the folders in a folder, without links."""
         with os.scandir(folder) as found:
-            for entry in found:
-                if entry.is_file(follow_symlinks=False):
-                    facts = entry.stat(follow_symlinks=False)
-                    entries.append(FileEntry(entry.name, facts.st_size, facts.st_mtime_ns))
-        return entries
+            return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+
+    def names(self, folder: Path) -> list[str]:
+        """The names of a folder's files and links."""
+        with os.scandir(folder) as found:
+            return [entry.name for entry in found if not entry.is_dir(follow_symlinks=False)]
 
     def read(self, path: Path, max_bytes: int) -> bytearray:
         """The whole file; raises FileTooLargeError before it takes more memory than `max_bytes`."""
@@ -95,55 +76,40 @@ class Files:
         return data[:at] if at < num_bytes else data
 
     def write(self, path: Path, parts: Iterable[Bytes]) -> None:
-        """Put a file there whole, also after a power cut; nothing stays behind on failure."""
-        unfinished = path.parent / (UNFINISHED + path.name)
+        """Make a file with these bytes; they survive a power cut once this returns."""
+        handle = self._create(path)
         try:
-            self._write_new(unfinished, parts)
-            self._replace(unfinished, path)
-        except OSError:
-            self._clean_up(unfinished)
-            raise
-        self.sync_folder(path.parent)
+            for part in parts:
+                self._write_all(handle, part)
+            self._sync(handle)
+        finally:
+            os.close(handle)
 
-    def append(self, path: Path, at: int, data: Bytes, sync: bool) -> None:
-        """Write `data` at byte `at`, over what may be there; the file is made when it is missing.
-
-        With `sync` it survives a power cut once this returns.
-        """
-        is_new = not path.exists()
+    def write_at(self, path: Path, at: int, data: Bytes) -> None:
+        """Write `data` at byte `at`, over what may be there; a missing file is made."""
         handle = self._open(path)
         try:
             os.lseek(handle, at, os.SEEK_SET)
             self._write_all(handle, data)
-            if sync:
-                self._sync(handle)
         finally:
             os.close(handle)
-        if sync and is_new:
-            self.sync_folder(path.parent)
 
-    def put_in_place(self, unfinished: Path, path: Path) -> None:
-        """Give a file that was appended to its name; it counts as used now."""
-        self._replace(unfinished, path)
-        with contextlib.suppress(OSError):  # the order is a wish, the file is not
-            self.mark_used(path)
+    def replace(self, source: Path, target: Path) -> None:
+        """Give a file its name, in place of one that may have it."""
+        source.replace(target)
 
     def delete(self, path: Path) -> None:
         """Remove a file; one that is not there is as good."""
         path.unlink(missing_ok=True)
 
-    def delete_folder(self, folder: Path) -> None:
-        """Remove an empty folder."""
-        folder.rmdir()
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """End a transaction: all that it changed is there from now on, or nothing of it."""
+        connection.execute("COMMIT")
 
-    def mark_used(self, path: Path) -> None:
-        """Set the modification time to now, and later than any that was set before.
-
-        The system's own times stand still for up to 16 ms: two files of one moment would have no
-        order, and after a restart the wrong one of them might have to go.
-        """
-        self._last_used = max(time.time_ns(), self._last_used + _TICK)
-        os.utime(path, ns=(self._last_used, self._last_used))
+    def checkpoint(self, connection: sqlite3.Connection) -> bool:
+        """Leave nothing of an index's transactions beside it; whether that could be done."""
+        ((busy, *_),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not busy
 
     def free(self, folder: Path) -> Space:
         """Room on the file system that `folder` is on."""
@@ -164,29 +130,13 @@ class Files:
         finally:
             os.close(handle)
 
-    def _write_new(self, path: Path, parts: Iterable[Bytes]) -> None:
-        handle = self._create(path)
-        try:
-            for part in parts:
-                self._write_all(handle, part)
-            self._sync(handle)
-        finally:
-            os.close(handle)
-        with contextlib.suppress(OSError):  # the order is a wish, the file is not
-            self.mark_used(path)
-
     def _write_all(self, handle: int, data: Bytes) -> None:
         view = memoryview(data)
         while view:
             view = view[self._write(handle, view[:_MAX_WRITE]) :]
 
-    def _clean_up(self, unfinished: Path) -> None:
-        try:
-            self.delete(unfinished)
-        except OSError:
-            return  # the next start removes it
-
-    # The steps that tests let fail, one by one.
+    # The steps that tests let fail, one by one, with `replace`, `delete`,
+    # `commit` and `checkpoint`.
 
     def _create(self, path: Path) -> int:
         return os.open(path, _FLAGS | os.O_TRUNC, 0o600)
@@ -199,9 +149,6 @@ class Files:
 
     def _sync(self, handle: int) -> None:
         os.fsync(handle)
-
-    def _replace(self, source: Path, target: Path) -> None:
-        source.replace(target)
 
 
 # macOS refuses to write 2 GiB or more in one call.

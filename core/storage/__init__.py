@@ -1,0 +1,1 @@
+"""One store of files on disk: owned, bounded, indexed."""

@@ -1,0 +1,137 @@
+"""What the rows of an index mean: which blob needs which, whose they are, and what goes first.
+
+Pure bookkeeping inside a transaction, without files. A blob is held only while what it needs is
+held. A lasting one is held while somebody owns it, and what is not lasting while something needs
+it, or while it ends the chain that is being written. So nothing but the end of a chain is ever
+deleted alone, and what needed it goes with it or is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from core.storage.index import Index
+
+# The owner of what belongs to nobody in particular; goes only when everything goes.
+NOBODY = ""
+# The pool of quantised weights, and its owner: deleting all chats leaves models quick to load.
+WEIGHTS = "weights"
+Place = tuple[str, str]  # pool and name
+NOWHERE: Place = ("", "")
+
+NAMED = "pool = ? AND name = ?"
+_ID = f"SELECT id FROM blobs WHERE {NAMED}"
+_OWN = f"INSERT OR IGNORE INTO owners SELECT ?, id FROM blobs WHERE {NAMED}"
+_STRIKE = f"""DELETE FROM owners WHERE (owner = ?1 OR ?1 IS NULL AND owner != '{WEIGHTS}')
+    AND blob IN (SELECT id FROM blobs WHERE pool = coalesce(?2, pool)) RETURNING blob"""
+_OWNED = f"SELECT 1 FROM blobs JOIN owners ON blob = id WHERE {NAMED}"
+_UNOWNED = "SELECT 1 FROM blobs WHERE id = ? AND NOT EXISTS (SELECT 1 FROM owners WHERE blob = id)"
+_NEEDING = "SELECT 1 FROM blobs WHERE needs = ? LIMIT 1"
+_REMOVE = "DELETE FROM blobs WHERE id = ? RETURNING pool, name, num_bytes, needs"
+_ABOVE = f"""WITH RECURSIVE above(id) AS (
+    {_ID} UNION SELECT needs FROM blobs JOIN above USING (id) WHERE needs NOT NULL
+) SELECT id FROM above"""
+_DROP = """DELETE FROM blobs WHERE id IN (
+    WITH RECURSIVE gone(id) AS (
+        SELECT ? UNION SELECT blobs.id FROM blobs JOIN gone ON needs = gone.id
+    ) SELECT id FROM gone
+) RETURNING pool, name"""
+_COLLECT = """DELETE FROM blobs WHERE id NOT IN (
+    WITH RECURSIVE kept(id) AS (
+        SELECT id FROM blobs JOIN owners ON blob = id WHERE lasting
+        UNION SELECT needs FROM blobs JOIN kept USING (id) WHERE needs NOT NULL
+    ) SELECT id FROM kept
+)"""
+# What nothing needs, in the order in which it goes.
+_LEAVES = """SELECT id, lasting FROM blobs AS leaf WHERE pool = ?
+    AND NOT EXISTS (SELECT 1 FROM blobs WHERE needs = leaf.id) ORDER BY lasting, used"""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """What the index is to say of a blob; `needs` names another of its pool."""
+
+    pool: str
+    name: str
+    num_bytes: int
+    needs: str | None = None
+    lasting: bool = True
+    owners: Collection[str] = (NOBODY,)
+
+
+def insert(index: Index, blob: Blob, used: int) -> None:
+    """Hold a blob, in place of one of the same name; what it needs must be held."""
+    needs = None
+    if blob.needs is not None:
+        ((needs,),) = index.ask(_ID, blob.pool, blob.needs)
+    index.ask(f"DELETE FROM blobs WHERE {NAMED}", blob.pool, blob.name)
+    facts = blob.pool, blob.name, needs, int(blob.lasting), blob.num_bytes, used
+    index.ask("INSERT INTO blobs VALUES (NULL, ?, ?, ?, ?, ?, ?)", *facts)
+    for owner in blob.owners:
+        own(index, owner, (blob.pool, blob.name))
+
+
+def own(index: Index, owner: str, place: Place) -> None:
+    """Add an owner to a blob; nothing where it isn't held."""
+    index.ask(_OWN, owner, *place)
+
+
+def above(index: Index, place: Place) -> set[int]:
+    """A blob and all that it needs."""
+    return {at for (at,) in index.ask(_ABOVE, *place)}
+
+
+def strike(index: Index, owner: str | None, pool: str | None, newest: Place) -> list[Place]:
+    """Strike an owner from everything, and drop what then has none. `newest` is the end of the
+    chain that is being written."""
+    gone: list[Place] = []
+    struck = index.ask(_STRIKE, owner, pool)
+    keep = above(index, newest) if index.ask(_OWNED, *newest) else ()
+    for (at,) in struck:
+        if index.ask(_UNOWNED, at):
+            _release(index, at, keep, gone)
+    return gone
+
+
+def evict(
+    index: Index, pool: str, num_bytes: int, keep: Collection[int]
+) -> tuple[int, list[Place]]:
+    """Drop what frees so many bytes: first what nothing lasting needs, then the least recently used
+    with what nothing else needs, but nothing in `keep`. Also returns how many bytes that frees."""
+    gone: list[Place] = []
+    freed = 0
+    for at, lasting in index.ask(_LEAVES, pool):
+        if freed >= num_bytes and lasting:
+            break
+        freed += _release(index, at, keep, gone)
+    return freed, gone
+
+
+def lose(index: Index, place: Place, keep: Collection[int]) -> list[Place]:
+    """Drop a blob, all that needs it, and what nothing needs then, but nothing in `keep`."""
+    gone: list[Place] = []
+    for at, needs in index.ask(f"SELECT id, needs FROM blobs WHERE {NAMED}", *place):
+        gone += index.ask(_DROP, at)
+        _release(index, needs, keep, gone)
+    return gone
+
+
+def keep_only(index: Index, there: Collection[Place]) -> None:
+    """Drop what isn't `there`, with all that needs it, and what nobody owns or nothing needs."""
+    for at, pool, name in index.ask("SELECT id, pool, name FROM blobs"):
+        if (pool, name) not in there:
+            index.ask(_DROP, at)
+    index.ask(_COLLECT)
+
+
+def _release(index: Index, at: int | None, keep: Collection[int], gone: list[Place]) -> int:
+    """Drop a blob unless something needs it, and what nothing else needs then, up to what is in
+    `keep`; the bytes that this frees."""
+    freed = 0
+    while at is not None and at not in keep and not index.ask(_NEEDING, at):
+        ((pool, name, num_bytes, needs),) = index.ask(_REMOVE, at)
+        gone.append((pool, name))
+        freed += num_bytes
+        at = needs
+    return freed

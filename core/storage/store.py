@@ -1,0 +1,347 @@
+"""One store of files on disk: blobs by name in pools, owned, bounded in bytes, whole after a kill.
+
+A file is in place before the index names it, and the index forgets it before it goes: a process
+killed anywhere leaves at worst files that the index doesn't name, or names of files that are gone,
+and the next opening clears both away.
+
+Knows nothing of what blobs hold; whoever reads one has to verify it. One thread uses a store, and a
+lock elsewhere keeps two processes from sharing a folder.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from core.storage import rows
+from core.storage.files import UNFINISHED, Bytes, Files
+from core.storage.index import DamagedIndexError, Index
+from core.storage.rows import NAMED, NOWHERE, WEIGHTS, Blob, Place
+
+log = logging.getLogger(__name__)
+
+# Other programs, and the chats themselves, must still be able to write: a full disk breaks far more
+# than a cache can save. A twentieth is what file systems themselves like to keep in reserve.
+DEFAULT_FLOOR = 2**30
+FLOOR_SHARE = 20
+MOST_NOTES = 64  # of a kind
+_INDEX = "index.db"
+_POOL = re.compile(rf"[0-9a-f]{{64}}|{WEIGHTS}")
+# The last three are what versions without an index had.
+_OURS = re.compile(
+    rf"([a-z]+-)?[0-9a-f]{{64}}\.safetensors|{re.escape(UNFINISHED)}.*"
+    r"|of-[0-9a-z+_-]*\.log|files\.json|files\.part"
+)
+_NOTE = "REPLACE INTO notes (kind, key, value) VALUES (?, ?, ?)"
+_TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
+    (SELECT id FROM notes WHERE kind = ? ORDER BY id DESC LIMIT ?)"""
+
+
+class BlobStore:
+    """The blobs in `folder`, one folder below it for each pool.
+
+    Nothing is written that would leave less than `floor` bytes, or a twentieth of the file system,
+    free. A folder that can't be used makes a `closed` store, which holds nothing; `failure` says
+    why. Whatever changes the disk may raise OSError, and leaves a whole store.
+    """
+
+    def __init__(
+        self, folder: Path, floor: int = DEFAULT_FLOOR, files: Files | None = None
+    ) -> None:
+        self.folder = folder
+        self.failure: OSError | None = None
+        self.files = files if files is not None else Files()
+        self._floor = floor
+        self._index: Index | None = None
+        self._newest = NOWHERE  # the end of the chain whose lasting blob is still to come
+        self._last_used = 0
+        self._littered = True  # there may be files that the index doesn't name
+        self.open()
+
+    @property
+    def closed(self) -> bool:
+        return self._index is None
+
+    def open(self) -> None:
+        """Open the folder, made if it is missing; what can't be restored is cleared away."""
+        self.close()
+        try:
+            self.files.make_folder(self.folder)
+            self._probe()
+            self._index = Index(self.folder / _INDEX, self.files)
+        except OSError as error:
+            self.failure = error
+            return
+        with suppress(OSError):  # what could not be cleared away is never read, and goes later
+            self._mend()
+
+    def close(self, failure: OSError | None = None) -> None:
+        """Let go of the index; the store is empty until it is opened again."""
+        if self._index is not None:
+            self._index.close()
+        self._index, self.failure = None, failure
+        self._newest, self._littered = NOWHERE, True
+
+    # -- what is held
+
+    def num_bytes(self, pool: str) -> int:
+        """Bytes of a pool's blobs."""
+        found = self._ask("SELECT coalesce(sum(num_bytes), 0) FROM blobs WHERE pool = ?", pool)
+        return int(found[0][0]) if found else 0
+
+    def size(self, pool: str, name: str) -> int | None:
+        """Bytes of a blob; None when it isn't held."""
+        found = self._ask(f"SELECT num_bytes FROM blobs WHERE {NAMED}", pool, name)
+        return int(found[0][0]) if found else None
+
+    def needed_by(self, pool: str, name: str) -> str | None:
+        """The name of what a blob needs."""
+        needed = f"SELECT name FROM blobs WHERE id = (SELECT needs FROM blobs WHERE {NAMED})"
+        found = self._ask(needed, pool, name)
+        return str(found[0][0]) if found else None
+
+    def path(self, pool: str, name: str) -> Path:
+        """Where a blob lies."""
+        return self.folder / pool / name
+
+    def touch(self, pool: str, name: str) -> None:
+        """Count a blob as used now."""
+        with suppress(OSError), self._change() as index:  # the order is a wish
+            index.ask(f"UPDATE blobs SET used = ? WHERE {NAMED}", self._now(), pool, name)
+
+    def own(self, owner: str, pool: str, names: Iterable[str]) -> None:
+        """Add an owner to those of the blobs that are held."""
+        with self._change() as index:
+            for name in names:
+                rows.own(index, owner, (pool, name))
+
+    # -- writing
+
+    def put(self, blob: Blob, parts: Iterable[Bytes], cap: int) -> bool:
+        """Write a blob, which survives a power cut; False where the pool's `cap` has no room."""
+        if not self.make_room(blob, cap):
+            return False
+        unfinished = self.unfinished(blob.pool)
+        try:
+            self.files.write(unfinished, parts)
+            self.adopt(blob, unfinished, sync=True)
+        except OSError:
+            with suppress(OSError):  # the next opening deletes it
+                self.files.delete(unfinished)
+            raise
+        return True
+
+    def make_room(self, blob: Blob, cap: int) -> bool:
+        """Evict from a pool until a blob fits under `cap` and floor; nothing where it can't."""
+        if self._littered:
+            self._sweep()
+        self.files.make_folder(self.folder / blob.pool)
+        over_cap = self.num_bytes(blob.pool) + blob.num_bytes - cap
+        excess = max(over_cap, self.excess(blob.num_bytes))
+        if excess <= 0:
+            return True
+        keep = [(blob.pool, blob.needs or ""), self._newest if blob.lasting else NOWHERE]
+        fits = self._evict(blob.pool, excess, keep)
+        # Deleting may free less than a file's size: snapshots and hard links share blocks.
+        if self.excess(blob.num_bytes) > 0:
+            raise OSError(errno.ENOSPC, self._too_full())
+        return fits
+
+    def excess(self, num_bytes: int) -> int:
+        """By how many bytes writing so many would pass the floor; not above 0 if it won't."""
+        space = self.files.free(self.folder)
+        return num_bytes + max(self._floor, space.total // FLOOR_SHARE) - space.free
+
+    def unfinished(self, pool: str) -> Path:
+        """Where a blob is written until it is adopted; nothing is there now."""
+        path = self.path(pool, f"{UNFINISHED}blob")
+        self.files.delete(path)
+        return path
+
+    def adopt(self, blob: Blob, unfinished: Path, sync: bool = False) -> None:
+        """Put a file that was written in its place; with `sync` that survives a power cut."""
+        path = self.path(blob.pool, blob.name)
+        self.files.replace(unfinished, path)
+        try:
+            if sync:
+                self.files.sync_folder(path.parent)
+            with self._change(sync) as index:
+                rows.insert(index, blob, self._now())
+        except OSError:
+            self._unlink([(blob.pool, blob.name)])
+            raise
+        if not blob.lasting:
+            self._newest = (blob.pool, blob.name)
+        elif (blob.pool, blob.needs) == self._newest:
+            self._newest = NOWHERE
+
+    def shrink(self, pool: str, cap: int) -> None:
+        """Evict down to `cap`, if need be the chain that is being written too."""
+        excess = self.num_bytes(pool) - cap
+        if excess > 0 and not self._evict(pool, excess, [self._newest]):
+            self._evict(pool, excess, [])
+
+    # -- notes
+
+    def note(self, kind: str, key: str) -> str | None:
+        """What was noted under a key."""
+        found = self._ask("SELECT value FROM notes WHERE kind = ? AND key = ?", kind, key)
+        return str(found[0][0]) if found else None
+
+    def write_note(self, kind: str, key: str, value: str) -> None:
+        """Note something in place of what was noted before; the oldest go beyond `MOST_NOTES`."""
+        with self._change() as index:
+            index.ask(_NOTE, kind, key, value)
+            index.ask(_TRIM, kind, kind, MOST_NOTES)
+
+    def delete_notes(self, kind: str) -> None:
+        """Delete all notes of a kind."""
+        with self._change() as index:
+            index.ask("DELETE FROM notes WHERE kind = ?", kind)
+
+    # -- deleting
+
+    def lose(self, pool: str, name: str) -> None:
+        """Drop a damaged blob, all that needs it, and what nothing needs then."""
+        # What can't be deleted now is never read again and goes later.
+        with suppress(OSError):
+            with self._change() as index:
+                gone = rows.lose(index, (pool, name), rows.above(index, self._newest))
+            self._unlink(gone)
+
+    def forget(self, owner: str | None, pool: str | None = None) -> None:
+        """Delete what only `owner` has (None: all but the weights) in one pool or all of them.
+
+        Gone from the disk on return. Raises OSError; asking again goes on where it stopped.
+        """
+        if self._index is None:
+            if not self.folder.is_dir():
+                return
+            self.open()
+        gone: list[Place] = []
+        try:
+            self._strike(owner, pool, gone)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            # A full disk has no room for a transaction until files are gone.
+            self._unlink(gone)
+            self._strike(owner, pool, gone)
+        self._sweep()
+
+    def _strike(self, owner: str | None, pool: str | None, gone: list[Place]) -> None:
+        with self._change() as index:
+            gone += rows.strike(index, owner, pool, self._newest)
+        index.leave_no_trace()
+
+    def _evict(self, pool: str, num_bytes: int, keep: Iterable[Place]) -> bool:
+        """Free so many bytes without what is named in `keep` and what that needs. False, and
+        nothing is gone, where that can't be done."""
+        with suppress(_NoRoomError):
+            with self._change() as index:
+                kept = set[int]().union(*(rows.above(index, place) for place in keep))
+                freed, gone = rows.evict(index, pool, num_bytes, kept)
+                if freed < num_bytes:
+                    raise _NoRoomError
+            self._unlink(gone)
+            return True
+        return False
+
+    def _unlink(self, gone: Iterable[Place]) -> None:
+        """Delete files that the index no longer names; until that is done nothing is written."""
+        self._littered = True
+        for place, name in gone:
+            self.files.delete(self.path(place, name))
+        self._littered = False
+
+    def _sweep(self) -> int:
+        """Delete our files that the index doesn't name, also after a power cut, and folders that
+        are empty then; how many files there were."""
+        held = set(self._opened().ask("SELECT pool, name FROM blobs"))
+        gone = [place for place in self._listing() if place not in held]
+        self._unlink(gone)
+        for folder in sorted({self.folder / place for place, _ in gone}, reverse=True):
+            try:
+                folder.rmdir()
+            except OSError:  # something is in it
+                self.files.sync_folder(folder)
+        return len(gone)
+
+    # -- opening
+
+    def _probe(self) -> None:
+        """Raise where nothing can be written; a full disk can still be read and deleted from."""
+        try:
+            self.files.probe(self.folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+
+    def _mend(self) -> None:
+        """Clear away names without a file, what nobody owns or nothing needs, and files without a
+        name."""
+        there = set(self._listing())
+        with self._change() as index:
+            ((self._last_used,),) = index.ask("SELECT coalesce(max(used), 0) FROM blobs")
+            rows.keep_only(index, there)
+        index.leave_no_trace()
+        if deleted := self._sweep():
+            log.info("%d files that nothing uses were deleted from %s.", deleted, self.folder)
+
+    def _listing(self) -> Iterator[Place]:
+        """Our files, by the folder below the store's and the name."""
+        for pool in filter(_POOL.fullmatch, self.files.folders(self.folder)):
+            for place in (pool, f"{pool}/owners"):
+                if (self.folder / place).is_dir():
+                    names = self.files.names(self.folder / place)
+                    yield from ((place, name) for name in names if _OURS.fullmatch(name))
+
+    # -- the index
+
+    def _ask(self, question: str, *values: object) -> list[tuple[Any, ...]]:
+        """The rows of a question; none where the index can't be read, which closes the store."""
+        if self._index is None:
+            return []
+        try:
+            return self._index.ask(question, *values)
+        except OSError as error:
+            self.close(error)
+            return []
+
+    @contextmanager
+    def _change(self, sync: bool = False) -> Iterator[Index]:
+        """A transaction; an index that turns out damaged closes the store."""
+        try:
+            with self._opened().change(sync):
+                yield self._opened()
+        except DamagedIndexError as error:
+            self.close(error)
+            raise
+
+    def _opened(self) -> Index:
+        if self._index is None:
+            raise self.failure or OSError(errno.EBADF, "it is closed")
+        return self._index
+
+    def _now(self) -> int:
+        """The time, and later than any before: clocks stand still for milliseconds, and go back."""
+        self._last_used = max(time.time_ns(), self._last_used + 1)
+        return self._last_used
+
+    def _too_full(self) -> str:
+        space = self.files.free(self.folder)
+        floor = max(self._floor, space.total // FLOOR_SHARE)
+        return (
+            f"the disk has {space.free / 2**30:.1f} GiB left, "
+            f"of which {floor / 2**30:.1f} GiB stay free"
+        )
+
+
+class _NoRoomError(Exception):
+    """Undoes an eviction that can't free enough."""
