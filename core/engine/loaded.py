@@ -85,12 +85,14 @@ def load(
     text = ChatText.open(path, check)
     free = available_bytes(device)
     plan = ModelPlan(folder)
-    precision, kernels, needed = choose_precision(settings, plan, device, free, check=check)
+    blobs = BlobStore(Path(settings.cache_folder)) if settings.cache_folder is not None else None
+    precision, kernels, needed = choose_precision(
+        settings, plan, device, free, check=check, notes=blobs
+    )
     dtype = precision.dtype
     # Before the weights are read: a kernel that is at fault should not cost that.
-    recall = partial(recalled, settings)
+    recall = partial(recalled, blobs)
     kernels = validated(kernels, plan.shapes(dtype), device, dtype, recall, check)
-    blobs = BlobStore(Path(settings.cache_folder)) if settings.cache_folder is not None else None
     keeping = open_keeping(settings, precision, blobs)
     held = plan.held(dtype, kernels)
     read = read_model(held, device, progress, check, keeping=keeping)
@@ -141,7 +143,9 @@ def fits_without(present: LoadedModel, settings: ModelSettings) -> bool:
         free += present.weight_bytes
         free += present.cache.kv_bytes() + present.cache.state_bytes()
     plan = ModelPlan(ModelFolder.open(Path(settings.path)))
-    _, _, needed = choose_precision(settings, plan, device, free)
+    store = present.cache.disk.store
+    notes = store.blobs if store is not None else None
+    _, _, needed = choose_precision(settings, plan, device, free, notes=notes)
     return needed + HEADROOM_BYTES <= free
 
 

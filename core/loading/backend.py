@@ -7,10 +7,8 @@ anew at every start, a busy moment would make all that was read before unusable.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import TypeVar, get_args
 
 import torch
@@ -18,6 +16,7 @@ import torch
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.loading.fingerprint import NUMERICS_VERSION
+from core.storage.store import BlobStore
 from kernels.common.capability import interpreted, processor_facts
 from kernels.dispatch import (
     DEFAULT_ROWS,
@@ -33,7 +32,7 @@ from kernels.linear.reference import Integers
 from kernels.native.library import Library, compiled, why_none
 
 VARIABLE = "WAYMARK_KERNELS"
-_FILE = "kernels.json"
+_KIND = "machine"
 
 T = TypeVar("T", int, str)
 
@@ -45,13 +44,14 @@ def choose_backend(
     integers: Integers | None = None,
     measure: Callable[[torch.dtype, Integers | None], int] = best_rows,
     library: Callable[[], Library | None] = compiled,
+    notes: BlobStore | None = None,
 ) -> Backend:
     """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
     On a GPU that can't run `gpu` it is `reference`, and the log says why. Raises
     UnsupportedDeviceError for a name that is none, and for `gpu` on a processor unless Triton's
     interpreter plays one. `measure` is called where the settings ask for it and nothing is
-    remembered, `library` where compiled kernels would be used.
+    remembered in `notes`, `library` where compiled kernels would be used.
     """
     name = _wished() or fastest(device)
     if name == "gpu":
@@ -61,7 +61,7 @@ def choose_backend(
     rows = DEFAULT_ROWS
     if name in {"cpu", "torch"} and settings.measure_kernels and can_pack(dtype):
         key = f"{dtype}, {integers}" if integers else f"{dtype}"
-        rows = remembered(settings, key, CHOICES, lambda: measure(dtype, integers))
+        rows = remembered(notes, key, CHOICES, lambda: measure(dtype, integers))
     return backend(name, dtype, rows, integers)
 
 
@@ -78,13 +78,15 @@ def what_slows(
 
 
 def faster_type(
-    settings: ModelSettings, measure: Callable[[], torch.dtype] = faster_float
+    settings: ModelSettings,
+    measure: Callable[[], torch.dtype] = faster_float,
+    notes: BlobStore | None = None,
 ) -> torch.dtype:
     """Whether this processor is faster in bfloat16 or in float32; bfloat16 if it isn't measured."""
     if not settings.measure_kernels:
         return torch.bfloat16
     types = {str(dtype): dtype for dtype in (torch.bfloat16, torch.float32)}
-    return types[remembered(settings, "faster type", tuple(types), lambda: str(measure()))]
+    return types[remembered(notes, "faster type", tuple(types), lambda: str(measure()))]
 
 
 def _wished() -> BackendName | None:
@@ -109,60 +111,29 @@ def _gpu_or_plain(device: torch.device) -> BackendName:
 
 
 def remembered(
-    settings: ModelSettings, key: str, choices: Collection[T], measure: Callable[[], T]
+    notes: BlobStore | None, key: str, choices: Collection[T], measure: Callable[[], T]
 ) -> T:
     """What was measured before under the same conditions; else measured now, and remembered."""
-
-    def known(found: object) -> T | None:
-        return next((choice for choice in choices if choice == found), None)
-
-    return _remembered(settings, key, known, measure)
+    found = recalled(notes, key, lambda: str(measure()), {str(choice) for choice in choices})
+    return next(choice for choice in choices if str(choice) == found)
 
 
-def recalled(settings: ModelSettings, key: str, find: Callable[[], str]) -> str:
-    """What was found before under the same conditions, as `kernels.self_test.Recall`."""
-    key = f"numerics {NUMERICS_VERSION}, {key}"
-    return _remembered(settings, key, lambda found: found if isinstance(found, str) else None, find)
-
-
-def _remembered(
-    settings: ModelSettings,
+def recalled(
+    notes: BlobStore | None,
     key: str,
-    known: Callable[[object], T | None],
-    find: Callable[[], T],
-) -> T:
-    """`known` takes from what was remembered what makes sense; None is nothing."""
-    if settings.cache_folder is None:
-        return find()
-    path = Path(settings.cache_folder) / _FILE
-    key = f"{_conditions()}, {key}"
-    found = known(_read(path).get(key))
-    if found is None:
+    find: Callable[[], str],
+    choices: Collection[str] | None = None,
+) -> str:
+    """What was found before under the same conditions, as `kernels.self_test.Recall`."""
+    key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
+    found = notes.note(_KIND, key) if notes is not None else None
+    if found is None or (choices is not None and found not in choices):
         found = find()
-        _write(path, _read(path) | {key: found})
+        if notes is not None:
+            with contextlib.suppress(OSError):  # the next start measures again
+                notes.write_note(_KIND, key, found)
     return found
 
 
 def _conditions() -> str:
     return f"{torch.__version__}, {torch.get_num_threads()} threads, {processor_facts()}"
-
-
-def _read(path: Path) -> dict[str, object]:
-    """What the file says; nothing where there is none, or one that can't be understood."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _write(path: Path, remembered: dict[str, object]) -> None:
-    """Whole or not at all; where it can't be written, the next start measures again."""
-    part = path.with_suffix(".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(remembered, indent=1), encoding="utf-8")
-        os.replace(part, path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)

@@ -15,6 +15,7 @@ import torch
 from core.api.params import ModelSettings
 from core.loading.backend import choose_backend, faster_type
 from core.loading.plan import ModelPlan
+from core.storage.store import BlobStore
 from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import Backend
 from kernels.linear.reference import Integers
@@ -45,21 +46,22 @@ def choose_precision(
     plan: ModelPlan,
     device: torch.device,
     free: int,
-    faster: Callable[[ModelSettings], torch.dtype] = faster_type,
+    faster: Callable[[ModelSettings], torch.dtype] | None = None,
     check: Callable[[], None] | None = None,
+    notes: BlobStore | None = None,
 ) -> tuple[Precision, Backend, int]:
     """The precision, its kernels, and the bytes that the model takes with them.
 
-    `free` are the bytes that may be used; `check` is asked while kernels are compiled. Of the
-    automatic choices the first that fits is taken, or the smallest. Raises
-    UnsupportedDeviceError, and what `plan.num_bytes` and `check` raise.
+    `free` are the bytes that may be used; `check` is asked while kernels are compiled, and `notes`
+    keeps what is measured. Of the automatic choices the first that fits is taken, or the smallest.
+    Raises UnsupportedDeviceError, and what `plan.num_bytes` and `check` raise.
     """
-    *larger, smallest = wished(settings, device, faster)
+    *larger, smallest = wished(settings, device, faster or partial(faster_type, notes=notes))
     for precision in larger:
-        kernels, needed = _needs(precision, settings, plan, device, check)
+        kernels, needed = _needs(precision, settings, plan, device, check, notes)
         if needed * _ROOM + HEADROOM_BYTES <= free:
             return precision, kernels, needed
-    return smallest, *_needs(smallest, settings, plan, device, check)
+    return smallest, *_needs(smallest, settings, plan, device, check, notes)
 
 
 def _needs(
@@ -68,10 +70,12 @@ def _needs(
     plan: ModelPlan,
     device: torch.device,
     check: Callable[[], None] | None,
+    notes: BlobStore | None,
 ) -> tuple[Backend, int]:
     integers, library = precision.integers, partial(compiled, check)
-    kernels = choose_backend(settings, device, precision.dtype, integers, library=library)
-    return kernels, plan.num_bytes(precision.dtype, kernels)
+    dtype = precision.dtype
+    kernels = choose_backend(settings, device, dtype, integers, library=library, notes=notes)
+    return kernels, plan.num_bytes(dtype, kernels)
 
 
 def wished(

@@ -14,7 +14,7 @@ import errno
 import logging
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,10 @@ class BlobStore:
             self._index.close()
         self._index, self.failure = None, failure
         self._newest, self._littered = NOWHERE, True
+
+    def __del__(self) -> None:
+        # A connection refers to itself: it would be open until that is found out.
+        self.close()
 
     # -- what is held
 
@@ -225,6 +229,7 @@ class BlobStore:
                 return
             self.open()
         gone: list[Place] = []
+        littered = self._littered
         try:
             self._strike(owner, pool, gone)
         except OSError as error:
@@ -233,11 +238,15 @@ class BlobStore:
             # A full disk has no room for a transaction until files are gone.
             self._unlink(gone)
             self._strike(owner, pool, gone)
-        self._sweep()
+        if littered:
+            self._sweep()
+        else:
+            self._clear(gone)
 
     def _strike(self, owner: str | None, pool: str | None, gone: list[Place]) -> None:
         with self._change() as index:
             gone += rows.strike(index, owner, pool, self._newest)
+        self._littered = True
         index.leave_no_trace()
 
     def _evict(self, pool: str, num_bytes: int, keep: Iterable[Place]) -> bool:
@@ -260,17 +269,20 @@ class BlobStore:
             self.files.delete(self.path(place, name))
         self._littered = False
 
-    def _sweep(self) -> int:
-        """Delete our files that the index doesn't name, also after a power cut, and folders that
-        are empty then; how many files there were."""
-        held = set(self._opened().ask("SELECT pool, name FROM blobs"))
-        gone = [place for place in self._listing() if place not in held]
+    def _clear(self, gone: Collection[Place]) -> None:
+        """Delete files for good, also after a power cut, and folders that are empty then."""
         self._unlink(gone)
         for folder in sorted({self.folder / place for place, _ in gone}, reverse=True):
             try:
                 folder.rmdir()
             except OSError:  # something is in it
                 self.files.sync_folder(folder)
+
+    def _sweep(self) -> int:
+        """Delete our files that the index doesn't name; how many there were."""
+        held = set(self._opened().ask("SELECT pool, name FROM blobs"))
+        gone = [place for place in self._listing() if place not in held]
+        self._clear(gone)
         return len(gone)
 
     # -- opening
@@ -291,6 +303,7 @@ class BlobStore:
             ((self._last_used,),) = index.ask("SELECT coalesce(max(used), 0) FROM blobs")
             rows.keep_only(index, there)
         index.leave_no_trace()
+        self.files.delete(self.folder / "kernels.json")  # of versions without an index
         if deleted := self._sweep():
             log.info("%d files that nothing uses were deleted from %s.", deleted, self.folder)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.api.params import ModelSettings
 from core.cache.disk.segment import (
     KEY_BYTES,
     Label,
@@ -20,6 +19,7 @@ from core.cache.disk.segment import (
 )
 from core.loading.backend import recalled
 from core.loading.model import ReadModel
+from core.storage.store import BlobStore
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.hostile.counts import mutants
@@ -96,10 +96,16 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(tmp_path: Path)
 def test_mutants_of_what_was_measured_are_measured_anew_or_believed_as_text(
     tmp_path: Path,
 ) -> None:
-    settings = ModelSettings(path="m", cache_folder=str(tmp_path))
-    assert recalled(settings, "a", lambda: "fine") == "fine"
-    path = tmp_path / "kernels.json"
+    def found() -> str:
+        notes = BlobStore(tmp_path)
+        try:
+            return recalled(notes, "a", lambda: "fine")
+        finally:
+            notes.close()
+
+    assert found() == "fine"
+    path = tmp_path / "index.db"
     whole = path.read_bytes()
     for seed in range(mutants(1_000)):
         path.write_bytes(mutated_bytes(whole, seed))
-        assert isinstance(recalled(settings, "a", lambda: "fine"), str)
+        assert isinstance(found(), str)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import torch
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.loading.backend import VARIABLE, choose_backend, faster_type, recalled, what_slows
+from core.storage.store import BlobStore
 from kernels import dispatch
 from kernels.common import capability
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
@@ -21,6 +24,7 @@ from kernels.linear.probe import CHOICES
 from kernels.linear.reference import Integers
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.storage.disks import RoomyFiles
 
 CPU = torch.device("cpu")
 
@@ -40,10 +44,18 @@ class Probe:
         return 256
 
 
-def settings(folder: Path | None = None, measure: bool = True) -> ModelSettings:
-    return ModelSettings(
-        path="m", cache_folder=None if folder is None else str(folder), measure_kernels=measure
-    )
+def settings(measure: bool = True) -> ModelSettings:
+    return ModelSettings(path="m", measure_kernels=measure)
+
+
+def notes(folder: Path) -> BlobStore:
+    """The store in a folder, as every start opens it anew."""
+    return BlobStore(folder, 0, RoomyFiles())
+
+
+def measured(folder: Path, probe: Probe) -> Backend:
+    """The backend in float32, with what is remembered in a folder."""
+    return choose_backend(settings(), CPU, torch.float32, measure=probe, notes=notes(folder))
 
 
 def plays_gpu() -> Any:
@@ -61,14 +73,14 @@ def test_nothing_is_measured_unless_asked() -> None:
 def test_a_measured_choice_is_made_once_for_each_type(tmp_path: Path) -> None:
     probe, folder = Probe(), tmp_path / "new" / "contexts"
     for _ in range(3):
-        chosen = choose_backend(settings(folder), CPU, torch.float32, measure=probe)
+        chosen = measured(folder, probe)
         assert chosen.name == backend("cpu", torch.float32, 256).name
     assert probe.calls == 1
-    choose_backend(settings(folder), CPU, torch.bfloat16, None, probe, no_library)
+    choose_backend(settings(), CPU, torch.bfloat16, None, probe, no_library, notes(folder))
     assert probe.calls == 2
-    choose_backend(settings(folder), CPU, torch.bfloat16, "int8", probe, no_library)
+    choose_backend(settings(), CPU, torch.bfloat16, "int8", probe, no_library, notes(folder))
     assert probe.calls == 3
-    choose_backend(settings(folder), CPU, torch.float32, measure=probe)
+    measured(folder, probe)
     assert probe.calls == 3
 
 
@@ -112,7 +124,8 @@ def test_float32_is_torchs_alone() -> None:
 def test_the_faster_type_is_measured_once(tmp_path: Path) -> None:
     answers = iter([torch.float32])
     for _ in range(3):
-        assert faster_type(settings(tmp_path), lambda: next(answers)) == torch.float32
+        found = faster_type(settings(), lambda: next(answers), notes(tmp_path))
+        assert found == torch.float32
     # Nothing is measured where nobody wants it, and then it is what nearly all processors like.
     assert faster_type(settings(measure=False), lambda: next(answers)) == torch.bfloat16
 
@@ -120,29 +133,27 @@ def test_the_faster_type_is_measured_once(tmp_path: Path) -> None:
 def test_what_was_found_on_this_machine_is_found_once(tmp_path: Path) -> None:
     answers = iter(["it raised", "another"])
     for _ in range(2):
-        assert recalled(settings(tmp_path), "a kernel", lambda: next(answers)) == "it raised"
-    assert recalled(settings(tmp_path), "another kernel", lambda: next(answers)) == "another"
+        assert recalled(notes(tmp_path), "a kernel", lambda: next(answers)) == "it raised"
+    assert recalled(notes(tmp_path), "another kernel", lambda: next(answers)) == "another"
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", "null", "\x00", '{"a": 1}'], ids=repr)
-def test_a_damaged_memory_is_measured_anew_and_mended(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_memory_is_measured_anew_and_mended(tmp_path: Path) -> None:
     probe = Probe()
-    choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe)
-    (tmp_path / "kernels.json").write_text(damage)
-    choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe)
-    choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe)
+    measured(tmp_path, probe)
+    for path in tmp_path.glob("index.db*"):
+        path.write_bytes(b"damage")
+    measured(tmp_path, probe)
+    measured(tmp_path, probe)
     assert probe.calls == 2
 
 
 def test_a_remembered_choice_that_is_none_is_measured_anew(tmp_path: Path) -> None:
     probe = Probe()
-    choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe)
-    file = tmp_path / "kernels.json"
+    measured(tmp_path, probe)
     assert 7 not in CHOICES
-    file.write_text(file.read_text().replace("256", "7"))
-    assert choose_backend(settings(tmp_path), CPU, torch.float32, measure=probe).name.endswith(
-        "256 rows"
-    )
+    with closing(sqlite3.connect(tmp_path / "index.db")) as index, index:
+        assert index.execute("UPDATE notes SET value = '7' WHERE value = '256'").rowcount == 1
+    assert measured(tmp_path, probe).name.endswith("256 rows")
     assert probe.calls == 2
 
 
@@ -150,7 +161,7 @@ def test_a_folder_that_cant_be_written_costs_a_measurement_a_start(tmp_path: Pat
     probe, in_the_way = Probe(), tmp_path / "file"
     in_the_way.write_text("not a folder")
     for _ in range(2):
-        choose_backend(settings(in_the_way / "contexts"), CPU, torch.float32, measure=probe)
+        measured(in_the_way / "contexts", probe)
     assert probe.calls == 2
 
 

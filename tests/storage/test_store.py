@@ -71,6 +71,7 @@ def test_what_versions_without_an_index_left_is_deleted_with_a_word(
         tmp_path / POOL / "owners" / ".new-of-chat.log",
         tmp_path / WEIGHTS / NAMES[0],
         tmp_path / WEIGHTS / "files.json",
+        tmp_path / "kernels.json",
     ]
     mine = [tmp_path / "notes.json", tmp_path / WEIGHTS / "notes.json"]
     for path in old + mine:

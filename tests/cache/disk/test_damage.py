@@ -71,8 +71,9 @@ def expect_damage(store: SegmentStore, kind: SegmentKind, number: int) -> str:
 def test_D3_a_cut_or_grown_segment_is_dropped_with_what_needs_it(
     tmp_path: Path, kind: SegmentKind, number: int, reopened: bool
 ) -> None:
-    make(tmp_path / "whole")
-    num_bytes = file_of(make(tmp_path / "whole"), kind, number).stat().st_size
+    store = make(tmp_path / "whole")
+    num_bytes = file_of(store, kind, number).stat().st_size
+    store.blobs.close()
     for length in (0, 1, 7, 8, 9, 100, num_bytes // 2, num_bytes - 1, num_bytes + 1, 3 * num_bytes):
         folder = tmp_path / str(length)
         shutil.copytree(tmp_path / "whole", folder)
@@ -85,7 +86,9 @@ def test_D3_a_cut_or_grown_segment_is_dropped_with_what_needs_it(
 def test_D3_a_segment_with_any_bit_flipped_is_dropped(
     tmp_path: Path, kind: SegmentKind, number: int
 ) -> None:
-    data = bytearray(file_of(make(tmp_path / "whole"), kind, number).read_bytes())
+    store = make(tmp_path / "whole")
+    data = bytearray(file_of(store, kind, number).read_bytes())
+    store.blobs.close()
     for bit in random.Random(number).sample(range(8 * len(data)), 20):
         folder = tmp_path / str(bit)
         shutil.copytree(tmp_path / "whole", folder)

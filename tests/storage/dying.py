@@ -1,0 +1,59 @@
+"""What a process does that kills itself at the n-th statement SQLite is given."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from core.storage.rows import Blob
+from core.storage.store import BlobStore
+from tests.storage.disks import PLENTY, RoomyFiles
+
+POOL = "cd" * 32
+
+
+def name_of(number: int) -> str:
+    return f"kv-{number:064x}.safetensors"
+
+
+def put_chain(blobs: BlobStore, first: int, owner: str) -> None:
+    """Put two that need each other and a lasting one that needs both."""
+    for number in range(first, first + 3):
+        needs = name_of(number - 1) if number > first else None
+        lasting = number == first + 2
+        blob = Blob(POOL, name_of(number), 4, needs, lasting, [owner])
+        assert blobs.put(blob, [number.to_bytes(4)], PLENTY)
+
+
+def die_at_statement(folder: Path, statement: int) -> None:
+    """Write, own, evict, note and forget; killed by the system at a statement, 0 for none."""
+    left = statement
+    real = sqlite3.connect
+
+    def traced(*args: Any, **more: Any) -> sqlite3.Connection:
+        def step(text: str) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        connection: sqlite3.Connection = real(*args, **more)
+        connection.set_trace_callback(step)
+        return connection
+
+    sqlite3.connect = traced  # type: ignore[assignment]
+    blobs = BlobStore(folder, 0, RoomyFiles())
+    put_chain(blobs, 0, "one")
+    put_chain(blobs, 10, "two")
+    blobs.own("two", POOL, [name_of(2)])
+    put_chain(blobs, 20, "three")
+    blobs.touch(POOL, name_of(2))
+    blobs.shrink(POOL, 24)
+    blobs.write_note("kind", "key", "value")
+    blobs.forget("one")
+    blobs.lose(POOL, name_of(21))
+    blobs.forget("two")
+    (folder / "statements").write_text(f"{-left}")
