@@ -60,16 +60,18 @@ class Blob:
     owners: Collection[str] = (NOBODY,)
 
 
-def insert(index: Index, blob: Blob, used: int) -> None:
-    """Hold a blob, in place of one of the same name; what it needs must be held."""
+def insert(index: Index, blob: Blob, used: int) -> int:
+    """Hold a blob, in place of one of the same name; what it needs must be held. Returns the bytes
+    of that one."""
     needs = None
     if blob.needs is not None:
         ((needs,),) = index.ask(_ID, blob.pool, blob.needs)
-    index.ask(f"DELETE FROM blobs WHERE {NAMED}", blob.pool, blob.name)
+    old = index.ask(f"DELETE FROM blobs WHERE {NAMED} RETURNING num_bytes", blob.pool, blob.name)
     facts = blob.pool, blob.name, needs, int(blob.lasting), blob.num_bytes, used
     index.ask("INSERT INTO blobs VALUES (NULL, ?, ?, ?, ?, ?, ?)", *facts)
     for owner in blob.owners:
         own(index, owner, (blob.pool, blob.name))
+    return sum(num_bytes for (num_bytes,) in old)
 
 
 def own(index: Index, owner: str, place: Place) -> None:

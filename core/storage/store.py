@@ -60,6 +60,7 @@ class BlobStore:
         self._floor = floor
         self._index: Index | None = None
         self._newest = NOWHERE  # the end of the chain whose lasting blob is still to come
+        self._sums: dict[str, int] = {}  # bytes by pool, as far as they are known
         self._last_used = 0
         self._littered = True  # there may be files that the index doesn't name
         self.open()
@@ -87,6 +88,7 @@ class BlobStore:
             self._index.close()
         self._index, self.failure = None, failure
         self._newest, self._littered = NOWHERE, True
+        self._sums.clear()
 
     def __del__(self) -> None:
         # A connection refers to itself: it would be open until that is found out.
@@ -96,8 +98,12 @@ class BlobStore:
 
     def num_bytes(self, pool: str) -> int:
         """Bytes of a pool's blobs."""
-        found = self._ask("SELECT coalesce(sum(num_bytes), 0) FROM blobs WHERE pool = ?", pool)
-        return int(found[0][0]) if found else 0
+        if pool not in self._sums:
+            found = self._ask("SELECT coalesce(sum(num_bytes), 0) FROM blobs WHERE pool = ?", pool)
+            if not found:
+                return 0
+            self._sums[pool] = int(found[0][0])
+        return self._sums[pool]
 
     def size(self, pool: str, name: str) -> int | None:
         """Bytes of a blob; None when it isn't held."""
@@ -175,8 +181,10 @@ class BlobStore:
         try:
             if sync:
                 self.files.sync_folder(path.parent)
+            num_bytes = self.num_bytes(blob.pool) + blob.num_bytes
             with self._change(sync) as index:
-                rows.insert(index, blob, self._now())
+                num_bytes -= rows.insert(index, blob, self._now())
+            self._sums[blob.pool] = num_bytes
         except OSError:
             self._unlink([(blob.pool, blob.name)])
             raise
@@ -330,6 +338,7 @@ class BlobStore:
     @contextmanager
     def _change(self, sync: bool = False) -> Iterator[Index]:
         """A transaction; an index that turns out damaged closes the store."""
+        self._sums.clear()
         try:
             with self._opened().change(sync):
                 yield self._opened()

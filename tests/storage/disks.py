@@ -117,6 +117,8 @@ def check_whole(blobs: BlobStore) -> None:
         return
     assert blobs._index.ask("PRAGMA integrity_check") == [("ok",)]
     assert blobs._index.ask("PRAGMA foreign_key_check") == []
+    for pool, num_bytes in blobs._index.ask("SELECT pool, sum(num_bytes) FROM blobs GROUP BY pool"):
+        assert blobs.num_bytes(pool) == num_bytes
     assert set(blobs._listing()) == set(blobs._index.ask("SELECT pool, name FROM blobs"))
     unowned = "SELECT 1 FROM blobs WHERE lasting AND id NOT IN (SELECT blob FROM owners)"
     assert not blobs._index.ask(unowned)
