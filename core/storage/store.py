@@ -221,7 +221,9 @@ class BlobStore:
 
     def lose(self, pool: str, name: str) -> None:
         """Drop a damaged blob, all that needs it, and what nothing needs then."""
-        # What can't be deleted now is never read again and goes later.
+        # What can't be deleted now is no better when it is read again, and goes later.
+        with suppress(OSError):
+            self.files.delete(self.path(pool, name))
         with suppress(OSError):
             with self._change() as index:
                 gone = rows.lose(index, (pool, name), rows.above(index, self._newest))

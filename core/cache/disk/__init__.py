@@ -1,1 +1,1 @@
-"""What survives a restart: segments in files, their index and owners, and the tier above them."""
+"""Segments: what survives a restart of contexts, as files of the store."""

@@ -5,7 +5,7 @@ segment. Ours writes the header in one way only and refuses any other spelling: 
 checksum, which covers header and data, that makes every bit of a file count. Nothing is believed
 before it has been checked, and no tensor is made before its bytes are known to be there.
 
-Knows nothing of files and folders (`core.cache.disk.files`), nor of what a segment is good for.
+Knows nothing of files and folders (`core.storage`), nor of what a segment is good for.
 """
 
 from __future__ import annotations
