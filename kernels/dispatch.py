@@ -14,16 +14,16 @@ import torch
 
 from kernels.common.capability import gpu_kernels_run
 from kernels.common.trace import Capture
-from kernels.linear.cpu import PackedForm, can_pack
-from kernels.linear.int4 import Int4Form, multiplies_int4
-from kernels.linear.int8 import Int8Form, multiplies_integers
+from kernels.linear.cpu import PackedFormat, can_pack
+from kernels.linear.int4 import Int4Format, multiplies_int4
+from kernels.linear.int8 import Int8Format, multiplies_integers
 from kernels.linear.native import (
-    NativeBfloatForm,
-    NativeInt4Form,
-    NativeInt8Form,
+    NativeBfloatFormat,
+    NativeInt4Format,
+    NativeInt8Format,
     multiplies_plain_integers,
 )
-from kernels.linear.reference import PLAIN, Form, Forms, Integers, PlainForm
+from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.native.library import Library
 from kernels.native.trace import capture_step
 from kernels.native_ops import native_ops
@@ -39,13 +39,13 @@ DEFAULT_ROWS = 64
 class Backend:
     """One implementation of everything; `name` differs wherever the bits may.
 
-    `forms` are how weight matrices are held, `ops` all else that layers call. `shares_out`: threads
-    of a one-token step take its parts as they come for them, so none waits for one that is late.
+    `formats` are how weight matrices are held, `ops` all else that layers call. `shares_out`:
+    threads of a one-token step take its parts as they come, so none waits for one that is late.
     `capture` keeps such steps, where that can be done; `draw` draws tokens where the logits are.
     """
 
     name: str
-    forms: Forms
+    formats: WeightFormats
     ops: Ops = PLAIN_OPS
     shares_out: bool = False
     capture: Capture | None = None
@@ -81,27 +81,27 @@ def backend(
         from kernels import gpu_ops
         from kernels.sampling.gpu import draw
 
-        title, forms = gpu_ops.held(integers)
+        title, formats = gpu_ops.held(integers)
         title = f"{gpu_ops.name()}, matrices {title}"
-        return Backend(title, forms, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture(), draw=draw)
+        return Backend(title, formats, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture(), draw=draw)
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
         return _compiled(library, packs, integers)
     if not packs and integers is None:
         return REFERENCE
-    plain = PackedForm(rows) if packs else PlainForm()
-    towers = PackedForm(None) if packs else PlainForm()
+    plain = PackedFormat(rows) if packs else PlainFormat()
+    towers = PackedFormat(None) if packs else PlainFormat()
     title = f"onednn, {rows} rows" if packs else "reference"
     if integers is None:
-        return Backend(title, Forms(plain, towers, rows_from_file=packs))
+        return Backend(title, WeightFormats(plain, towers, rows_from_file=packs))
     if integers == "int8":
         native = packs and multiplies_integers()
-        form: Form = Int8Form(rows if native else None)
+        weight_format: WeightFormat = Int8Format(rows if native else None)
     else:
         native = packs and dtype == torch.bfloat16 and multiplies_int4()
-        form = Int4Form(native)
+        weight_format = Int4Format(native)
     title = f"{title}, {integers}" + ("" if native else " in floats")
-    return Backend(title, Forms(form, towers, rows_from_file=packs))
+    return Backend(title, WeightFormats(weight_format, towers, rows_from_file=packs))
 
 
 def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:
@@ -110,12 +110,12 @@ def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:
 
 
 def _compiled(library: Library, packs: bool, integers: Integers | None) -> Backend:
-    forms: dict[Integers | None, Form] = {
-        None: NativeBfloatForm(library),
-        "int8": NativeInt8Form(library),
-        "int4": NativeInt4Form(library),
+    formats: dict[Integers | None, WeightFormat] = {
+        None: NativeBfloatFormat(library),
+        "int8": NativeInt8Format(library),
+        "int4": NativeInt4Format(library),
     }
-    towers = PackedForm(None) if packs else PlainForm()
+    towers = PackedFormat(None) if packs else PlainFormat()
     title = f"compiled {library.digest}, {integers}" if integers else f"compiled {library.digest}"
     if not multiplies_plain_integers():
         title += ", runs in floats"
@@ -123,6 +123,6 @@ def _compiled(library: Library, packs: bool, integers: Integers | None) -> Backe
         title += ", tiles"
     if not packs:
         title += ", plain towers"
-    held = Forms(forms[integers], towers, rows_from_file=True)
+    held = WeightFormats(formats[integers], towers, rows_from_file=True)
     keeps = partial(capture_step, library)
     return Backend(title, held, native_ops(library), shares_out=True, capture=keeps)

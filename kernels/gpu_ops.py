@@ -19,10 +19,10 @@ from kernels.common.trace import Capture
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, capture_step, cuda_capture
-from kernels.linear.gpu_forms import GpuInt4Form, GpuInt8Form, multiplies_integers
-from kernels.linear.int4 import Int4Form
-from kernels.linear.int8 import Int8Form
-from kernels.linear.reference import PLAIN, Form, Forms, Integers, PlainForm
+from kernels.linear.gpu_forms import GpuInt4Format, GpuInt8Format, multiplies_integers
+from kernels.linear.int4 import Int4Format
+from kernels.linear.int8 import Int8Format
+from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.ops import DeltaRule, Ops
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
@@ -38,7 +38,7 @@ def name() -> str:
     return f"triton {triton.__version__}" + (", interpreted" if interpreted() else "")
 
 
-def held(integers: Integers | None) -> tuple[str, Forms]:
+def held(integers: Integers | None) -> tuple[str, WeightFormats]:
     """How matrices are held, and the name of it.
 
     The table of embeddings stays in its file where the head is made of integers: memory is scarcer
@@ -48,10 +48,10 @@ def held(integers: Integers | None) -> tuple[str, Forms]:
         return "reference", PLAIN
     device = torch.device("cpu" if interpreted() else "cuda")
     if multiplies_integers(device):
-        form: Form = GpuInt8Form() if integers == "int8" else GpuInt4Form()
-        return integers, Forms(form, PlainForm(), rows_from_file=True)
-    form = Int8Form(None) if integers == "int8" else Int4Form(packed=False)
-    return f"{integers} in floats", Forms(form, PlainForm(), rows_from_file=True)
+        weight_format: WeightFormat = GpuInt8Format() if integers == "int8" else GpuInt4Format()
+        return integers, WeightFormats(weight_format, PlainFormat(), rows_from_file=True)
+    weight_format = Int8Format(None) if integers == "int8" else Int4Format(packed=False)
+    return f"{integers} in floats", WeightFormats(weight_format, PlainFormat(), rows_from_file=True)
 
 
 def step_capture() -> Capture | None:

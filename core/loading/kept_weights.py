@@ -12,7 +12,7 @@ from core.api.params import ModelSettings
 from core.loading.fingerprint import quantising_conditions
 from core.loading.precision import Precision
 from core.loading.quantised.keeping import Keeping
-from core.loading.quantised.kept_store import KeptStore
+from core.loading.quantised.kept_store import QuantisedStore
 from core.loading.quantised.known_files import KnownFiles
 from core.storage.rows import WEIGHTS
 from core.storage.store import BlobStore
@@ -31,7 +31,7 @@ def open_keeping(
     """
     if blobs is None:
         return None
-    store = KeptStore(blobs, weights_budget(settings, blobs))
+    store = QuantisedStore(blobs, weights_budget(settings, blobs))
     store.trim()
     # Floats would be a plain copy of the weights.
     if precision.integers is None or settings.weights_bytes == 0:
@@ -63,7 +63,7 @@ def delete_kept(blobs: BlobStore) -> None:
         try:
             KnownFiles(blobs).forget()
         finally:
-            KeptStore(blobs, 0).delete_all()
+            QuantisedStore(blobs, 0).delete_all()
     except OSError as error:
         words = f"Quantised weights in {blobs.folder} can't be deleted"
         raise NotDeletedError(f"{words}: {error.strerror or error}.") from error

@@ -15,16 +15,16 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError
 from core.loading.plan import HeldPlan
-from core.loading.quantised.keeping import Keeping, KeptSource
-from core.loading.quantised.kept_file import KeptDamagedError
-from core.loading.quantised.kept_layout import KeptLayout
+from core.loading.quantised.keeping import Keeping, QuantisedSource
+from core.loading.quantised.kept_file import QuantisedDamagedError
+from core.loading.quantised.kept_layout import QuantisedLayout
 from core.loading.quantised.rest import Rest
 from core.loading.reading.stream import stream_weights
 from core.models.model import Model
 from core.weights.memory import available_bytes, check_memory, release_to_system
 from core.weights.plan import Source, TensorSpec, Use, Weights
 from core.weights.table import Table
-from kernels.linear.reference import Forms, Kept
+from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class _Reading:
                 lambda done, _: bar.move_to(done),
                 self._check,
                 plan.packed,
-                plan.forms,
+                plan.formats,
                 kept.keep if kept is not None else _keep_nothing,
             )
         except BaseException:
@@ -113,18 +113,18 @@ class _Reading:
         if found is None:
             return None
         names = frozenset(layout.matrices)
-        rest = Rest(plan.tensors, self._files, self._device, plan.packed, plan.forms, names)
+        rest = Rest(plan.tensors, self._files, self._device, plan.packed, plan.formats, names)
         bar = self._bar(rest.num_bytes + layout.num_bytes - layout.data_start)
         found.file.advance = bar.advance
         try:
             read = rest.read(bar.advance)
             began = time.monotonic()
-            model = self._build(KeptSource(read, found.file, names, self._device), bar)
+            model = self._build(QuantisedSource(read, found.file, names, self._device), bar)
             packing = time.monotonic() - began - found.file.reading_s
             if not found.unchanged():
-                raise KeptDamagedError("the weights files changed")
+                raise QuantisedDamagedError("the weights files changed")
             return ReadModel(model, found.digest, plan.model.config, packing, from_disk=True)
-        except KeptDamagedError as error:
+        except QuantisedDamagedError as error:
             found.give_up(f"{error}")
             return None
         except (BrokenWeightsError, MissingFileError):
@@ -136,7 +136,7 @@ class _Reading:
 
     def _bar(self, to_read: int) -> _Bar:
         plan = self._plan
-        to_pack = sum(_packing_bytes(spec, plan.forms) for spec in plan.tensors.values())
+        to_pack = sum(_packing_bytes(spec, plan.formats) for spec in plan.tensors.values())
         return _Bar(to_read + to_pack, self._progress, self._check)
 
     @property
@@ -145,14 +145,14 @@ class _Reading:
         plan = self._plan
         return f"{plan.model.config} {plan.kernels.name} {plan.dtype} {self._device.type}"
 
-    def _layout(self) -> KeptLayout:
-        return KeptLayout(self._plan.tensors, self._plan.forms, self._plan.packed)
+    def _layout(self) -> QuantisedLayout:
+        return QuantisedLayout(self._plan.tensors, self._plan.formats, self._plan.packed)
 
     def _build(self, source: Source, bar: _Bar) -> Model:
         release_to_system()
         plan = self._plan
-        renamed = _Renamed(source, plan.model.published, plan.forms, bar)
-        weights = Weights(renamed, plan.dtype, plan.forms, plan.kernels.ops, plan.smoothed)
+        renamed = _Renamed(source, plan.model.published, plan.formats, bar)
+        weights = Weights(renamed, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
         model = plan.model.build(weights, self._device)
         bar.finish()
         release_to_system()
@@ -183,14 +183,14 @@ class _Bar:
         self.advance(self._total - self._done)
 
 
-def _packing_bytes(spec: TensorSpec, forms: Forms) -> int:
+def _packing_bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     """Bytes that are packed of a tensor once it is read."""
-    form = forms.of(spec.exact)
-    is_packed = Use.MATRIX in spec.use and not form.keeps_weight
-    return form.num_bytes(spec.shape, spec.dtype) if is_packed else 0
+    weight_format = formats.of(spec.exact)
+    is_packed = Use.MATRIX in spec.use and not weight_format.is_plain
+    return weight_format.num_bytes(spec.shape, spec.dtype) if is_packed else 0
 
 
-def _keep_nothing(name: str, kept: Kept) -> None:
+def _keep_nothing(name: str, kept: QuantisedTensors) -> None:
     """Nothing is kept for the next load."""
 
 
@@ -200,15 +200,15 @@ class _Renamed:
 
     source: Source
     published: Callable[[str], str]
-    forms: Forms
+    formats: WeightFormats
     bar: _Bar
 
     def tensor(self, name: str, spec: TensorSpec) -> Tensor:
         return self.source.tensor(self.published(name), spec)
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
         kept = self.source.matrix(self.published(name), spec)
-        self.bar.advance(_packing_bytes(spec, self.forms))
+        self.bar.advance(_packing_bytes(spec, self.formats))
         return kept
 
     def table(self, name: str, spec: TensorSpec) -> Table:

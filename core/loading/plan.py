@@ -127,7 +127,7 @@ class HeldPlan:
         self, model: ModelPlan, skeleton: _Skeleton, dtype: torch.dtype, kernels: Backend
     ) -> None:
         self.model, self.dtype, self.kernels = model, dtype, kernels
-        self.forms, self.packed = kernels.forms, skeleton.packed
+        self.formats, self.packed = kernels.formats, skeleton.packed
         self.smoothed = smoothed_norms(
             (spec.input_norm, self._takes_scales(name, spec))
             for name, spec in skeleton.specs.items()
@@ -140,12 +140,12 @@ class HeldPlan:
     def num_bytes(self) -> int:
         """As `ModelPlan.num_bytes`."""
         working = (layer.working_bytes for layer in self.packed.values())
-        on_the_way = max(working, default=0) + floats_on_the_way(self.tensors, self.forms)
-        return planned_bytes(self.tensors, self.forms) + on_the_way
+        on_the_way = max(working, default=0) + floats_on_the_way(self.tensors, self.formats)
+        return planned_bytes(self.tensors, self.formats) + on_the_way
 
     def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
         """Whether a matrix is quantised from floats: published integers stay what they are."""
-        return name not in self.packed and self.forms.of(spec.exact).quantises
+        return name not in self.packed and self.formats.of(spec.exact).quantises
 
     def _smoothed(self, spec: TensorSpec) -> TensorSpec:
         """What is planned of a tensor, with the norm before it by its published name."""

@@ -21,7 +21,15 @@ from core.weights.memory import release_to_system
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
-from kernels.linear.reference import PLAIN, Form, Forms, Kept, Matrix, PlainMatrix, StackedMatrix
+from kernels.linear.reference import (
+    PLAIN,
+    Matrix,
+    PlainMatrix,
+    QuantisedTensors,
+    StackedMatrix,
+    WeightFormat,
+    WeightFormats,
+)
 from kernels.ops import PLAIN_OPS, Ops
 
 Shape = tuple[int, ...]
@@ -33,7 +41,7 @@ class Use(enum.Flag):
     TENSOR = enum.auto()
     """Any arithmetic of its own."""
     MATRIX = enum.auto()
-    """Multiplies by it, in whatever form the kernels like."""
+    """Multiplies by it, in whatever format the kernels like."""
     TABLE = enum.auto()
     """Looks up single rows."""
 
@@ -69,7 +77,7 @@ class Source(Protocol):
         """The whole tensor."""
         ...
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
         """What is held of its rows, from the first to the last; whoever asks owns it."""
         ...
 
@@ -82,7 +90,7 @@ class Weights:
     """A scope of named tensors, from which a layer takes its own.
 
     `source` answers for a full name and what is expected of it; `dtype` is the model's type;
-    `forms` make matrices, None where there is no data yet; `ops` are what else the layer calls.
+    `formats` make matrices, None where there is no data yet; `ops` are what else the layer calls.
     `smoothed` are the norms whose large scales migrate (core.weights.smoothing).
     `asked` notes every tensor taken in any scope, by full name, `shapes` what is called with which
     sizes.
@@ -92,7 +100,7 @@ class Weights:
         self,
         source: Source,
         dtype: torch.dtype,
-        forms: Forms | None = PLAIN,
+        formats: WeightFormats | None = PLAIN,
         ops: Ops = PLAIN_OPS,
         smoothed: frozenset[str] = frozenset(),
     ) -> None:
@@ -100,13 +108,13 @@ class Weights:
         self.shapes: set[OpShape] = set()
         self.asked: dict[str, TensorSpec] = {}
         self._source = source
-        self._forms, self._ops, self._smoothed = forms, ops, smoothed
+        self._formats, self._ops, self._smoothed = formats, ops, smoothed
         self._prefix = ""
         self._exact = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
-        inner = Weights(self._source, self.dtype, self._forms, self._ops, self._smoothed)
+        inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
         inner.asked, inner.shapes = self.asked, self.shapes
         inner._prefix = f"{self._prefix}{name}."
         inner._exact = self._exact or exact
@@ -148,26 +156,26 @@ class Weights:
         Maps of the same inputs are one map: each row is read once, in fewer calls. `input_norm` is
         the norm whose result the inputs are, if nothing else reads that.
         """
-        slices: list[Kept] = []
+        slices: list[QuantisedTensors] = []
         biases = []
         for name, num_outputs in parts:
             scope = self.scope(name)
             slices += scope._matrix_slices((num_outputs, num_inputs), input_norm)
             if bias:
                 biases.append(scope.tensor("bias", (num_outputs,)))
-        if self._forms is None:
+        if self._formats is None:
             return PlainMatrix(slices[0][0])
-        form = self._forms.of(self._exact)
+        weight_format = self._formats.of(self._exact)
         if len(slices) > len(parts):
-            return _stacked(slices, biases, form)
+            return _stacked(slices, biases, weight_format)
         kept = tuple(_joined(list(each)) for each in zip(*slices, strict=True))
         slices.clear()  # what was joined goes before what is packed of it comes
-        matrix = form.pack(kept, _joined(biases) if biases else None)
+        matrix = weight_format.prepack(kept, _joined(biases) if biases else None)
         del kept
         release_to_system()  # or what comes next is laid beside what has gone
         return matrix
 
-    def _matrix_slices(self, shape: Shape, input_norm: InputNorm | None) -> list[Kept]:
+    def _matrix_slices(self, shape: Shape, input_norm: InputNorm | None) -> list[QuantisedTensors]:
         spec = TensorSpec(shape, self.dtype, Use.MATRIX, self._exact, input_norm)
         spec = self._note("weight", spec)
         return self._source.matrix(f"{self._prefix}weight", spec)
@@ -191,7 +199,9 @@ def _joined(tensors: list[Tensor]) -> Tensor:
     return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
 
 
-def _stacked(slices: list[Kept], biases: list[Tensor], form: Form) -> Matrix:
+def _stacked(
+    slices: list[QuantisedTensors], biases: list[Tensor], weight_format: WeightFormat
+) -> Matrix:
     """Matrices too large to be copied at once: each slice is packed, and gone, before the next."""
     matrices: list[Matrix] = []
     widths: list[int] = []
@@ -201,7 +211,7 @@ def _stacked(slices: list[Kept], biases: list[Tensor], form: Form) -> Matrix:
         kept = slices.pop()
         widths.append(kept[0].shape[0])
         end = start + widths[-1]
-        matrices.append(form.pack(kept, None if bias is None else bias[start:end]))
+        matrices.append(weight_format.prepack(kept, None if bias is None else bias[start:end]))
         start = end
         del kept
         release_to_system()
@@ -216,7 +226,7 @@ def plan_weights(
     Raises WrongShapeError as soon as they hold more than `limit` numbers together: layers reckon
     with the stand-ins, and results of any size would be allocated.
     """
-    weights = Weights(_StandIns(limit), dtype, forms=None)
+    weights = Weights(_StandIns(limit), dtype, formats=None)
     build(weights)
     return weights.asked
 
@@ -241,21 +251,21 @@ class _StandIns:
         # imports 800 modules, sympy among them: 1.6 s and 65 MB.
         return torch.zeros((), dtype=spec.dtype).expand(spec.shape)
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
         return [(self.tensor(name, spec),)]
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return HeldTable(self.tensor(name, spec))
 
 
-def planned_bytes(plan: WeightPlan, forms: Forms = PLAIN) -> int:
+def planned_bytes(plan: WeightPlan, formats: WeightFormats = PLAIN) -> int:
     """Bytes that the planned tensors take once loaded."""
-    return sum(_bytes(spec, forms) for spec in plan.values())
+    return sum(_bytes(spec, formats) for spec in plan.values())
 
 
-def _bytes(spec: TensorSpec, forms: Forms) -> int:
+def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     if Use.MATRIX not in spec.use:
-        return 0 if spec.use == Use.TABLE and forms.rows_from_file else spec.num_bytes
-    form = forms.of(spec.exact)
-    looked_up = Use.TABLE in spec.use and not forms.rows_from_file and not form.keeps_weight
-    return form.num_bytes(spec.shape, spec.dtype) + (spec.num_bytes if looked_up else 0)
+        return 0 if spec.use == Use.TABLE and formats.rows_from_file else spec.num_bytes
+    weight_format = formats.of(spec.exact)
+    looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
+    return weight_format.num_bytes(spec.shape, spec.dtype) + (spec.num_bytes if looked_up else 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels.linear.reference import Kept, Matrix, PlainForm
+from kernels.linear.reference import Matrix, PlainFormat, QuantisedTensors
 
 _MANY = 1024  # patches of a picture of 512 by 512
 
@@ -51,15 +51,15 @@ class PackedMatrix(Matrix):
         return outputs
 
 
-class PackedForm(PlainForm):
+class PackedFormat(PlainFormat):
     """Weights in their own type, packed; matrices take `rows` rows at once, or all there are."""
 
-    keeps_weight = False
+    is_plain = False
 
     def __init__(self, rows: int | None) -> None:
         self._rows = rows
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
-        """As `Form` (kernels.linear.reference)."""
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """As `WeightFormat` (kernels.linear.reference)."""
         (weight,) = kept
         return PackedMatrix(weight, bias, self._rows)

@@ -92,7 +92,7 @@ class Int4Weight:
 
 
 def pack_int4(halves: Tensor, scales: Tensor) -> Int4Weight:
-    """Lay out what `Int4Form.keep` gave of a weight (kernels.linear.int4)."""
+    """Lay out what `Int4Format.keep` gave of a weight (kernels.linear.int4)."""
     codes = unhalve(halves)
     groups = codes.shape[1] // GROUP
     by_pair = F.pad(codes, (0, GROUP if groups % 2 else 0)).view(codes.shape[0], -1, 2, GROUP)

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.linear.gpu import MAX_ROWS, Int4Weight, Int8Weight, pack_int4
-from kernels.linear.int4 import GROUP, Int4Form
-from kernels.linear.int8 import Int8Form
-from kernels.linear.reference import Form, Kept, Matrix
+from kernels.linear.int4 import GROUP, Int4Format
+from kernels.linear.int8 import Int8Format
+from kernels.linear.reference import Matrix, QuantisedTensors, WeightFormat
 
 _LOG = logging.getLogger(__name__)
 # Of the largest result. Weight and result are rounded to bfloat16 at most; where a layout is wrong,
@@ -61,31 +61,31 @@ class GpuMatrix(Matrix):
             result[:, block] = F.linear(inputs, self._weight.floats(block, inputs.dtype), bias)
 
 
-class GpuInt8Form(Int8Form):
+class GpuInt8Format(Int8Format):
     """Weights as 8-bit integers on the device."""
 
     def __init__(self) -> None:
         super().__init__(None)
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
-        """As `Form` (kernels.linear.reference)."""
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """As `WeightFormat` (kernels.linear.reference)."""
         values, scales = kept
         return GpuMatrix(Int8Weight(values.contiguous(), scales.flatten()), bias)
 
 
-class GpuInt4Form(Int4Form):
+class GpuInt4Format(Int4Format):
     """Weights as 4-bit integers on the device."""
 
     def __init__(self) -> None:
         super().__init__(packed=False)
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
-        """As `Form`."""
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """As `WeightFormat`."""
         halves, scales = kept
         return GpuMatrix(pack_int4(halves, scales), bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """As `Form`: groups lie in pairs."""
+        """As `WeightFormat`: groups lie in pairs."""
         groups = -(-shape[1] // GROUP)
         return shape[0] * ((groups + groups % 2) * GROUP // 2 + groups * 4)
 
@@ -110,17 +110,17 @@ def _trials(device: torch.device) -> Iterator[tuple[str, bool]]:
 
     The sizes end inside a tile, a group and a pair of groups; the rows go either way.
     """
-    pairs: dict[str, tuple[Form, Form]] = {
-        "int8": (GpuInt8Form(), Int8Form(None)),
-        "int4": (GpuInt4Form(), Int4Form(packed=False)),
+    pairs: dict[str, tuple[WeightFormat, WeightFormat]] = {
+        "int8": (GpuInt8Format(), Int8Format(None)),
+        "int4": (GpuInt4Format(), Int4Format(packed=False)),
     }
     generator = torch.Generator().manual_seed(0)
-    for name, (form, plain) in pairs.items():
+    for name, (weight_format, plain) in pairs.items():
         for num_inputs in (80, 1024):
             weight = torch.randn(37, num_inputs, generator=generator).to(device)
             matrix, reference = (
-                form.pack(form.keep(weight), None),
-                plain.pack(form.keep(weight), None),
+                weight_format.prepack(weight_format.quantise(weight), None),
+                plain.prepack(weight_format.quantise(weight), None),
             )
             for num_rows in (1, MAX_ROWS + 1):
                 rows = torch.randn(num_rows, num_inputs, generator=generator)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.common.pages import room
-from kernels.linear.reference import Kept, Matrix
+from kernels.linear.reference import Matrix, QuantisedTensors
 from kernels.linear.trying import INPUTS, OUTPUTS, ROWS, Product, keeps_up
 
 GROUP = 32
@@ -126,17 +126,17 @@ class DequantisingInt4Matrix(Matrix):
         return outputs if self._bias is None else outputs + self._bias
 
 
-class Int4Form:
+class Int4Format:
     """Weights as 4-bit integers, in torch's layout for products if `packed`."""
 
-    keeps_weight = False
+    is_plain = False
     quantises = True
 
     def __init__(self, packed: bool) -> None:
         self._packed = packed
 
-    def keep(self, weight: Tensor) -> Kept:
-        """As `Form` (kernels.linear.reference)."""
+    def quantise(self, weight: Tensor) -> QuantisedTensors:
+        """As `WeightFormat` (kernels.linear.reference)."""
         outputs, groups = weight.shape[0], -(-weight.shape[1] // GROUP)
         halves = room((outputs, groups * GROUP // 2), torch.uint8, weight.device)
         scales = room((outputs, groups, 2), torch.bfloat16, weight.device)
@@ -147,10 +147,10 @@ class Int4Form:
             halves[block] = halve(values)
         return halves, scales
 
-    def keep_integers(
+    def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
-    ) -> Kept | None:
-        """As `Form`: the same integers, scales rounded to bfloat16, where groups can be cut."""
+    ) -> QuantisedTensors | None:
+        """As `WeightFormat`: the same integers, scales in bfloat16, where groups can be cut."""
         if group % GROUP or values.shape[1] % GROUP:
             return None
         offsets = torch.zeros_like(scales) if zeros is None else zeros.float() * -scales
@@ -158,15 +158,15 @@ class Int4Form:
         pairs = pairs.repeat_interleave(group // GROUP, dim=1)[:, : values.shape[1] // GROUP]
         return halve((values + _ZERO_POINT).to(torch.uint8)), pairs.contiguous()
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
-        """As `Form`."""
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """As `WeightFormat`."""
         values, scales = kept
         if self._packed:
             return PackedInt4Matrix(values, scales, bias)
         return DequantisingInt4Matrix(values, scales, bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """As `Form`."""
+        """As `WeightFormat`."""
         missing = -shape[0] % _LANES[0] if self._packed else 0
         outputs, groups = shape[0] + missing, -(-shape[1] // GROUP)
         return outputs * groups * (GROUP // 2 + 4)
@@ -196,7 +196,7 @@ def _is_fast() -> bool:
 
 def _products() -> tuple[Product, Product]:
     """What is compared in speed: the int4 product, and the one of floats beside it."""
-    values, scales = Int4Form(packed=True).keep(torch.ones(OUTPUTS, INPUTS))
+    values, scales = Int4Format(packed=True).quantise(torch.ones(OUTPUTS, INPUTS))
     inputs = torch.ones(max(ROWS), INPUTS, dtype=torch.bfloat16)
     matrices = (
         PackedInt4Matrix(values, scales, None),

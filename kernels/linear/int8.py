@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.common.pages import room
-from kernels.linear.reference import Kept, Matrix
+from kernels.linear.reference import Matrix, QuantisedTensors
 from kernels.linear.trying import INPUTS, OUTPUTS, ROWS, Product, keeps_up
 
 _LARGEST = 127
@@ -100,34 +100,34 @@ class DequantisedMatrix(Matrix):
         return scaled.to(inputs.dtype)
 
 
-class Int8Form:
+class Int8Format:
     """Weights as 8-bit integers, multiplied in slices of `rows` rows; None: turned into floats."""
 
-    keeps_weight = False
+    is_plain = False
     quantises = True
 
     def __init__(self, rows: int | None) -> None:
         self._rows = rows
 
-    def keep(self, weight: Tensor) -> Kept:
-        """As `Form` (kernels.linear.reference)."""
+    def quantise(self, weight: Tensor) -> QuantisedTensors:
+        """As `WeightFormat` (kernels.linear.reference)."""
         return quantise_rows(weight)
 
-    def keep_integers(
+    def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
-    ) -> Kept | None:
-        """As `Form`: a row has one scale here."""
+    ) -> QuantisedTensors | None:
+        """As `WeightFormat`: a row has one scale here."""
         return None
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
-        """As `Form`."""
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """As `WeightFormat`."""
         values, scales = kept
         if self._rows is None:
             return DequantisedMatrix(values, scales, bias)
         return IntegerMatrix(values, scales, bias, self._rows)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """As `Form`."""
+        """As `WeightFormat`."""
         return torch.Size(shape).numel() + 4 * shape[0]
 
 

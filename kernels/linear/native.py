@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, get_num_threads
 from torch.nn import functional as F
 
-from kernels.linear.int4 import GROUP, Int4Form, in_whole_groups
-from kernels.linear.int8 import DequantisedMatrix, Int8Form, quantise_inputs
-from kernels.linear.reference import Kept, Matrix, PlainForm
+from kernels.linear.int4 import GROUP, Int4Format, in_whole_groups
+from kernels.linear.int8 import DequantisedMatrix, Int8Format, quantise_inputs
+from kernels.linear.reference import Matrix, PlainFormat, QuantisedTensors
 from kernels.linear.trying import INPUTS, OUTPUTS, keeps_up
 from kernels.native.arena import Arena
 from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
@@ -174,7 +174,7 @@ class NativeInt4Matrix(_NativeMatrix):
     def __init__(
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
     ) -> None:
-        """As `kernels.linear.int4.Int4Form` keeps them."""
+        """As `kernels.linear.int4.Int4Format` keeps them."""
         shape = (values.shape[0], 2 * values.shape[1])
         super().__init__(library, library.linear_int4, FEW_INT4, shape, values, scales, bias)
 
@@ -216,43 +216,43 @@ class NativeInt4Matrix(_NativeMatrix):
         return result
 
 
-class NativeBfloatForm(PlainForm):
+class NativeBfloatFormat(PlainFormat):
     """Weights as published, in bfloat16."""
 
     def __init__(self, library: Library) -> None:
         self._library, self._arena = library, Arena()
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
-        """As `Form` (kernels.linear.reference)."""
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """As `WeightFormat` (kernels.linear.reference)."""
         (weight,) = kept
         if weight.dtype != torch.bfloat16:
-            return super().pack(kept, bias)
+            return super().prepack(kept, bias)
         return NativeBfloatMatrix(self._library, self._arena.place(weight), bias)
 
 
-class NativeInt8Form(Int8Form):
+class NativeInt8Format(Int8Format):
     """Weights as 8-bit integers."""
 
     def __init__(self, library: Library) -> None:
         super().__init__(None)
         self._library, self._arena = library, Arena()
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
-        """As `Form`."""
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """As `WeightFormat`."""
         values, scales = map(self._arena.place, kept)
         exact = multiplies_plain_integers()
         return NativeIntegerMatrix(self._library, values, scales, bias, exact)
 
 
-class NativeInt4Form(Int4Form):
+class NativeInt4Format(Int4Format):
     """Weights as 4-bit integers in groups."""
 
     def __init__(self, library: Library) -> None:
         super().__init__(packed=False)
         self._library, self._arena = library, Arena()
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
-        """As `Form`."""
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """As `WeightFormat`."""
         values, scales = map(self._arena.place, kept)
         return NativeInt4Matrix(self._library, values, scales, bias)
 

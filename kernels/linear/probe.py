@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import torch
 
-from kernels.linear.cpu import PackedForm, can_pack
-from kernels.linear.int8 import Int8Form, multiplies_integers
-from kernels.linear.reference import Form, Matrix, PlainForm
+from kernels.linear.cpu import PackedFormat, can_pack
+from kernels.linear.int8 import Int8Format, multiplies_integers
+from kernels.linear.reference import Matrix, PlainFormat, WeightFormat
 
 CHOICES = (64, 128, 256, 512)
 _ROWS = 512  # of a run between two cuts of long text
@@ -43,8 +43,8 @@ def best_rows(
     inputs, weight = torch.ones(_ROWS, _SHAPE[1], dtype=dtype), torch.ones(_SHAPE, dtype=dtype)
     matrices = {}
     for rows in CHOICES:
-        form: Form = Int8Form(rows) if as_integers else PackedForm(rows)
-        matrices[rows] = form.pack(form.keep(weight), None)
+        weight_format: WeightFormat = Int8Format(rows) if as_integers else PackedFormat(rows)
+        matrices[rows] = weight_format.prepack(weight_format.quantise(weight), None)
     seconds = dict.fromkeys(CHOICES, float("inf"))
     for rows, matrix in _in_turns(matrices):
         seconds[rows] = min(seconds[rows], _seconds(matrix, inputs, clock))
@@ -77,8 +77,8 @@ def _in_turns(matrices: Mapping[T, Matrix]) -> Iterator[tuple[T, Matrix]]:
 
 
 def _large(dtype: torch.dtype) -> Matrix:
-    form = PackedForm(_RUN) if can_pack(dtype) else PlainForm()
-    return form.pack(form.keep(torch.ones(_LARGE, dtype=dtype)), None)
+    weight_format = PackedFormat(_RUN) if can_pack(dtype) else PlainFormat()
+    return weight_format.prepack(weight_format.quantise(torch.ones(_LARGE, dtype=dtype)), None)
 
 
 def _seconds(matrix: Matrix, inputs: torch.Tensor, clock: Clock) -> float:

@@ -1,6 +1,6 @@
-"""Linear maps in plain torch, and what a weight matrix offers whatever form it is held in.
+"""Linear maps in plain torch, and what a weight matrix offers whatever format it is held in.
 
-Knows the arithmetic only: which form reads fastest on a device is cpu.py's, int8.py's, int4.py's
+Knows the arithmetic only: which format reads fastest on a device is cpu.py's, int8.py's, int4.py's
 and gpu.py's.
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Integers = Literal["int8", "int4"]
-Kept = tuple[Tensor, ...]
+QuantisedTensors = tuple[Tensor, ...]
 """What is held of a weight until it is packed; every tensor has the weight's outputs in front."""
 
 
@@ -35,35 +35,35 @@ class Matrix(Protocol):
         result.copy_(self(inputs))
 
 
-class Form(Protocol):
+class WeightFormat(Protocol):
     """How the weights of a model are held: taken one by one as they are read, then packed.
 
-    Two steps, because maps of the same inputs are packed as one matrix, and the floats of the first
-    should be gone when those of the last are read. `keeps_weight`: what is kept and what is packed
-    is the weight itself. `quantises`: it is rounded to a few levels.
+    Two steps, because maps of the same inputs are prepacked as one, and the floats of the first
+    should be gone when those of the last are read. `is_plain`: what is held and what is
+    prepacked is the weight itself. `quantises`: it is rounded to a few levels.
     """
 
     @property
-    def keeps_weight(self) -> bool: ...
+    def is_plain(self) -> bool: ...
 
     @property
     def quantises(self) -> bool: ...
 
-    def keep(self, weight: Tensor) -> Kept:
+    def quantise(self, weight: Tensor) -> QuantisedTensors:
         """What is held of the rows `weight` [outputs, inputs]; rows don't depend on each other."""
         ...
 
-    def keep_integers(
+    def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
-    ) -> Kept | None:
-        """What is held of weights (values - zeros) * scales; None where the form has no room.
+    ) -> QuantisedTensors | None:
+        """What is held of weights (values - zeros) * scales; None where the format has no room.
 
         `values` int8 [outputs, inputs] in -8 .. 7, `scales` float32 and `zeros` int8 [outputs,
         groups] for groups of `group` inputs.
         """
         ...
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         """The matrix of what was kept; `kept` is not needed any more."""
         ...
 
@@ -85,29 +85,29 @@ class PlainMatrix(Matrix):
         return F.linear(inputs, self.weight, self.bias)
 
 
-class PlainForm:
+class PlainFormat:
     """Weights as published."""
 
-    keeps_weight = True
+    is_plain = True
     quantises = False
 
-    def keep(self, weight: Tensor) -> Kept:
-        """As `Form`."""
+    def quantise(self, weight: Tensor) -> QuantisedTensors:
+        """As `WeightFormat`."""
         return (weight,)
 
-    def keep_integers(
+    def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int
-    ) -> Kept | None:
-        """As `Form`: these are floats."""
+    ) -> QuantisedTensors | None:
+        """As `WeightFormat`: these are floats."""
         return None
 
-    def pack(self, kept: Kept, bias: Tensor | None) -> Matrix:
-        """As `Form`."""
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        """As `WeightFormat`."""
         (weight,) = kept
         return PlainMatrix(weight, bias)
 
     def num_bytes(self, shape: tuple[int, ...], dtype: torch.dtype) -> int:
-        """As `Form`."""
+        """As `WeightFormat`."""
         return torch.Size(shape).numel() * dtype.itemsize
 
 
@@ -133,7 +133,7 @@ class StackedMatrix(Matrix):
 
 
 @dataclass(frozen=True, slots=True)
-class Forms:
+class WeightFormats:
     """How a model's matrices are held: those that may be quantised, and those that stay exact.
 
     `exact` are those of vision towers, which see many rows at a time and never one.
@@ -141,13 +141,13 @@ class Forms:
     can't serve for that, and would otherwise be there twice.
     """
 
-    usual: Form
-    exact: Form
+    usual: WeightFormat
+    exact: WeightFormat
     rows_from_file: bool = False
 
-    def of(self, exact: bool) -> Form:
-        """The form of a matrix that stays exact, or of another."""
+    def of(self, exact: bool) -> WeightFormat:
+        """The format of a matrix that stays exact, or of another."""
         return self.exact if exact else self.usual
 
 
-PLAIN = Forms(PlainForm(), PlainForm())
+PLAIN = WeightFormats(PlainFormat(), PlainFormat())

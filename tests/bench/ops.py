@@ -21,7 +21,7 @@ from kernels.dispatch import DEFAULT_ROWS, Backend, BackendName, backend
 from kernels.gated_delta.reference import CHUNK, chunked_gated_delta, recurrent_gated_delta
 from kernels.linear.cpu import can_pack
 from kernels.linear.probe import best_rows
-from kernels.linear.reference import Form, Integers, Matrix
+from kernels.linear.reference import Integers, Matrix, WeightFormat
 from kernels.native.library import compiled
 from kernels.ops import PLAIN_OPS
 from tests.bench.folders import RELEASED, TINY, Shape
@@ -93,8 +93,8 @@ def linear(sizes: Sizes, precision: str, name: str, rows: int, inputs: int, outp
     """A matrix as the processor's backend holds it, beside torch's best for it."""
     dtype = FLOATS.get(precision, torch.bfloat16)
     weight = _random(outputs, inputs, dtype=dtype) / math.sqrt(inputs)
-    packed = _matrices(_backend("cpu", precision).forms.usual, weight, sizes)
-    torchs = _matrices(_backend("torch", precision).forms.usual, weight, sizes)
+    packed = _matrices(_backend("cpu", precision).formats.usual, weight, sizes)
+    torchs = _matrices(_backend("torch", precision).formats.usual, weight, sizes)
     first = packed[0]
     given = _random(rows, inputs, dtype=dtype)
     return Op(
@@ -109,12 +109,12 @@ def linear(sizes: Sizes, precision: str, name: str, rows: int, inputs: int, outp
     )
 
 
-def _matrices(form: Form, weight: Tensor, sizes: Sizes) -> list[Matrix]:
+def _matrices(weight_format: WeightFormat, weight: Tensor, sizes: Sizes) -> list[Matrix]:
     """The same weight so often that the caches are full."""
-    kept = form.keep(weight)  # quantised once: packing is quick beside it
+    kept = weight_format.quantise(weight)  # quantised once: packing is quick beside it
 
     def pack() -> Matrix:
-        return form.pack(tuple(each.clone() for each in kept), None)
+        return weight_format.prepack(tuple(each.clone() for each in kept), None)
 
     first = pack()
     return [first, *(pack() for _ in range(_copies(first.num_bytes, sizes) - 1))]

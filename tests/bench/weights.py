@@ -14,7 +14,7 @@ from tests.bench.peer import PATCH_NUMBERS
 
 
 def held_bytes(model: Decoder) -> int:
-    """Bytes of all weights, in the form they are kept in."""
+    """Bytes of all weights, in the format they are kept in."""
     return _bytes([vars(model)], set())
 
 
@@ -52,7 +52,7 @@ def _numbers(folder: ModelFolder, scope: str) -> int:
 def _bytes(part: object, seen: set[int]) -> int:
     """Bytes of the tensors and matrices within `part`, each once.
 
-    A matrix (kernels.linear.reference) says its own size: some forms hide their tensors. What a
+    A matrix (kernels.linear.reference) says its own size: some formats hide their tensors. What a
     layer needs remembered has a size too, and is no weight: it can't be called.
     """
     if id(part) in seen or isinstance(part, type):

@@ -21,8 +21,8 @@ import kernels.linear.gpu as linear
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
 import kernels.sampling.gpu as sampling
-from kernels.linear.int4 import Int4Form
-from kernels.linear.int8 import Int8Form
+from kernels.linear.int4 import Int4Format
+from kernels.linear.int8 import Int8Format
 
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, HALF = 2560, 16, 4, 256, 32
 KEY_HEADS, VALUE_HEADS, DIM = 16, 32, 128
@@ -126,9 +126,9 @@ def _delta_rule() -> None:
 
 def _linear() -> None:
     row, weight = _rows(1, HIDDEN), _rows(HIDDEN, HIDDEN)
-    values, scales = Int8Form(None).keep(weight)
+    values, scales = Int8Format(None).quantise(weight)
     linear.int8_linear(row, linear.Int8Weight(values, scales.flatten()))
-    four = linear.pack_int4(*Int4Form(packed=False).keep(weight))
+    four = linear.pack_int4(*Int4Format(packed=False).quantise(weight))
     linear.int4_linear(row, four)
     linear.dequantise_int4(four, torch.bfloat16)
 

@@ -71,7 +71,7 @@ def test_it_is_right_and_repeats_itself(
     shape: OpShape, dtype: torch.dtype, caplog: pytest.LogCaptureFixture
 ) -> None:
     with poisoned_memory():
-        backend = Backend("compiled", REFERENCE.forms, ops())
+        backend = Backend("compiled", REFERENCE.formats, ops())
         assert validated(backend, [shape], CPU, dtype) is backend
     assert not caplog.records
 

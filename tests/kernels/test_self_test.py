@@ -63,7 +63,7 @@ def changed(result: Any, change: Callable[[Tensor], Tensor]) -> Any:
 def with_op(name: str, op: Callable[..., Any]) -> Backend:
     """A backend of honest operations but for one."""
     others: dict[str, Any] = {each: honest(each) for each in TRIED}
-    return Backend("odd", REFERENCE.forms, replace(PLAIN_OPS, **{**others, name: op}))
+    return Backend("odd", REFERENCE.formats, replace(PLAIN_OPS, **{**others, name: op}))
 
 
 def assert_found(backend: Backend, name: str, caplog: pytest.LogCaptureFixture, why: str) -> None:
@@ -186,7 +186,7 @@ def test_the_kernels_of_a_gpu_pass(
     dtype: torch.dtype, device: torch.device, caplog: pytest.LogCaptureFixture
 ) -> None:
     gpu_ops = pytest.importorskip("kernels.gpu_ops", reason="Triton is published for Linux alone")
-    backend = Backend("gpu", REFERENCE.forms, gpu_ops.GPU_OPS)
+    backend = Backend("gpu", REFERENCE.formats, gpu_ops.GPU_OPS)
     assert validated(backend, SHAPES, device, dtype) is backend
     assert not caplog.records
 

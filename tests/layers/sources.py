@@ -11,7 +11,7 @@ from torch import Tensor
 from core.layers.linear import JoinedLinear, Linear
 from core.weights.plan import TensorSpec, Weights
 from core.weights.table import HeldTable, Table
-from kernels.linear.reference import Kept, PlainMatrix
+from kernels.linear.reference import PlainMatrix, QuantisedTensors
 from kernels.ops import PLAIN_OPS, Ops
 
 
@@ -24,7 +24,7 @@ class Drawn:
     def tensor(self, name: str, spec: TensorSpec) -> Tensor:
         return self.draw(name, spec)
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
         return [(self.draw(name, spec),)]
 
     def table(self, name: str, spec: TensorSpec) -> Table:

@@ -19,7 +19,7 @@ from core.storage.store import BlobStore
 from kernels import dispatch
 from kernels.common import capability
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
-from kernels.linear.int8 import Int8Form
+from kernels.linear.int8 import Int8Format
 from kernels.linear.probe import CHOICES
 from kernels.linear.reference import Integers
 from kernels.ops import PLAIN_OPS
@@ -188,7 +188,7 @@ def test_a_gpu_that_runs_its_kernels_gets_them(monkeypatch: pytest.MonkeyPatch, 
     assert chosen.ops is operations
     assert chosen.name.startswith("triton ")
     in_int8 = choose_backend(settings(), torch.device("cuda"), torch.bfloat16, "int8", Probe())
-    assert in_int8.name.endswith("int8") and isinstance(in_int8.forms.usual, Int8Form)
+    assert in_int8.name.endswith("int8") and isinstance(in_int8.formats.usual, Int8Format)
     monkeypatch.setattr(plays_gpu(), "multiplies_integers", lambda device: False)
     in_floats = choose_backend(settings(), torch.device("cuda"), torch.bfloat16, "int8", Probe())
     assert in_floats.name.endswith("int8 in floats")

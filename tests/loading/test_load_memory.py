@@ -130,7 +130,7 @@ def test_loading_takes_little_more_than_the_parameters(
     growth, estimate = map(int, process.stdout.split())
     assert planned_bytes(plan) >= at_least
     integers: Integers | None = INTEGERS.get(precision)
-    held = planned_bytes(plan, backend(kernels, torch.bfloat16, integers=integers).forms)
+    held = planned_bytes(plan, backend(kernels, torch.bfloat16, integers=integers).formats)
     table = 0 if kernels == "reference" else 2 * 1024 * vocabulary
     share = {"bfloat16": 1.0, "int8": 0.51, "int4": 0.33}[precision]
     assert held <= share * (planned_bytes(plan) - table)

@@ -17,7 +17,7 @@ from core.loading.reading.read_plan import ReadPlan
 from core.weights import smoothing as balance
 from core.weights.folder import ModelFolder
 from kernels.dispatch import Backend, backend
-from kernels.linear.reference import Forms, Integers, PlainForm
+from kernels.linear.reference import Integers, PlainFormat, WeightFormats
 from tests.loads import load_model
 from tests.models.outliers import plant
 from tests.oracle.checkpoints import Tiny, write_folder
@@ -34,7 +34,7 @@ FAMILIES: dict[str, tuple[float, Callable[[Path], object]]] = {
 }
 
 
-class PretendsForm(PlainForm):
+class PretendsFormat(PlainFormat):
     """Floats that are said to be quantised."""
 
     quantises = True
@@ -78,7 +78,7 @@ def test_quantised_weights_suffer_less(
 def test_handing_on_changes_no_bit(planted: Path) -> None:
     """Sums of the same products: only rounding to a few levels makes a difference."""
     expected = logits(planted, backend("reference", torch.float32))
-    pretending = Backend("pretends", Forms(PretendsForm(), PlainForm()))
+    pretending = Backend("pretends", WeightFormats(PretendsFormat(), PlainFormat()))
     assert torch.equal(logits(planted, pretending), expected)
 
 

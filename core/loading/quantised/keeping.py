@@ -1,7 +1,7 @@
 """What one load leaves for the next: quantised matrices, and the digests of the files they are of.
 
 Knows when both may be used: only for the very files that were digested, and for the same model,
-form, numerics and format (the key). Where anything is off, the load goes the long way.
+format, numerics and format (the key). Where anything is off, the load goes the long way.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.loading.quantised.kept_file import KeptFile, KeptWriter
-from core.loading.quantised.kept_layout import FORMAT, KeptLayout
-from core.loading.quantised.kept_store import KeptStore
+from core.loading.quantised.kept_file import QuantisedFile, QuantisedWriter
+from core.loading.quantised.kept_layout import FORMAT, QuantisedLayout
+from core.loading.quantised.kept_store import QuantisedStore
 from core.loading.quantised.known_files import Facts, KnownFiles, are_settled, facts_of
 from core.loading.reading.held import ReadWeights
 from core.weights.plan import TensorSpec
 from core.weights.safetensors_file import SafetensorsFile
 from core.weights.table import Table
-from kernels.linear.reference import Kept
+from kernels.linear.reference import QuantisedTensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Keeping:
     nanoseconds since the epoch.
     """
 
-    store: KeptStore
+    store: QuantisedStore
     known: KnownFiles
     conditions: str
     clock: Callable[[], int] = time.time_ns
 
     def find(
-        self, files: tuple[SafetensorsFile, ...], meaning: str, layout: KeptLayout
-    ) -> KeptLoad | None:
+        self, files: tuple[SafetensorsFile, ...], meaning: str, layout: QuantisedLayout
+    ) -> QuantisedLoad | None:
         """What is kept of these files; None where they are not known, or nothing is kept.
 
-        `meaning` is what the model makes of them, and in which form.
+        `meaning` is what the model makes of them, and in which format.
         """
         try:
             facts = facts_of(files)
@@ -55,10 +55,10 @@ class Keeping:
             return None
         key = self._key(digest, meaning)
         found = self.store.find(key, layout)
-        return KeptLoad(self, files, facts, digest, key, found) if found is not None else None
+        return QuantisedLoad(self, files, facts, digest, key, found) if found is not None else None
 
     def begin(
-        self, files: tuple[SafetensorsFile, ...], meaning: str, layout: KeptLayout
+        self, files: tuple[SafetensorsFile, ...], meaning: str, layout: QuantisedLayout
     ) -> NewLoad:
         """Start keeping what is quantised of these files; `meaning` as in `find`.
 
@@ -85,9 +85,9 @@ class NewLoad:
     _files: tuple[SafetensorsFile, ...]
     _facts: Facts
     _meaning: str
-    _writer: KeptWriter | None
+    _writer: QuantisedWriter | None
 
-    def keep(self, name: str, kept: Kept) -> None:
+    def keep(self, name: str, kept: QuantisedTensors) -> None:
         """Keep the next slice of a matrix."""
         if self._writer is not None:
             self._writer.keep(name, kept)
@@ -109,7 +109,7 @@ class NewLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLoad:
+class QuantisedLoad:
     """A load from what was kept."""
 
     _keeping: Keeping
@@ -117,7 +117,7 @@ class KeptLoad:
     _facts: Facts
     digest: str
     _key: str
-    file: KeptFile
+    file: QuantisedFile
 
     def unchanged(self) -> bool:
         """Whether the weights files are still those that were digested."""
@@ -130,21 +130,21 @@ class KeptLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSource:
+class QuantisedSource:
     """A `Source` (core.weights.plan): matrices from the file `kept`, where they are, else `read`.
 
-    `matrix` raises KeptDamagedError.
+    `matrix` raises QuantisedDamagedError.
     """
 
     read: ReadWeights
-    kept: KeptFile
+    kept: QuantisedFile
     names: frozenset[str]
     device: torch.device
 
     def tensor(self, name: str, spec: TensorSpec) -> Tensor:
         return self.read.tensor(name, spec)
 
-    def matrix(self, name: str, spec: TensorSpec) -> list[Kept]:
+    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
         if name not in self.names:
             return self.read.matrix(name, spec)
         return [tuple(part.to(self.device) for part in kept) for kept in self.kept.matrix(name)]

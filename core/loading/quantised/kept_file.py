@@ -17,21 +17,21 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.loading.quantised.kept_layout import KeptLayout, KeptPart
+from core.loading.quantised.kept_layout import QuantisedLayout, QuantisedPart
 from core.loading.reading.raw import allocate, fill
 from core.storage.files import Files
 from core.weights.plan import TensorSpec
 from kernels.common.views import octets
-from kernels.linear.reference import Kept
+from kernels.linear.reference import QuantisedTensors
 
 _PIECE_BYTES = 4 * 2**20  # between two looks at progress and cancel
 
 
-class KeptDamagedError(Exception):
+class QuantisedDamagedError(Exception):
     """A file of quantised matrices is not what it should be; the words say in which way."""
 
 
-class KeptWriter:
+class QuantisedWriter:
     """Writes what is held of each matrix as it comes by.
 
     A disk that refuses, or a matrix of another shape, ends the writing and nothing else: `trouble`
@@ -39,7 +39,7 @@ class KeptWriter:
     """
 
     def __init__(
-        self, path: Path, layout: KeptLayout, excess: Callable[[int], int], disk: Files
+        self, path: Path, layout: QuantisedLayout, excess: Callable[[int], int], disk: Files
     ) -> None:
         """`excess` says by how many bytes writing so many would be too much for the disk."""
         self.trouble = ""
@@ -47,7 +47,7 @@ class KeptWriter:
         self._next = dict.fromkeys(layout.matrices, 0)
         self._digests = [b""] * layout.num_parts
 
-    def keep(self, name: str, kept: Kept) -> None:
+    def keep(self, name: str, kept: QuantisedTensors) -> None:
         """Write the next slice of a matrix."""
         if self.trouble:
             return
@@ -74,7 +74,7 @@ class KeptWriter:
         except OSError:
             return  # the next load deletes it
 
-    def _keep(self, name: str, kept: Kept) -> None:
+    def _keep(self, name: str, kept: QuantisedTensors) -> None:
         slices, place = self.layout.matrices[name], self._next[name]
         self._next[name] += 1
         parts = slices[place] if place < len(slices) else ()
@@ -96,16 +96,20 @@ class KeptWriter:
         self.drop()
 
 
-class KeptFile:
+class QuantisedFile:
     """Reads the matrices of one file, each once, verified before it is handed out.
 
     `reading_s` are the seconds spent on it.
     """
 
     def __init__(
-        self, path: Path, layout: KeptLayout, key: str, clock: Callable[[], float] = time.monotonic
+        self,
+        path: Path,
+        layout: QuantisedLayout,
+        key: str,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Open the file and check its size and header. Raises KeptDamagedError, OSError."""
+        """Open the file and check its size and header. Raises QuantisedDamagedError, OSError."""
         self.path, self._layout, self._clock = path, layout, clock
         self.reading_s = 0.0
         self.advance: Callable[[int], None] = lambda num_bytes: None
@@ -120,35 +124,37 @@ class KeptFile:
         """Let go of the file, so that it can be deleted everywhere."""
         self._file.close()
 
-    def matrix(self, name: str) -> list[Kept]:
-        """What is held of a matrix, slice by slice. Raises KeptDamagedError, and what `advance`
-        does."""
+    def matrix(self, name: str) -> list[QuantisedTensors]:
+        """What is held of a matrix, slice by slice. Raises QuantisedDamagedError, and what
+        `advance` does."""
         began = self._clock()
         try:
             return [
                 tuple(self._tensor(part) for part in parts) for parts in self._layout.matrices[name]
             ]
         except (OSError, BrokenWeightsError) as error:
-            raise KeptDamagedError(f"it can't be read: {error}") from error
+            raise QuantisedDamagedError(f"it can't be read: {error}") from error
         finally:
             self.reading_s += self._clock() - began
 
     def _read_digests(self, key: str) -> list[bytes]:
         num_bytes = self._file.seek(0, 2)
         if num_bytes != self._layout.num_bytes:
-            raise KeptDamagedError(f"it has {num_bytes:,} bytes, not {self._layout.num_bytes:,}")
+            raise QuantisedDamagedError(
+                f"it has {num_bytes:,} bytes, not {self._layout.num_bytes:,}"
+            )
         self._file.seek(0)
         header = bytearray(self._layout.data_start)
         try:
             fill(self._file, memoryview(header), self.path)
         except BrokenWeightsError as error:
-            raise KeptDamagedError("it ends inside its header") from error
+            raise QuantisedDamagedError("it ends inside its header") from error
         digests = self._layout.digests(bytes(header), key)
         if digests is None:
-            raise KeptDamagedError("its header is not one that Waymark writes")
+            raise QuantisedDamagedError("its header is not one that Waymark writes")
         return digests
 
-    def _tensor(self, part: KeptPart) -> Tensor:
+    def _tensor(self, part: QuantisedPart) -> Tensor:
         tensor = allocate(TensorSpec(part.shape, part.dtype), torch.device("cpu"))
         digest = hashlib.sha256()
         self._file.seek(self._layout.data_start + part.start)
@@ -157,7 +163,7 @@ class KeptFile:
             digest.update(piece)
             self.advance(len(piece))
         if digest.digest() != self._digests[part.index]:
-            raise KeptDamagedError(f"{part.name} has another checksum")
+            raise QuantisedDamagedError(f"{part.name} has another checksum")
         return tensor
 
 

@@ -1,9 +1,9 @@
 """How a file of quantised matrices is laid out: known to the byte before any weight is read.
 
 A file is a safetensors file (huggingface/safetensors, "Format"): of every matrix that may be
-quantised, slice by slice, the tensors that its form keeps (`Form.keep`), and in its metadata whose
+quantised, slice by slice, the tensors that `WeightFormat.quantise` gives, and in its metadata whose
 matrices they are and a SHA-256 of each tensor. All but those digests follows from the model and its
-forms. So a header is read by comparing it with the only one it may be, and nothing in it is
+formats. So a header is read by comparing it with the only one it may be, and nothing in it is
 believed.
 """
 
@@ -21,7 +21,7 @@ from core.loading.reading.stream import slice_rows
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import LENGTH_BYTES
-from kernels.linear.reference import Form, Forms
+from kernels.linear.reference import WeightFormat, WeightFormats
 
 FORMAT = "waymark-matrices-2"
 DIGEST_BYTES = hashlib.sha256().digest_size
@@ -34,7 +34,7 @@ _DTYPE_NAMES = {
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPart:
+class QuantisedPart:
     """One tensor; `start` counts bytes from the start of the data, `index` parts of the file."""
 
     index: int
@@ -48,21 +48,21 @@ class KeptPart:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-Slices = Sequence[tuple[KeptPart, ...]]
+Slices = Sequence[tuple[QuantisedPart, ...]]
 
 
-class KeptLayout:
-    """The parts of one file: of each matrix its slices, of each slice what its form keeps."""
+class QuantisedLayout:
+    """The parts of one file: of each matrix its slices, of each slice what its format keeps."""
 
-    def __init__(self, plan: WeightPlan, forms: Forms, packed: PackedPlan) -> None:
+    def __init__(self, plan: WeightPlan, formats: WeightFormats, packed: PackedPlan) -> None:
         """The matrices of `plan` that may be quantised; those in `packed` are taken whole."""
-        self._parts: list[KeptPart] = []
+        self._parts: list[QuantisedPart] = []
         self._num_bytes = 0
         self.matrices: Mapping[str, Slices] = {
             name: self._slices(
                 name,
-                _kept_of_a_row(forms.usual, spec),
-                [spec.shape[0]] if name in packed else slice_rows(spec, forms),
+                _kept_of_a_row(formats.usual, spec),
+                [spec.shape[0]] if name in packed else slice_rows(spec, formats),
             )
             for name, spec in plan.items()
             if Use.MATRIX in spec.use and not spec.exact
@@ -99,7 +99,7 @@ class KeptLayout:
 
     def _slices(
         self, name: str, of_a_row: Sequence[torch.Tensor], rows: Sequence[int]
-    ) -> list[tuple[KeptPart, ...]]:
+    ) -> list[tuple[QuantisedPart, ...]]:
         return [
             tuple(
                 self._part(f"{name}.{place}.{which}", each.dtype, (count, *each.shape[1:]))
@@ -108,19 +108,19 @@ class KeptLayout:
             for place, count in enumerate(rows)
         ]
 
-    def _part(self, name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> KeptPart:
-        part = KeptPart(len(self._parts), name, dtype, shape, self._num_bytes)
+    def _part(self, name: str, dtype: torch.dtype, shape: tuple[int, ...]) -> QuantisedPart:
+        part = QuantisedPart(len(self._parts), name, dtype, shape, self._num_bytes)
         self._parts.append(part)
         self._num_bytes += part.num_bytes
         return part
 
 
-def _kept_of_a_row(form: Form, spec: TensorSpec) -> Sequence[torch.Tensor]:
-    """What the form keeps of a single row: all rows are alike, and lie in front."""
-    return form.keep(torch.zeros(1, *spec.shape[1:], dtype=spec.dtype))
+def _kept_of_a_row(weight_format: WeightFormat, spec: TensorSpec) -> Sequence[torch.Tensor]:
+    """What the format keeps of a single row: all rows are alike, and lie in front."""
+    return weight_format.quantise(torch.zeros(1, *spec.shape[1:], dtype=spec.dtype))
 
 
-def _entry(part: KeptPart) -> dict[str, object]:
+def _entry(part: QuantisedPart) -> dict[str, object]:
     return {
         "dtype": _DTYPE_NAMES[part.dtype],
         "shape": list(part.shape),

@@ -1,4 +1,4 @@
-"""Quantised matrices in the store on disk: one file for each model and form, under a cap of bytes.
+"""Quantised matrices in the store on disk: one file a model and format, under a cap of bytes.
 
 What is in a file is kept_file's. Nothing here fails a load: what can't be kept is quantised again
 next time, and the log says why.
@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import logging
 
-from core.loading.quantised.kept_file import KeptDamagedError, KeptFile, KeptWriter
-from core.loading.quantised.kept_layout import KeptLayout
+from core.loading.quantised.kept_file import QuantisedDamagedError, QuantisedFile, QuantisedWriter
+from core.loading.quantised.kept_layout import QuantisedLayout
 from core.storage.rows import WEIGHTS, Blob
 from core.storage.store import BlobStore
 
 log = logging.getLogger(__name__)
 
 
-class KeptStore:
+class QuantisedStore:
     """Files by key; `cap` are the bytes that all of them may take."""
 
     def __init__(self, blobs: BlobStore, cap: int) -> None:
@@ -27,20 +27,20 @@ class KeptStore:
         """Bytes that all files take."""
         return self.blobs.num_bytes(WEIGHTS)
 
-    def find(self, key: str, layout: KeptLayout) -> KeptFile | None:
+    def find(self, key: str, layout: QuantisedLayout) -> QuantisedFile | None:
         """The file of this key, now the most recently used; one that is damaged is deleted."""
         name = _name(key)
         if self.blobs.size(WEIGHTS, name) is None:
             return None
         try:
-            found = KeptFile(self.blobs.path(WEIGHTS, name), layout, key)
-        except (OSError, KeptDamagedError) as error:
+            found = QuantisedFile(self.blobs.path(WEIGHTS, name), layout, key)
+        except (OSError, QuantisedDamagedError) as error:
             self.give_up(key, f"{error}")
             return None
         self.blobs.touch(WEIGHTS, name)
         return found
 
-    def begin(self, layout: KeptLayout) -> KeptWriter | None:
+    def begin(self, layout: QuantisedLayout) -> QuantisedWriter | None:
         """Start a file, with room made for it; None where there is none."""
         try:
             if not self.blobs.make_room(_blob("", layout.num_bytes), self._cap):
@@ -51,9 +51,9 @@ class KeptStore:
         except OSError as error:
             log.warning("Quantised matrices are not kept: %s.", error.strerror)
             return None
-        return KeptWriter(unfinished, layout, self.blobs.excess, self.blobs.files)
+        return QuantisedWriter(unfinished, layout, self.blobs.excess, self.blobs.files)
 
-    def finish(self, writer: KeptWriter, key: str) -> None:
+    def finish(self, writer: QuantisedWriter, key: str) -> None:
         """Put what was written in its place."""
         try:
             if writer.finish(key):

@@ -19,7 +19,7 @@ from core.loading.reading.stream import Reader
 from core.weights.plan import Use, WeightPlan
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import SafetensorsFile
-from kernels.linear.reference import Forms
+from kernels.linear.reference import WeightFormats
 
 
 class Rest:
@@ -31,10 +31,10 @@ class Rest:
         files: tuple[SafetensorsFile, ...],
         device: torch.device,
         packed: PackedPlan,
-        forms: Forms,
+        formats: WeightFormats,
         elsewhere: frozenset[str],
     ) -> None:
-        self._files, self._forms = files, forms
+        self._files, self._formats = files, formats
         self._plan = _without(plan, elsewhere)
         layers = {name: layer for name, layer in packed.items() if name in self._plan}
         self._read_plan = ReadPlan(self._plan, files, layers, device)
@@ -51,7 +51,7 @@ class Rest:
         """
         weights = ReadWeights()
         for file in self._files:
-            _SeekingReader(file, self._read_plan, self._forms, weights, advance).load()
+            _SeekingReader(file, self._read_plan, self._formats, weights, advance).load()
         return weights
 
     def _passed_over(self, file: SafetensorsFile) -> int:
@@ -62,7 +62,7 @@ class Rest:
     def _reads(self, name: str) -> bool:
         read_plan = self._read_plan
         if name in read_plan.plain:
-            return not (read_plan.plain[name].use == Use.TABLE and self._forms.rows_from_file)
+            return not (read_plan.plain[name].use == Use.TABLE and self._formats.rows_from_file)
         return name in read_plan.layers or name in read_plan.small
 
 

@@ -1,9 +1,9 @@
 """Reading weights: each file once, front to back, straight into its tensors, digested on the way.
 
 Plain reads and not a memory map: mapped pages of a file that another program cuts short end the
-process, and the digest wants every byte anyway. Beyond the tensors themselves, matrices in the form
-they are held in, there is only ever one piece of `PIECE_BYTES`, converted as it is copied, one
-matrix or slice on its way into its form, and one layer of a published format
+process, and the digest wants every byte anyway. Beyond the tensors themselves, matrices in their
+format, there is only ever one piece of `PIECE_BYTES`, converted as it is copied, one
+matrix or slice on its way into its format, and one layer of a published format
 (core.loading.reading.read_plan).
 """
 
@@ -30,12 +30,12 @@ from core.weights.safetensors_file import (
     read_raw_header,
 )
 from core.weights.table import FileTable
-from kernels.linear.reference import PLAIN, Forms, Kept
+from kernels.linear.reference import PLAIN, QuantisedTensors, WeightFormats
 
 # Between two looks at progress and cancel; 4 MiB stays in a processor's cache on its way.
 PIECE_BYTES = 4 * 2**20
-# A matrix of more than twice these bytes is taken in slices of whole rows: in another form it would
-# otherwise lie in memory twice, and an output head is a third of a small model.
+# A matrix of more than twice these bytes is taken in slices of whole rows: in another format it
+# would otherwise lie in memory twice, and an output head is a third of a small model.
 SLICE_BYTES = 64 * 2**20
 _SLICE_ROWS = 1024  # slices have multiples of it
 
@@ -62,12 +62,12 @@ def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
             )
 
 
-def floats_on_the_way(plan: WeightPlan, forms: Forms) -> int:
-    """Bytes that plain tensors take, at most, before they are in their forms."""
+def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:
+    """Bytes that plain tensors take, at most, before they are in their formats."""
     sizes = (
-        max(slice_rows(spec, forms)) * (spec.num_bytes // spec.shape[0])
+        max(slice_rows(spec, formats)) * (spec.num_bytes // spec.shape[0])
         for spec in plan.values()
-        if Use.MATRIX in spec.use and not forms.of(spec.exact).keeps_weight
+        if Use.MATRIX in spec.use and not formats.of(spec.exact).is_plain
     )
     return max(sizes, default=0)
 
@@ -79,13 +79,13 @@ def stream_weights(
     progress: Callable[[int, int], None],
     check: Callable[[], None],
     packed: PackedPlan | None = None,
-    forms: Forms = PLAIN,
-    quantised: Callable[[str, Kept], None] = lambda name, kept: None,
+    formats: WeightFormats = PLAIN,
+    quantised: Callable[[str, QuantisedTensors], None] = lambda name, kept: None,
 ) -> tuple[ReadWeights, str]:
     """Load every planned tensor onto `device`; `check_plan` has passed for all but the `packed`.
 
     Calls `progress(done, total)` in bytes of the files and `check`, which may raise, for every
-    piece. Returns the tensors, matrices held in their `forms`, and the SHA-256, in hex, of the
+    piece. Returns the tensors, matrices held in their `formats`, and the SHA-256, in hex, of the
     files' SHA-256 in the order of `files`. Raises BrokenWeightsError when a file is not what its
     header said any more, or holds packed numbers that can't be. `quantised` is told what is held of
     each matrix that may be quantised.
@@ -103,7 +103,7 @@ def stream_weights(
     combined = hashlib.sha256()
     read_plan = ReadPlan(plan, files, packed or {}, device)
     for file in files:
-        reader = Reader(file, read_plan, forms, weights, advance)
+        reader = Reader(file, read_plan, formats, weights, advance)
         reader.load()
         combined.update(reader.digest())
     return weights, combined.hexdigest()
@@ -116,13 +116,13 @@ class Reader:
         self,
         source: SafetensorsFile,
         read_plan: ReadPlan,
-        forms: Forms,
+        formats: WeightFormats,
         weights: ReadWeights,
         advance: Callable[[int], None],
     ) -> None:
         self._source = source
         self._read_plan = read_plan
-        self._forms = forms
+        self._formats = formats
         self._weights = weights
         self._advance = advance
         self._hash = hashlib.sha256()
@@ -161,17 +161,17 @@ class Reader:
 
     def _take(self, file: FileIO, name: str, entry: StoredTensor, spec: TensorSpec) -> None:
         """Hold a plainly stored tensor, or what is needed of it."""
-        stored, form = AS_STORED[entry.dtype], self._forms.of(spec.exact)
-        if Use.TABLE in spec.use and self._forms.rows_from_file:
+        stored, weight_format = AS_STORED[entry.dtype], self._formats.of(spec.exact)
+        if Use.TABLE in spec.use and self._formats.rows_from_file:
             shape = (spec.shape[0], spec.shape[1])
             table = FileTable(file, entry.start, shape, stored, spec.dtype)
             self._weights.tables[name] = table
-        if spec.use == Use.TABLE and self._forms.rows_from_file:
+        if spec.use == Use.TABLE and self._formats.rows_from_file:
             self._skip(file, entry.end - entry.start)
             return
-        for rows in slice_rows(spec, self._forms):
+        for rows in slice_rows(spec, self._formats):
             # Without a name: it would stay until the next slice is read.
-            self._weights.add(name, spec, self._slice(file, name, entry, spec, rows), form)
+            self._weights.add(name, spec, self._slice(file, name, entry, spec, rows), weight_format)
 
     def _slice(
         self, file: FileIO, name: str, entry: StoredTensor, spec: TensorSpec, rows: int
@@ -186,18 +186,18 @@ class Reader:
         return tensor
 
     def _take_packed(self, layer: PackedLayer, weights: Dequantisable) -> None:
-        """Hold a layer in a published format: its integers, if the model's form is like them."""
+        """Hold a layer in a published format: its integers, if the model's format is like them."""
         spec = self._read_plan.plan[layer.name]
-        form = self._forms.of(spec.exact)
+        weight_format = self._formats.of(spec.exact)
         if spec.use == Use.MATRIX and isinstance(weights, Quantised) and weights.groups is None:
             size = weights.group_size
-            kept = form.keep_integers(weights.values, weights.scales, weights.zeros, size)
+            kept = weight_format.repack(weights.values, weights.scales, weights.zeros, size)
             if kept is not None:
                 self._weights.hold(layer.name, spec, kept)
                 return
         floats = allocate(spec, self._read_plan.device)
         weights.write_to(floats)
-        self._weights.add(layer.name, spec, floats, form)
+        self._weights.add(layer.name, spec, floats, weight_format)
 
     def _pass_header(self, file: FileIO) -> int:
         """Digest the header; it must be the one that was checked."""
@@ -253,10 +253,10 @@ class Reader:
             num_bytes -= size
 
 
-def slice_rows(spec: TensorSpec, forms: Forms) -> list[int]:
+def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
     """Numbers of rows in which a tensor is taken, one after the other."""
-    held = Use.TABLE in spec.use and not forms.rows_from_file
-    whole = held or Use.MATRIX not in spec.use or forms.of(spec.exact).keeps_weight
+    held = Use.TABLE in spec.use and not formats.rows_from_file
+    whole = held or Use.MATRIX not in spec.use or formats.of(spec.exact).is_plain
     if whole or spec.num_bytes <= 2 * SLICE_BYTES:
         return [spec.shape[0] if spec.shape else 1]
     num_rows = spec.shape[0]

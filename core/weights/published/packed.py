@@ -83,7 +83,7 @@ def find_packed(
             continue
         if scheme is None:
             raise BrokenConfigError(
-                f"{layer} is stored in a packed form ({marks[0] if marks else _FLOAT8}), but "
+                f"{layer} is stored in a packed format ({marks[0] if marks else _FLOAT8}), but "
                 'config.json has no "quantization_config" that says which.'
             )
         if plain and scheme.leaves_out(layer):

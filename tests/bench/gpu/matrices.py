@@ -10,20 +10,20 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from kernels.dispatch import backend
-from kernels.linear.reference import Form, Integers, Matrix
+from kernels.linear.reference import Integers, Matrix, WeightFormat
 from tests.bench.gpu.case import PLAIN, Call, Case, Numbers, copied, rows
 
 
 def matrix_cases(numbers: Numbers, dtype: torch.dtype, integers: Integers | None) -> Iterator[Case]:
     """One row, a few and a run times the largest matrices of a block."""
     shape = numbers.sizes.shape
-    form = backend("gpu", dtype, integers=integers).forms.usual
+    weight_format = backend("gpu", dtype, integers=integers).formats.usual
     for name, inputs, outputs in (
         ("gate and up", shape.hidden, 2 * shape.mlp),
         ("down", shape.mlp, shape.hidden),
     ):
         weight = numbers.normal(outputs, inputs, dtype=dtype) / math.sqrt(inputs)
-        held = _held(form, weight, numbers)
+        held = _held(weight_format, weight, numbers)
         for count in (*numbers.sizes.few_rows, numbers.sizes.run):
             yield product(numbers, name, held, weight, count, integers)
 
@@ -50,12 +50,12 @@ def product(
     )
 
 
-def _held(form: Form, weight: Tensor, numbers: Numbers) -> list[Matrix]:
+def _held(weight_format: WeightFormat, weight: Tensor, numbers: Numbers) -> list[Matrix]:
     """The same weight so often that a GPU's cache can't hold it."""
-    kept = form.keep(weight)
+    kept = weight_format.quantise(weight)
 
     def pack() -> Matrix:
-        return form.pack(tuple(each.clone() for each in kept), None)
+        return weight_format.prepack(tuple(each.clone() for each in kept), None)
 
     first = pack()
     return [first, *(pack() for _ in range(numbers.copies_of(first.num_bytes) - 1))]

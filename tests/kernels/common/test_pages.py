@@ -11,9 +11,9 @@ import torch
 
 from kernels.common import pages
 from kernels.common.pages import room
-from kernels.linear.int4 import Int4Form
-from kernels.linear.int8 import Int8Form
-from kernels.linear.reference import Form
+from kernels.linear.int4 import Int4Format
+from kernels.linear.int8 import Int8Format
+from kernels.linear.reference import WeightFormat
 
 
 class Maps:
@@ -61,13 +61,15 @@ def test_only_what_is_large_has_memory_of_its_own(
         assert maps.there == 0
 
 
-@pytest.mark.parametrize("form", [Int8Form(None), Int4Form(False)], ids=["int8", "int4"])
-def test_what_is_kept_of_a_weight_leaves_no_holes(form: Form) -> None:
+@pytest.mark.parametrize(
+    "weight_format", [Int8Format(None), Int4Format(False)], ids=["int8", "int4"]
+)
+def test_what_is_kept_of_a_weight_leaves_no_holes(weight_format: WeightFormat) -> None:
     """Of all that a load quantises, packed elsewhere, as much would lie free as the model takes."""
     weight = torch.randn(60, 256)  # one scale a row is little
-    expected = form.keep(weight)
+    expected = weight_format.quantise(weight)
     with Maps() as maps:
-        kept = form.keep(weight)
+        kept = weight_format.quantise(weight)
         assert all(map(torch.equal, kept, expected))
         assert maps.there == sum(tensor.nbytes >= 256 for tensor in kept) > 0
         del kept

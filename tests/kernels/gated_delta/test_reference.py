@@ -1,4 +1,4 @@
-"""Both forms of the gated delta rule against the equation, token by token in float64."""
+"""Both formats of the gated delta rule against the equation, token by token in float64."""
 
 from __future__ import annotations
 

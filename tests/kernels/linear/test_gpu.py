@@ -1,6 +1,6 @@
 """Matrices of 8 and 4 bits on a GPU against the dequantised product in float64.
 
-What is multiplied is what the forms keep of a weight.
+What is multiplied is what the formats keep of a weight.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.linear.int4 import GROUP, Int4Form, halve
-from kernels.linear.int8 import Int8Form
+from kernels.linear.int4 import GROUP, Int4Format, halve
+from kernels.linear.int8 import Int8Format
 from tests.kernels.gpu import assert_near, guarded_memory, strided
 
 gpu = pytest.importorskip("kernels.linear.gpu", reason="Triton is published for Linux alone")
-forms = pytest.importorskip("kernels.linear.gpu_forms")
+formats = pytest.importorskip("kernels.linear.gpu_forms")
 pytestmark = pytest.mark.gpu
 
 DTYPES = [torch.float32, torch.bfloat16]
@@ -134,7 +134,7 @@ def test_more_rows_than_a_tile_are_refused(device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("num_rows", [1, forms.MAX_ROWS, forms.MAX_ROWS + 3])
+@pytest.mark.parametrize("num_rows", [1, formats.MAX_ROWS, formats.MAX_ROWS + 3])
 @pytest.mark.parametrize("num_inputs", [70, 96])
 @pytest.mark.parametrize("name", ["int8", "int4"])
 def test_a_matrix_is_the_same_integers_as_everywhere(
@@ -145,30 +145,36 @@ def test_a_matrix_is_the_same_integers_as_everywhere(
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forms, "_FLOATS", 10 * num_inputs)  # some blocks of outputs
-    eight, form = name == "int8", forms.GpuInt8Form() if name == "int8" else forms.GpuInt4Form()
+    monkeypatch.setattr(formats, "_FLOATS", 10 * num_inputs)  # some blocks of outputs
+    eight, weight_format = (
+        name == "int8",
+        formats.GpuInt8Format() if name == "int8" else formats.GpuInt4Format(),
+    )
     weight = torch.randn(37, num_inputs, generator=torch.Generator().manual_seed(1)).to(device)
     offset = torch.randn(37, generator=torch.Generator().manual_seed(2)) if bias else None
     offset = offset.to(device) if offset is not None else None
-    kept = form.keep(weight)
+    kept = weight_format.quantise(weight)
     assert all(part.device.type == device.type for part in kept)
-    matrix = form.pack(kept, offset)
-    plain = Int8Form(None) if eight else Int4Form(packed=False)
-    expected = plain.pack(kept, offset)
+    matrix = weight_format.prepack(kept, offset)
+    plain = Int8Format(None) if eight else Int4Format(packed=False)
+    expected = plain.prepack(kept, offset)
     rows, _ = make_rows(num_rows, num_inputs, torch.float32, device)
     found = matrix(rows)
     assert torch.allclose(found, expected(rows), rtol=1e-5, atol=1e-4)
     wide = torch.full((num_rows, 50), float("nan"), device=device)
     matrix.into(wide[:, 5:42], rows)
     assert torch.equal(wide[:, 5:42], found) and int(wide.isnan().sum()) == 13 * num_rows
-    everywhere = plain.keep(weight.cpu())
+    everywhere = plain.quantise(weight.cpu())
     assert all(torch.equal(part.cpu(), other) for part, other in zip(kept, everywhere, strict=True))
-    assert matrix.num_bytes == form.num_bytes((37, num_inputs), torch.bfloat16) + 37 * 4 * bias
+    assert (
+        matrix.num_bytes
+        == weight_format.num_bytes((37, num_inputs), torch.bfloat16) + 37 * 4 * bias
+    )
 
 
 def test_products_that_work_are_used(device: torch.device) -> None:
-    forms.multiplies_integers.cache_clear()
-    assert forms.multiplies_integers(device)
+    formats.multiplies_integers.cache_clear()
+    assert formats.multiplies_integers(device)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +193,7 @@ def test_products_that_do_not_work_are_not_and_the_log_says_why_once(
         return torch.ones(len(inputs), 37, dtype=inputs.dtype, device=inputs.device)
 
     monkeypatch.setattr(gpu, "int4_linear", broken)
-    forms.multiplies_integers.cache_clear()
-    assert [forms.multiplies_integers(device) for _ in range(2)] == [False, False]
-    forms.multiplies_integers.cache_clear()
+    formats.multiplies_integers.cache_clear()
+    assert [formats.multiplies_integers(device) for _ in range(2)] == [False, False]
+    formats.multiplies_integers.cache_clear()
     assert len(caplog.records) == 1 and words in caplog.text

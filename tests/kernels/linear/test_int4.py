@@ -14,7 +14,7 @@ from kernels.linear.int4 import (
     FEW_ROWS,
     GROUP,
     DequantisingInt4Matrix,
-    Int4Form,
+    Int4Format,
     PackedInt4Matrix,
     dequantise_groups,
     halve,
@@ -36,7 +36,7 @@ KINDS = [PACKED, pytest.param(DequantisingInt4Matrix, id="flat")]
 
 
 def kept(weight: Tensor) -> tuple[Tensor, Tensor]:
-    values, scales = Int4Form(packed=False).keep(weight)
+    values, scales = Int4Format(packed=False).quantise(weight)
     return values, scales
 
 
@@ -116,9 +116,7 @@ def test_integers_of_others_are_taken_as_they_are(group: int, with_zeros: bool) 
     values = torch.randint(-8, 8, (10, 256), generator=generator).to(torch.int8)
     scales = torch.rand(10, 256 // group, generator=generator) + 0.1
     zeros = torch.randint(-8, 8, scales.shape, generator=generator).to(torch.int8)
-    held = Int4Form(packed=False).keep_integers(
-        values, scales, zeros if with_zeros else None, group
-    )
+    held = Int4Format(packed=False).repack(values, scales, zeros if with_zeros else None, group)
     assert held is not None
     spread = scales.repeat_interleave(group, 1)
     less = zeros.repeat_interleave(group, 1) if with_zeros else 0
@@ -130,7 +128,7 @@ def test_integers_of_others_are_taken_as_they_are(group: int, with_zeros: bool) 
 @pytest.mark.parametrize(("group", "inputs"), [(16, 64), (48, 96), (128, 200)])
 def test_groups_that_can_not_be_cut_are_not_taken(group: int, inputs: int) -> None:
     values, scales = torch.zeros(2, inputs, dtype=torch.int8), torch.ones(2, -(-inputs // group))
-    assert Int4Form(packed=False).keep_integers(values, scales, None, group) is None
+    assert Int4Format(packed=False).repack(values, scales, None, group) is None
 
 
 def test_columns_are_filled_up_to_whole_groups_with_what_changes_nothing() -> None:

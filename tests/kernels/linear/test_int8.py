@@ -12,7 +12,7 @@ from torch import Tensor
 from kernels.linear import int8
 from kernels.linear.int8 import (
     DequantisedMatrix,
-    Int8Form,
+    Int8Format,
     IntegerMatrix,
     multiplies_integers,
     quantise_inputs,
@@ -101,8 +101,8 @@ def test_rows_are_quantised_alike_alone_and_together() -> None:
     """Maps of the same inputs are joined after they were quantised one by one."""
     _, weight, _ = parts((129, 257), 1, torch.bfloat16)
     values, scales = quantise_rows(weight)
-    form = Int8Form(None)
-    halves = [form.keep(weight[:50]), form.keep(weight[50:])]
+    weight_format = Int8Format(None)
+    halves = [weight_format.quantise(weight[:50]), weight_format.quantise(weight[50:])]
     joined = [torch.cat(each) for each in zip(*halves, strict=True)]
     assert torch.equal(joined[0], values) and torch.equal(joined[1], scales)
 

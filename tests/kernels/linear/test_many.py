@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernels.linear.native import NativeInt4Form, NativeInt8Form
+from kernels.linear.native import NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import Matrix
 from tests.kernels.linear.test_cpu import parts
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with, has_tiles
 
 pytestmark = NEEDS_COMPILER
-Kind = type[NativeInt8Form] | type[NativeInt4Form]
-FORMS = pytest.mark.parametrize("kind", [NativeInt8Form, NativeInt4Form])
+Kind = type[NativeInt8Format] | type[NativeInt4Format]
+FORMATS = pytest.mark.parametrize("kind", [NativeInt8Format, NativeInt4Format])
 ROWS = 77
 
 
@@ -28,12 +28,12 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def packed(kind: Kind, outputs: int) -> tuple[Matrix, torch.Tensor]:
-    form = kind(library())
+    weight_format = kind(library())
     inputs, weight, bias = parts((outputs, 100), ROWS, torch.bfloat16)
-    return form.pack(form.keep(weight), bias), inputs
+    return weight_format.prepack(weight_format.quantise(weight), bias), inputs
 
 
-@FORMS
+@FORMATS
 def test_bits_depend_on_no_number_of_threads(kind: Kind) -> None:
     matrix, inputs = packed(kind, 1500)
     expected = matrix(inputs)
@@ -44,7 +44,7 @@ def test_bits_depend_on_no_number_of_threads(kind: Kind) -> None:
         assert torch.equal(found, expected)
 
 
-@FORMS
+@FORMATS
 @pytest.mark.parametrize("number", [7.0, float("nan"), float("inf")])
 def test_bits_depend_on_no_other_row(kind: Kind, number: float) -> None:
     """Neither on what is beside it nor on how many there are, nor on its place."""

@@ -13,12 +13,12 @@ from kernels.linear.int8 import quantise_inputs
 from kernels.linear.native import (
     FEW_INT4,
     FEW_ON_TILES,
-    NativeBfloatForm,
-    NativeInt4Form,
-    NativeInt8Form,
+    NativeBfloatFormat,
+    NativeInt4Format,
+    NativeInt8Format,
     multiplies_plain_integers,
 )
-from kernels.linear.reference import Form, Kept
+from kernels.linear.reference import QuantisedTensors, WeightFormat
 from kernels.native.library import MOST_NUMBERS
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.native.here import NEEDS_COMPILER, library
@@ -40,12 +40,12 @@ def matrix_unit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 @BIAS
 @pytest.mark.parametrize("shape", SHAPES)
 def test_bfloat16_is_exact_but_for_rounding(shape: tuple[int, int], with_bias: bool) -> None:
-    form = NativeBfloatForm(library())
+    weight_format = NativeBfloatFormat(library())
     for count in COUNTS:
         inputs, weight, bias = parts(shape, count, torch.bfloat16)
         given = bias if with_bias else None
         with poisoned_memory():
-            found = form.pack(form.keep(weight), given)(inputs)
+            found = weight_format.prepack(weight_format.quantise(weight), given)(inputs)
         assert_exact(found, inputs, weight, given)
 
 
@@ -55,8 +55,8 @@ def rounded(inputs: Tensor) -> Tensor:
     return integers.double() * scales.double()
 
 
-def held(kept: Kept, inputs: int) -> Tensor:
-    """What a form of integers kept of a weight, as float64 [outputs, inputs]."""
+def held(kept: QuantisedTensors, inputs: int) -> Tensor:
+    """What a format of integers kept of a weight, as float64 [outputs, inputs]."""
     values, scales = kept
     if values.dtype == torch.int8:
         return values.double() * scales.double()
@@ -81,13 +81,13 @@ def assert_integers_exact(
 def test_int8_is_exact_but_for_rounding(
     shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
 ) -> None:
-    form = NativeInt8Form(library())
+    weight_format = NativeInt8Format(library())
     for count in COUNTS if multiplies_plain_integers() else (1,):
         inputs, weight, bias = parts(shape, count, dtype)
-        kept = form.keep(weight)
+        kept = weight_format.quantise(weight)
         given = bias if with_bias else None
         with poisoned_memory():
-            found = form.pack(kept, given)(inputs)
+            found = weight_format.prepack(kept, given)(inputs)
         assert_integers_exact(found, rounded(inputs), held(kept, shape[1]), given)
 
 
@@ -97,13 +97,13 @@ def test_int8_is_exact_but_for_rounding(
 def test_int4_is_exact_but_for_rounding(
     shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
 ) -> None:
-    form = NativeInt4Form(library())
+    weight_format = NativeInt4Format(library())
     for count in COUNTS:
         inputs, weight, bias = parts(shape, count, dtype)
-        kept = form.keep(weight)
+        kept = weight_format.quantise(weight)
         given, plain = bias if with_bias else None, held(kept, shape[1])
         with poisoned_memory():
-            found = form.pack(kept, given)(inputs)
+            found = weight_format.prepack(kept, given)(inputs)
         if count <= (FEW_ON_TILES if library().has_tiles else FEW_INT4):
             assert_integers_exact(found, rounded(inputs), plain, given)
         else:
@@ -125,8 +125,8 @@ def test_only_rows_that_fill_no_block_are_copied(
     monkeypatch.setattr(library(), "has_tiles", True)
     monkeypatch.setattr(library(), "linear_int4_many", watched)
     inputs, weight, _ = parts((96, 64), rows, torch.bfloat16)
-    form = NativeInt4Form(library())
-    form.pack(form.keep(weight), None)(inputs)
+    weight_format = NativeInt4Format(library())
+    weight_format.prepack(weight_format.quantise(weight), None)(inputs)
     assert [each == inputs.data_ptr() for each in given] == [rows % 32 == 0]
 
 
@@ -139,7 +139,7 @@ def extreme(outputs: int, inputs: int) -> Tensor:
 
 @pytest.mark.parametrize("inputs", [64, 1000, 8192])
 def test_the_largest_integers_overflow_nowhere(inputs: int) -> None:
-    matrix = NativeInt8Form(library()).pack((extreme(6, inputs), torch.ones(6, 1)), None)
+    matrix = NativeInt8Format(library()).prepack((extreme(6, inputs), torch.ones(6, 1)), None)
     found = matrix(torch.full((1, inputs), -1.0))
     expected = torch.tensor([[-1.0, 1.0] * 3]) * 127 * inputs
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
@@ -150,7 +150,7 @@ def test_sums_that_32_bits_may_not_hold_go_through_floats(count: int) -> None:
     """Each product is 127 squared, and there are 140,000 of them."""
     values = torch.full((8, 140_000), 127, dtype=torch.int8)
     inputs = torch.full((count, 140_000), 127.0)  # whose scale is one
-    matrix = NativeInt8Form(library()).pack((values, torch.full((8, 1), 2.0**-8)), None)
+    matrix = NativeInt8Format(library()).prepack((values, torch.full((8, 1), 2.0**-8)), None)
     expected = 140_000 * 127.0**2 / 2**8
     found = matrix(inputs)
     # As floats are added up; in 32 bits the sign would be another.
@@ -159,11 +159,11 @@ def test_sums_that_32_bits_may_not_hold_go_through_floats(count: int) -> None:
 
 def test_rows_without_numbers_and_of_another_width_are_for_torch() -> None:
     """The kernels would divide by zero, or read what lies behind."""
-    for form in (NativeBfloatForm(library()), NativeInt8Form(library())):
-        matrix = form.pack(form.keep(torch.ones(4, 32).bfloat16()), None)
+    for weight_format in (NativeBfloatFormat(library()), NativeInt8Format(library())):
+        matrix = weight_format.prepack(weight_format.quantise(torch.ones(4, 32).bfloat16()), None)
         with pytest.raises(RuntimeError):
             matrix(torch.ones(1, 31).bfloat16())
-    empty = NativeBfloatForm(library()).pack((torch.ones(4, 0).bfloat16(),), None)
+    empty = NativeBfloatFormat(library()).prepack((torch.ones(4, 0).bfloat16(),), None)
     assert torch.equal(empty(torch.ones(1, 0).bfloat16()), torch.zeros(1, 4).bfloat16())
 
 
@@ -171,8 +171,12 @@ def test_results_go_where_they_are_wanted() -> None:
     """Into columns of something wider, for few rows and for many."""
     draw = torch.Generator().manual_seed(6)
     weight = torch.randn(24, 64, generator=draw).bfloat16()
-    for form in (NativeBfloatForm(library()), NativeInt8Form(library()), NativeInt4Form(library())):
-        matrix = form.pack(form.keep(weight), None)
+    for weight_format in (
+        NativeBfloatFormat(library()),
+        NativeInt8Format(library()),
+        NativeInt4Format(library()),
+    ):
+        matrix = weight_format.prepack(weight_format.quantise(weight), None)
         for count in (1, 5, 50):
             inputs = torch.randn(count, 64, generator=draw).bfloat16()
             wide = torch.zeros(count, 40).bfloat16()
@@ -185,45 +189,49 @@ def test_matrices_of_few_rows_and_of_many_agree() -> None:
     """What is read in a run of 32 tokens and what in one of 33 comes from the same weights."""
     draw = torch.Generator().manual_seed(0)
     weight, inputs = torch.randn(96, 64, generator=draw), torch.randn(33, 64, generator=draw)
-    for kind in (NativeBfloatForm, NativeInt8Form, NativeInt4Form):
-        form: Form = kind(library())
-        matrix = form.pack(form.keep(weight.bfloat16()), None)
+    for kind in (NativeBfloatFormat, NativeInt8Format, NativeInt4Format):
+        weight_format: WeightFormat = kind(library())
+        matrix = weight_format.prepack(weight_format.quantise(weight.bfloat16()), None)
         many = matrix(inputs.bfloat16()).float()
         for few in (1, 8, 9, 32):
             found = matrix(inputs[:few].bfloat16()).float()
             assert (found - many[:few]).abs().max() <= 0.02 * many.abs().max()
 
 
-FORMS = [
-    pytest.param(NativeBfloatForm, id="bfloat16"),
-    pytest.param(NativeInt8Form, id="int8"),
-    pytest.param(NativeInt4Form, id="int4"),
+FORMATS = [
+    pytest.param(NativeBfloatFormat, id="bfloat16"),
+    pytest.param(NativeInt8Format, id="int8"),
+    pytest.param(NativeInt4Format, id="int4"),
 ]
 
 
-@pytest.mark.parametrize("kind", FORMS)
+@pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_what_is_not_a_number_stays_so(kind: type[NativeInt8Form], number: float) -> None:
-    form: Form = kind(library())
+def test_what_is_not_a_number_stays_so(kind: type[NativeInt8Format], number: float) -> None:
+    weight_format: WeightFormat = kind(library())
     inputs, weight, _ = parts((96, 64), 1, torch.bfloat16)
     inputs[0, 5] = number
-    assert not bool(form.pack(form.keep(weight), None)(inputs).isfinite().any())
+    assert not bool(
+        weight_format.prepack(weight_format.quantise(weight), None)(inputs).isfinite().any()
+    )
 
 
-@pytest.mark.parametrize("kind", FORMS)
-def test_zeros_give_the_bias(kind: type[NativeInt8Form]) -> None:
-    form: Form = kind(library())
+@pytest.mark.parametrize("kind", FORMATS)
+def test_zeros_give_the_bias(kind: type[NativeInt8Format]) -> None:
+    weight_format: WeightFormat = kind(library())
     inputs, weight, bias = parts((96, 64), 1, torch.bfloat16)
-    assert torch.equal(form.pack(form.keep(weight), bias)(0 * inputs), bias[None])
+    assert torch.equal(
+        weight_format.prepack(weight_format.quantise(weight), bias)(0 * inputs), bias[None]
+    )
 
 
-@pytest.mark.parametrize("kind", [NativeInt8Form, NativeInt4Form])
-def test_a_row_too_long_for_the_kernel_goes_through_torch(kind: type[NativeInt8Form]) -> None:
-    form = kind(library())
+@pytest.mark.parametrize("kind", [NativeInt8Format, NativeInt4Format])
+def test_a_row_too_long_for_the_kernel_goes_through_torch(kind: type[NativeInt8Format]) -> None:
+    weight_format = kind(library())
     inputs, weight, _ = parts((3, MOST_NUMBERS + 32), 1, torch.float32)
-    kept = form.keep(weight)
+    kept = weight_format.quantise(weight)
     expected = inputs.double() @ held(kept, inputs.shape[1]).T
-    found = form.pack(kept, None)(inputs).double()
+    found = weight_format.prepack(kept, None)(inputs).double()
     # Up to a million rounded inputs, and sums of as many numbers.
     torch.testing.assert_close(found, expected, rtol=0, atol=0.02 * expected.abs().max().item())
 
@@ -232,7 +240,7 @@ def test_a_row_too_long_for_the_kernel_goes_through_torch(kind: type[NativeInt8F
 def test_more_rows_than_there_is_room_for_are_taken_in_turns(count: int, width: int) -> None:
     """Of 8,192 numbers each there are 128 at once; of scales there are 65,536."""
     inputs, weight, bias = parts((40, width), count, torch.bfloat16)
-    form = NativeInt8Form(library())
-    kept = form.keep(weight)
-    found = form.pack(kept, bias)(inputs)
+    weight_format = NativeInt8Format(library())
+    kept = weight_format.quantise(weight)
+    found = weight_format.prepack(kept, bias)(inputs)
     assert_integers_exact(found, rounded(inputs), held(kept, width), bias)

@@ -21,9 +21,9 @@ from kernels.common.shapes import (
 from kernels.dispatch import REFERENCE, Backend
 from kernels.linear.native import (
     FEW_ON_TILES,
-    NativeBfloatForm,
-    NativeInt4Form,
-    NativeInt8Form,
+    NativeBfloatFormat,
+    NativeInt4Format,
+    NativeInt8Format,
 )
 from kernels.native import build
 from kernels.native.build import CannotCompileError, built
@@ -74,16 +74,16 @@ def test_products_and_operations_are_right(older: Library) -> None:
     for shape in ((13, 7), (96, 64), (129, 257), (70, 1000)):
         for count in (1, 8, 11):
             inputs, weight, bias = parts(shape, count, torch.bfloat16)
-            plain = NativeBfloatForm(older)
-            assert_exact(plain.pack(plain.keep(weight), bias)(inputs), inputs, weight, bias)
-            for form in (NativeInt8Form(older), NativeInt4Form(older)):
-                kept = form.keep(weight)
-                found, numbers = form.pack(kept, bias)(inputs), held(kept, shape[1])
-                if isinstance(form, NativeInt4Form) and count > FEW_ON_TILES:
+            plain = NativeBfloatFormat(older)
+            assert_exact(plain.prepack(plain.quantise(weight), bias)(inputs), inputs, weight, bias)
+            for weight_format in (NativeInt8Format(older), NativeInt4Format(older)):
+                kept = weight_format.quantise(weight)
+                found, numbers = weight_format.prepack(kept, bias)(inputs), held(kept, shape[1])
+                if isinstance(weight_format, NativeInt4Format) and count > FEW_ON_TILES:
                     assert_exact(found, inputs, numbers.bfloat16(), bias)
                 else:
                     assert_integers_exact(found, rounded(inputs), numbers, bias)
-    backend = Backend("older", REFERENCE.forms, native_ops(older))
+    backend = Backend("older", REFERENCE.formats, native_ops(older))
     for dtype in (torch.float32, torch.bfloat16):
         assert validated(backend, SHAPES, torch.device("cpu"), dtype) is backend
     torch.set_num_threads(1)
@@ -96,7 +96,7 @@ def test_integers_are_exact(older: Library) -> None:
     values[::3] = -127
     inputs = torch.randint(-127, 128, (9, 520), generator=draw).float()
     inputs[:, 0] = 127  # so that the scale of each row is one
-    matrix = NativeInt8Form(older).pack((values, torch.ones(40, 1)), None)
+    matrix = NativeInt8Format(older).prepack((values, torch.ones(40, 1)), None)
     for count in (1, 9):
         expected = inputs[:count].double() @ values.double().T
         assert torch.equal(matrix(inputs[:count]).double(), expected)

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
-from kernels.linear.reference import Form
+from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
+from kernels.linear.reference import WeightFormat
 from kernels.native.library import Library
 from kernels.native_ops import native_ops
 from tests.kernels.native.here import NEEDS_COMPILER, library
@@ -33,8 +33,8 @@ def contended() -> Iterator[None]:
         each.wait()
 
 
-def forms(found: Library) -> list[Form]:
-    return [NativeBfloatForm(found), NativeInt8Form(found), NativeInt4Form(found)]
+def formats(found: Library) -> list[WeightFormat]:
+    return [NativeBfloatFormat(found), NativeInt8Format(found), NativeInt4Format(found)]
 
 
 @pytest.mark.usefixtures("contended")
@@ -43,8 +43,8 @@ def test_a_product_has_the_same_bits_with_any_threads() -> None:
     draw = torch.Generator().manual_seed(1)
     weight = torch.randn(4096, 512, generator=draw).bfloat16()
     inputs = [torch.randn(1, 512, generator=draw).bfloat16() for _ in range(8)]
-    for form in forms(library()):
-        matrix = form.pack(form.keep(weight), None)
+    for weight_format in formats(library()):
+        matrix = weight_format.prepack(weight_format.quantise(weight), None)
         torch.set_num_threads(1)
         expected = [matrix(each) for each in inputs]
         for _ in range(30):
@@ -74,8 +74,10 @@ def test_more_parts_than_are_shared_out_are_done() -> None:
 def test_threads_that_sit_a_job_out_change_nothing() -> None:
     """Sixteen were started; the jobs after that are for two, whichever of them sleep."""
     draw = torch.Generator().manual_seed(4)
-    form = NativeBfloatForm(library())
-    matrix = form.pack(form.keep(torch.randn(2048, 512, generator=draw).bfloat16()), None)
+    weight_format = NativeBfloatFormat(library())
+    matrix = weight_format.prepack(
+        weight_format.quantise(torch.randn(2048, 512, generator=draw).bfloat16()), None
+    )
     row = torch.randn(1, 512, generator=draw).bfloat16()
     torch.set_num_threads(1)
     expected = matrix(row)
@@ -90,11 +92,11 @@ def test_a_forked_process_has_a_team_of_its_own() -> None:
     """Its parent's threads are not there, whatever they were doing when it was forked."""
     script = """
 import os, torch
-from kernels.linear.native import NativeBfloatForm
+from kernels.linear.native import NativeBfloatFormat
 from tests.kernels.native.here import library
 torch.set_num_threads(4)
-form = NativeBfloatForm(library())
-matrix = form.pack((torch.ones(4096, 512).bfloat16(),), None)
+weight_format = NativeBfloatFormat(library())
+matrix = weight_format.prepack((torch.ones(4096, 512).bfloat16(),), None)
 for _ in range(30):
     matrix(torch.ones(1, 512).bfloat16())
     child = os.fork()
@@ -110,11 +112,11 @@ for _ in range(30):
 @pytest.mark.usefixtures("contended")
 def test_matrices_may_go_while_a_thread_is_late() -> None:
     """The memory of a weight is given back to the system, so reading it would end the process."""
-    form = NativeInt8Form(library())
+    weight_format = NativeInt8Format(library())
     torch.set_num_threads(8)
     for size in range(60):
         weight = torch.full((8192, 1024), size + 1, dtype=torch.int8)
-        matrix = form.pack((weight, torch.ones(8192, 1)), None)
+        matrix = weight_format.prepack((weight, torch.ones(8192, 1)), None)
         del weight
         found = matrix(torch.ones(1, 1024))
         del matrix

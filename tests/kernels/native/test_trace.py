@@ -15,7 +15,7 @@ from torch import Tensor
 
 from core.api.errors import RequestCancelled
 from kernels.common.trace import NotCapturableError, Tracer
-from kernels.linear.native import NativeBfloatForm, NativeInt4Form, NativeInt8Form
+from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
 from kernels.linear.reference import Matrix
 from kernels.native.library import Library
 from kernels.native.trace import CallTrace, capture_step
@@ -36,12 +36,14 @@ def go_on() -> None:
 def matrices(library: Library) -> list[Matrix]:
     draw = torch.Generator().manual_seed(0)
     weight = torch.randn(3 * WIDTH, WIDTH, generator=draw).bfloat16() / 8
-    forms = (NativeBfloatForm(library), NativeInt8Form(library), NativeInt4Form(library))
-    return [form.pack(form.keep(weight), None) for form in forms]
+    formats = (NativeBfloatFormat(library), NativeInt8Format(library), NativeInt4Format(library))
+    return [
+        weight_format.prepack(weight_format.quantise(weight), None) for weight_format in formats
+    ]
 
 
 class Layers:
-    """Products, norms, gates, sums, and attention over rows that grow: a layer for each form. At
+    """Products, norms, gates, sums, and attention over rows that grow: a layer for each format. At
     the end a recurrence, whose state is moved on in place."""
 
     def __init__(self, window: int | None = None) -> None:

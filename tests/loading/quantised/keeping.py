@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from core.loading.quantised.keeping import Keeping
-from core.loading.quantised.kept_store import KeptStore
+from core.loading.quantised.kept_store import QuantisedStore
 from core.loading.quantised.known_files import KnownFiles
 from core.loading.reading import raw, read_plan, stream
 from core.storage.files import Files
@@ -29,9 +29,9 @@ def settle(folder: Path, when: int = WRITTEN_NS) -> None:
         os.utime(path, ns=(when, when))
 
 
-def store_in(folder: Path, cap: int = PLENTY, files: Files | None = None) -> KeptStore:
+def store_in(folder: Path, cap: int = PLENTY, files: Files | None = None) -> QuantisedStore:
     """A store on a disk that is never full."""
-    return KeptStore(BlobStore(folder, 0, files or RoomyFiles()), cap)
+    return QuantisedStore(BlobStore(folder, 0, files or RoomyFiles()), cap)
 
 
 def keeping_in(
@@ -42,7 +42,7 @@ def keeping_in(
     return Keeping(store, KnownFiles(store.blobs), conditions)
 
 
-def kept_in(store: KeptStore) -> list[Path]:
+def kept_in(store: QuantisedStore) -> list[Path]:
     """The files of quantised matrices, and what was not finished."""
     return sorted((store.blobs.folder / WEIGHTS).glob("*"))
 

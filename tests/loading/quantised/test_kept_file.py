@@ -8,18 +8,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.loading.quantised.kept_file import KeptDamagedError, KeptFile, KeptWriter
-from core.loading.quantised.kept_layout import KeptLayout
+from core.loading.quantised.kept_file import QuantisedDamagedError, QuantisedFile, QuantisedWriter
+from core.loading.quantised.kept_layout import QuantisedLayout
 from core.loading.reading import stream
 from core.weights.plan import TensorSpec, Use, WeightPlan
-from kernels.linear.int4 import Int4Form
-from kernels.linear.int8 import Int8Form
-from kernels.linear.reference import Form, Forms, Kept, PlainForm
+from kernels.linear.int4 import Int4Format
+from kernels.linear.int8 import Int8Format
+from kernels.linear.reference import PlainFormat, QuantisedTensors, WeightFormat, WeightFormats
 from tests.storage.disks import FailingFiles, RoomyFiles
 from tests.weights.files import write_raw
 
 KEY = "ab" * 32
-FORMS = [pytest.param(Int8Form(None), id="int8"), pytest.param(Int4Form(False), id="int4")]
+FORMATS = [pytest.param(Int8Format(None), id="int8"), pytest.param(Int4Format(False), id="int4")]
 
 
 def plan() -> WeightPlan:
@@ -32,25 +32,31 @@ def plan() -> WeightPlan:
     }
 
 
-def layout_of(form: Form) -> KeptLayout:
-    return KeptLayout(plan(), Forms(form, PlainForm(), rows_from_file=True), {})
+def layout_of(weight_format: WeightFormat) -> QuantisedLayout:
+    return QuantisedLayout(
+        plan(), WeightFormats(weight_format, PlainFormat(), rows_from_file=True), {}
+    )
 
 
-def matrices(form: Form, layout: KeptLayout) -> dict[str, list[Kept]]:
-    """What the form keeps of random weights, in the slices of the layout."""
+def matrices(
+    weight_format: WeightFormat, layout: QuantisedLayout
+) -> dict[str, list[QuantisedTensors]]:
+    """What the format keeps of random weights, in the slices of the layout."""
     generator = torch.Generator().manual_seed(3)
     found = {}
     for name, slices in layout.matrices.items():
         rows = [parts[0].shape[0] for parts in slices]
         weight = torch.randn(plan()[name].shape, generator=generator)
-        found[name] = [form.keep(each) for each in torch.split(weight, rows)]
+        found[name] = [weight_format.quantise(each) for each in torch.split(weight, rows)]
     return found
 
 
-def written(path: Path, form: Form) -> tuple[KeptLayout, dict[str, list[Kept]]]:
-    layout = layout_of(form)
-    given = matrices(form, layout)
-    writer = KeptWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
+def written(
+    path: Path, weight_format: WeightFormat
+) -> tuple[QuantisedLayout, dict[str, list[QuantisedTensors]]]:
+    layout = layout_of(weight_format)
+    given = matrices(weight_format, layout)
+    writer = QuantisedWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
     for name in reversed(given):  # in the order of the weights file, which is its own
         for kept in given[name]:
             writer.keep(name, kept)
@@ -58,7 +64,7 @@ def written(path: Path, form: Form) -> tuple[KeptLayout, dict[str, list[Kept]]]:
     return layout, given
 
 
-def same(found: list[Kept], given: list[Kept]) -> bool:
+def same(found: list[QuantisedTensors], given: list[QuantisedTensors]) -> bool:
     pairs = zip(found, given, strict=True)
     return all(
         one.dtype == other.dtype and torch.equal(one, other)
@@ -74,12 +80,12 @@ def _slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "_SLICE_ROWS", 1)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_matrices_come_back_to_the_bit(tmp_path: Path, form: Form) -> None:
+@pytest.mark.parametrize("weight_format", FORMATS)
+def test_matrices_come_back_to_the_bit(tmp_path: Path, weight_format: WeightFormat) -> None:
     path = tmp_path / "kept.safetensors"
-    layout, given = written(path, form)
+    layout, given = written(path, weight_format)
     assert layout.matrices.keys() == {"first", "second"} and len(layout.matrices["first"]) == 3
-    file = KeptFile(path, layout, KEY)
+    file = QuantisedFile(path, layout, KEY)
     advanced: list[int] = []
     file.advance = advanced.append
     assert all(same(file.matrix(name), given[name]) for name in given)
@@ -90,14 +96,14 @@ def test_matrices_come_back_to_the_bit(tmp_path: Path, form: Form) -> None:
 
 def test_a_large_matrix_is_read_in_pieces_that_can_be_stopped_between(tmp_path: Path) -> None:
     """`load_model` promises to look for a cancel every 4 MiB."""
-    path, form = tmp_path / "kept.safetensors", Int8Form(None)
+    path, weight_format = tmp_path / "kept.safetensors", Int8Format(None)
     spec = TensorSpec((1, 5 * 2**20), torch.float32, Use.MATRIX)
-    layout = KeptLayout({"large": spec}, Forms(form, PlainForm()), {})
+    layout = QuantisedLayout({"large": spec}, WeightFormats(weight_format, PlainFormat()), {})
     kept = (torch.ones(1, 5 * 2**20, dtype=torch.int8), torch.ones(1, 1))
-    writer = KeptWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
+    writer = QuantisedWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
     writer.keep("large", kept)
     assert writer.finish(KEY)
-    file = KeptFile(path, layout, KEY)
+    file = QuantisedFile(path, layout, KEY)
     advanced: list[int] = []
     file.advance = advanced.append
     assert same(file.matrix("large"), [kept])
@@ -105,10 +111,12 @@ def test_a_large_matrix_is_read_in_pieces_that_can_be_stopped_between(tmp_path: 
     assert max(advanced) <= 4 * 2**20 < sum(advanced)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_any_reader_of_safetensors_opens_the_file(tmp_path: Path, form: Form) -> None:
+@pytest.mark.parametrize("weight_format", FORMATS)
+def test_any_reader_of_safetensors_opens_the_file(
+    tmp_path: Path, weight_format: WeightFormat
+) -> None:
     path = tmp_path / "kept.safetensors"
-    _, given = written(path, form)
+    _, given = written(path, weight_format)
     found = load_file(path)
     for name, slices in given.items():
         for place, kept in enumerate(slices):
@@ -117,10 +125,10 @@ def test_any_reader_of_safetensors_opens_the_file(tmp_path: Path, form: Form) ->
     assert not found
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_byte_counts(tmp_path: Path, form: Form) -> None:
+@pytest.mark.parametrize("weight_format", FORMATS)
+def test_every_byte_counts(tmp_path: Path, weight_format: WeightFormat) -> None:
     path = tmp_path / "kept.safetensors"
-    layout, given = written(path, form)
+    layout, given = written(path, weight_format)
     whole = path.read_bytes()
     spoilt = 0
     for at in {*range(0, len(whole), 41), *range(8), layout.data_start, len(whole) - 1}:
@@ -129,16 +137,16 @@ def test_every_byte_counts(tmp_path: Path, form: Form) -> None:
     assert spoilt == len({*range(0, len(whole), 41), *range(8), layout.data_start, len(whole) - 1})
 
 
-def fails(path: Path, layout: KeptLayout, names: list[str]) -> bool:
+def fails(path: Path, layout: QuantisedLayout, names: list[str]) -> bool:
     """Whether opening the file, or reading it, finds damage."""
     try:
-        file = KeptFile(path, layout, KEY)
-    except KeptDamagedError:
+        file = QuantisedFile(path, layout, KEY)
+    except QuantisedDamagedError:
         return True
     try:
         for name in names:
             file.matrix(name)
-    except KeptDamagedError:
+    except QuantisedDamagedError:
         return True
     finally:
         file.close()
@@ -147,21 +155,21 @@ def fails(path: Path, layout: KeptLayout, names: list[str]) -> bool:
 
 def test_a_file_that_is_cut_short_or_too_long_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "kept.safetensors"
-    layout, _ = written(path, Int8Form(None))
+    layout, _ = written(path, Int8Format(None))
     whole = path.read_bytes()
     for spoilt in (b"", whole[:5], whole[: layout.data_start], whole[:-1], whole + b"x"):
         path.write_bytes(spoilt)
-        with pytest.raises(KeptDamagedError, match="bytes"):
-            KeptFile(path, layout, KEY)
+        with pytest.raises(QuantisedDamagedError, match="bytes"):
+            QuantisedFile(path, layout, KEY)
 
 
 def test_a_file_cut_short_while_it_is_read_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "kept.safetensors"
-    layout, _ = written(path, Int8Form(None))
-    file = KeptFile(path, layout, KEY)
+    layout, _ = written(path, Int8Format(None))
+    file = QuantisedFile(path, layout, KEY)
     with path.open("r+b") as opened:
         opened.truncate(layout.data_start + 3)
-    with pytest.raises(KeptDamagedError, match="can't be read"):
+    with pytest.raises(QuantisedDamagedError, match="can't be read"):
         file.matrix("second")
     file.close()
 
@@ -180,31 +188,33 @@ def test_a_file_cut_short_while_it_is_read_is_damaged(tmp_path: Path) -> None:
 )
 def test_a_hostile_header_is_damage(tmp_path: Path, header: object) -> None:
     path = tmp_path / "kept.safetensors"
-    layout, _ = written(path, Int8Form(None))
+    layout, _ = written(path, Int8Format(None))
     spoilt = write_raw(tmp_path / "hostile", header).read_bytes()
     path.write_bytes(spoilt + bytes(layout.num_bytes - len(spoilt)))
-    with pytest.raises(KeptDamagedError, match="header"):
-        KeptFile(path, layout, KEY)
+    with pytest.raises(QuantisedDamagedError, match="header"):
+        QuantisedFile(path, layout, KEY)
 
 
 def test_a_file_of_others_is_damage(tmp_path: Path) -> None:
     """Of another key, or of matrices of the same sizes by other names."""
     path = tmp_path / "kept.safetensors"
-    layout, _ = written(path, Int8Form(None))
-    with pytest.raises(KeptDamagedError, match="header"):
-        KeptFile(path, layout, "cd" * 32)
+    layout, _ = written(path, Int8Format(None))
+    with pytest.raises(QuantisedDamagedError, match="header"):
+        QuantisedFile(path, layout, "cd" * 32)
     renamed = {("tsrif" if name == "first" else name): spec for name, spec in plan().items()}
-    other = KeptLayout(renamed, Forms(Int8Form(None), PlainForm(), rows_from_file=True), {})
+    other = QuantisedLayout(
+        renamed, WeightFormats(Int8Format(None), PlainFormat(), rows_from_file=True), {}
+    )
     assert other.num_bytes == layout.num_bytes
-    with pytest.raises(KeptDamagedError, match="header"):
-        KeptFile(path, other, KEY)
+    with pytest.raises(QuantisedDamagedError, match="header"):
+        QuantisedFile(path, other, KEY)
 
 
 def test_what_is_not_whole_is_not_left(tmp_path: Path) -> None:
     path = tmp_path / "kept.safetensors"
-    layout = layout_of(Int8Form(None))
-    given = matrices(Int8Form(None), layout)
-    writer = KeptWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
+    layout = layout_of(Int8Format(None))
+    given = matrices(Int8Format(None), layout)
+    writer = QuantisedWriter(path, layout, lambda num_bytes: 0, RoomyFiles())
     writer.keep("second", given["second"][0])
     assert path.exists()
     assert not writer.finish(KEY)
@@ -212,8 +222,8 @@ def test_what_is_not_whole_is_not_left(tmp_path: Path) -> None:
 
 
 def test_a_matrix_of_another_shape_ends_the_writing(tmp_path: Path) -> None:
-    layout = layout_of(Int8Form(None))
-    writer = KeptWriter(tmp_path / "part", layout, lambda num_bytes: 0, RoomyFiles())
+    layout = layout_of(Int8Format(None))
+    writer = QuantisedWriter(tmp_path / "part", layout, lambda num_bytes: 0, RoomyFiles())
     writer.keep("second", (torch.zeros(5, 63, dtype=torch.int8), torch.zeros(5, 1)))
     assert "another shape" in writer.trouble
     assert not writer.finish(KEY) and not list(tmp_path.iterdir())
@@ -221,10 +231,10 @@ def test_a_matrix_of_another_shape_ends_the_writing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fails_at", range(1, 13))
 def test_a_disk_that_fails_at_any_step_leaves_nothing(tmp_path: Path, fails_at: int) -> None:
-    layout, files = layout_of(Int8Form(None)), FailingFiles()
-    writer = KeptWriter(tmp_path / "kept", layout, lambda num_bytes: 0, files)
+    layout, files = layout_of(Int8Format(None)), FailingFiles()
+    writer = QuantisedWriter(tmp_path / "kept", layout, lambda num_bytes: 0, files)
     files.fail_at = fails_at
-    for name, slices in matrices(Int8Form(None), layout).items():
+    for name, slices in matrices(Int8Format(None), layout).items():
         for kept in slices:
             writer.keep(name, kept)
     finished = writer.finish(KEY)
@@ -233,10 +243,12 @@ def test_a_disk_that_fails_at_any_step_leaves_nothing(tmp_path: Path, fails_at: 
 
 
 def test_a_disk_that_fills_up_ends_the_writing(tmp_path: Path) -> None:
-    layout = layout_of(Int8Form(None))
+    layout = layout_of(Int8Format(None))
     room = [1, 0]
-    writer = KeptWriter(tmp_path / "part", layout, lambda num_bytes: -room.pop(0) + 1, RoomyFiles())
-    for name, slices in matrices(Int8Form(None), layout).items():
+    writer = QuantisedWriter(
+        tmp_path / "part", layout, lambda num_bytes: -room.pop(0) + 1, RoomyFiles()
+    )
+    for name, slices in matrices(Int8Format(None), layout).items():
         for kept in slices:
             writer.keep(name, kept)
     assert "too full" in writer.trouble and not room

@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.loading.quantised.kept_layout import KeptLayout
-from core.loading.quantised.kept_store import KeptStore
+from core.loading.quantised.kept_layout import QuantisedLayout
+from core.loading.quantised.kept_store import QuantisedStore
 from core.storage.rows import WEIGHTS
 from core.storage.store import FLOOR_SHARE
 from core.weights.plan import TensorSpec, Use
-from kernels.linear.int8 import Int8Form
-from kernels.linear.reference import Forms, PlainForm
+from kernels.linear.int8 import Int8Format
+from kernels.linear.reference import PlainFormat, WeightFormats
 from tests.loading.quantised.keeping import store_in
 from tests.storage.disks import PLENTY, DiedError, FailingFiles, RoomyFiles, check_whole
 
-FORM = Int8Form(None)
+FORMAT = Int8Format(None)
 KEYS = [f"{number:02x}" * 32 for number in range(8)]
 
 
-def layout(rows: int = 64) -> KeptLayout:
+def layout(rows: int = 64) -> QuantisedLayout:
     spec = TensorSpec((rows, 32), torch.float32, Use.MATRIX)
-    return KeptLayout({"weight": spec}, Forms(FORM, PlainForm()), {})
+    return QuantisedLayout({"weight": spec}, WeightFormats(FORMAT, PlainFormat()), {})
 
 
 SIZE = layout().num_bytes
@@ -35,17 +35,17 @@ SIZE = layout().num_bytes
 FULL = PLENTY // FLOOR_SHARE
 
 
-def put(store: KeptStore, key: str, rows: int = 64) -> bool:
+def put(store: QuantisedStore, key: str, rows: int = 64) -> bool:
     """Keep a matrix; whether it was started."""
     writer = store.begin(layout(rows))
     if writer is None:
         return False
-    writer.keep("weight", FORM.keep(torch.ones(rows, 32)))
+    writer.keep("weight", FORMAT.quantise(torch.ones(rows, 32)))
     store.finish(writer, key)
     return True
 
 
-def has(store: KeptStore, key: str) -> bool:
+def has(store: QuantisedStore, key: str) -> bool:
     """Whether there is a whole file; counts as a use."""
     found = store.find(key, layout())
     if found is not None:
@@ -157,7 +157,7 @@ def killed(folder: Path) -> None:
     """Leave what a load that was killed amid its writing leaves."""
     writer = store_in(folder).begin(layout())
     assert writer is not None
-    writer.keep("weight", FORM.keep(torch.ones(64, 32)))
+    writer.keep("weight", FORMAT.quantise(torch.ones(64, 32)))
     assert len(names(folder)) > 0
 
 

@@ -25,9 +25,9 @@ from core.loading.reading.stream import check_plan, stream_weights
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.safetensors_file import SafetensorsFile, read_header
 from core.weights.table import FileTable
-from kernels.linear.int4 import Int4Form
-from kernels.linear.int8 import Int8Form
-from kernels.linear.reference import PLAIN, Forms, Kept, PlainForm
+from kernels.linear.int4 import Int4Format
+from kernels.linear.int8 import Int8Format
+from kernels.linear.reference import PLAIN, PlainFormat, QuantisedTensors, WeightFormats
 
 CPU = torch.device("cpu")
 
@@ -191,18 +191,20 @@ def test_tensors_lie_on_64_byte_borders(tmp_path: Path) -> None:
     assert all(tensor.data_ptr() % 64 == 0 for tensor in loaded.values())
 
 
-FORMS = [
+FORMATS = [
     pytest.param(PLAIN, id="plain"),
-    pytest.param(Forms(Int8Form(None), PlainForm()), id="int8"),
-    pytest.param(Forms(Int4Form(False), PlainForm(), rows_from_file=True), id="int4, from file"),
+    pytest.param(WeightFormats(Int8Format(None), PlainFormat()), id="int8"),
+    pytest.param(
+        WeightFormats(Int4Format(False), PlainFormat(), rows_from_file=True), id="int4, from file"
+    ),
 ]
 
 
 @pytest.mark.usefixtures("_small_pieces")
-@pytest.mark.parametrize("forms", FORMS)
+@pytest.mark.parametrize("formats", FORMATS)
 @pytest.mark.parametrize("rows_a_slice", [1, 3, 1000])
 def test_matrices_are_held_in_their_form_whatever_they_are_cut_into(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forms: Forms, rows_a_slice: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, formats: WeightFormats, rows_a_slice: int
 ) -> None:
     monkeypatch.setattr(stream, "SLICE_BYTES", 4 * 32 * rows_a_slice)
     monkeypatch.setattr(stream, "_SLICE_ROWS", 1)
@@ -214,19 +216,19 @@ def test_matrices_are_held_in_their_form_whatever_they_are_cut_into(
         "tied": TensorSpec((11, 32), torch.float32, Use.MATRIX | Use.TABLE),
         "looked_up": TensorSpec((11, 32), torch.float32, Use.TABLE),
     }
-    weights, _ = stream_weights(uses, (file,), CPU, lambda *_: None, lambda: None, forms=forms)
+    weights, _ = stream_weights(uses, (file,), CPU, lambda *_: None, lambda: None, formats=formats)
     for name in ("usual", "exact", "tied"):
-        form = forms.of(uses[name].exact)
-        expected = form.keep(tensors[name])
+        weight_format = formats.of(uses[name].exact)
+        expected = weight_format.quantise(tensors[name])
         slices = weights.matrix(name, uses[name])
         for parts, whole in zip(zip(*slices, strict=True), expected, strict=True):
             assert torch.equal(torch.cat(parts), whole)
-        sliced = not form.keeps_weight and (name == "usual" or forms.rows_from_file)
+        sliced = not weight_format.is_plain and (name == "usual" or formats.rows_from_file)
         if sliced and rows_a_slice == 3:
             assert [len(kept[0]) for kept in slices] == [3, 3, 3, 2]
     for name in ("tied", "looked_up"):
         table = weights.table(name, uses[name])
-        assert isinstance(table, FileTable) == forms.rows_from_file
+        assert isinstance(table, FileTable) == formats.rows_from_file
         assert torch.equal(table(torch.tensor([10, 0, 0])), tensors[name][[10, 0, 0]])
     assert not (weights.tensors or weights.matrices or weights.tables)
 
@@ -241,10 +243,10 @@ def test_a_slice_is_gone_before_the_next_is_read(
     seen: list[weakref.ref[Tensor]] = []
     alive: list[int] = []
 
-    class Watching(Int8Form):
-        def keep(self, weight: Tensor) -> Kept:
+    class Watching(Int8Format):
+        def quantise(self, weight: Tensor) -> QuantisedTensors:
             seen.append(weakref.ref(weight))
-            return super().keep(weight)
+            return super().quantise(weight)
 
     tensor = torch.randn(11, 32)
     file = write(tmp_path / "a.safetensors", tensor=tensor)
@@ -253,14 +255,16 @@ def test_a_slice_is_gone_before_the_next_is_read(
     def look(*_: int) -> None:
         alive.append(sum(each() is not None for each in seen))
 
-    stream_weights(plan, (file,), CPU, look, lambda: None, forms=Forms(Watching(None), PlainForm()))
+    stream_weights(
+        plan, (file,), CPU, look, lambda: None, formats=WeightFormats(Watching(None), PlainFormat())
+    )
     assert len(seen) == 4 and not any(alive)
 
 
-@pytest.mark.parametrize("forms", FORMS)
-def test_the_digest_does_not_depend_on_what_is_held(tmp_path: Path, forms: Forms) -> None:
+@pytest.mark.parametrize("formats", FORMATS)
+def test_the_digest_does_not_depend_on_what_is_held(tmp_path: Path, formats: WeightFormats) -> None:
     tensor = torch.randn(4, 32)
     file = write(tmp_path / "a.safetensors", tensor=tensor)
     plan = {"tensor": TensorSpec((4, 32), torch.float32, Use.TABLE)}
-    _, digest = stream_weights(plan, (file,), CPU, lambda *_: None, lambda: None, forms=forms)
+    _, digest = stream_weights(plan, (file,), CPU, lambda *_: None, lambda: None, formats=formats)
     assert digest == load(plan_of(torch.float32, tensor=tensor), file)[1]
