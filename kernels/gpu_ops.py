@@ -19,7 +19,7 @@ from kernels.common.trace import Capture
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, capture_step, cuda_capture
-from kernels.linear.gpu_forms import GpuInt4Format, GpuInt8Format, multiplies_integers
+from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, multiplies_integers
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats

@@ -44,7 +44,7 @@ from core.engine.images import naming
 from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
-from core.loading.kept_weights import delete_kept
+from core.loading.quantised_weights import delete_quantised
 from core.storage.store import BlobStore
 from core.vision.decode import DecodedPicture, Decoder, read_picture
 from core.weights.memory import release_to_system
@@ -150,7 +150,7 @@ class Engine:
         """Delete what loads kept quantised; no loaded model needs it. Raises NotDeletedError."""
         with self._stored(command.cache_folder) as blobs:
             if blobs is not None:
-                delete_kept(blobs)
+                delete_quantised(blobs)
 
     @property
     def _blobs(self) -> BlobStore | None:

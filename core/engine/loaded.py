@@ -31,10 +31,10 @@ from core.engine.sampler import Drawing
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
-from core.loading.kept_weights import kept_bytes, open_keeping, weights_budget
 from core.loading.model import read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
+from core.loading.quantised_weights import kept_bytes, open_keeping, weights_budget
 from core.models.model import Model
 from core.storage.store import BlobStore
 from core.text.chat_text import ChatText

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError
 from core.loading.plan import HeldPlan
+from core.loading.quantised.file import QuantisedDamagedError
 from core.loading.quantised.keeping import Keeping, QuantisedSource
-from core.loading.quantised.kept_file import QuantisedDamagedError
-from core.loading.quantised.kept_layout import QuantisedLayout
-from core.loading.quantised.rest import Rest
+from core.loading.quantised.layout import QuantisedLayout
+from core.loading.quantised.unquantised import Unquantised
 from core.loading.reading.stream import stream_weights
 from core.models.model import Model
 from core.weights.memory import available_bytes, check_memory, release_to_system
@@ -113,7 +113,9 @@ class _Reading:
         if found is None:
             return None
         names = frozenset(layout.matrices)
-        rest = Rest(plan.tensors, self._files, self._device, plan.packed, plan.formats, names)
+        rest = Unquantised(
+            plan.tensors, self._files, self._device, plan.packed, plan.formats, names
+        )
         bar = self._bar(rest.num_bytes + layout.num_bytes - layout.data_start)
         found.file.advance = bar.advance
         try:

@@ -23,8 +23,8 @@ from desktop.presentation.setting_rows import (
     SettingRow,
 )
 from desktop.views.budget_editor import BudgetEditor
-from desktop.views.kept_weights import KeptWeights
 from desktop.views.model_box import ModelBox
+from desktop.views.quantised_weights import QuantisedWeights
 from desktop.views.setting_editor import SettingEditor
 from desktop.views.settings_part import Found, SettingsPart
 from desktop.views.widgets.plain import Button, Label
@@ -72,7 +72,7 @@ class SettingsPanel(QScrollArea):
             *self._made(CHECKPOINT_ROWS),
             (self._trouble, ""),
             *((budget, budget.searched) for budget in self._budgets.values()),
-            (KeptWeights(self._settings), words.ROWS["model.weights_bytes"][0]),
+            (QuantisedWeights(self._settings), words.ROWS["model.weights_bytes"][0]),
             *self._made(AHEAD_ROWS),
         ]
         model = [(self.model_box, f"{words.PARTS['Model'][0]} {words.FOLDER_SPOKEN}")]

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.loading.quantised.kept_file import QuantisedFile, QuantisedWriter
-from core.loading.quantised.kept_layout import FORMAT, QuantisedLayout
-from core.loading.quantised.kept_store import QuantisedStore
+from core.loading.quantised.file import QuantisedFile, QuantisedWriter
 from core.loading.quantised.known_files import Facts, KnownFiles, are_settled, facts_of
+from core.loading.quantised.layout import FORMAT, QuantisedLayout
+from core.loading.quantised.store import QuantisedStore
 from core.loading.reading.held import ReadWeights
 from core.weights.plan import TensorSpec
 from core.weights.safetensors_file import SafetensorsFile

@@ -14,7 +14,7 @@ from kernels.linear.int8 import Int8Format
 from tests.kernels.gpu import assert_near, guarded_memory, strided
 
 gpu = pytest.importorskip("kernels.linear.gpu", reason="Triton is published for Linux alone")
-formats = pytest.importorskip("kernels.linear.gpu_forms")
+formats = pytest.importorskip("kernels.linear.gpu_formats")
 pytestmark = pytest.mark.gpu
 
 DTYPES = [torch.float32, torch.bfloat16]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.loading.quantised.keeping import Keeping
-from core.loading.quantised.kept_store import QuantisedStore
 from core.loading.quantised.known_files import KnownFiles
+from core.loading.quantised.store import QuantisedStore
 from core.loading.reading import raw, read_plan, stream
 from core.storage.files import Files
 from core.storage.rows import WEIGHTS

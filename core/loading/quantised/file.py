@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.loading.quantised.kept_layout import QuantisedLayout, QuantisedPart
+from core.loading.quantised.layout import QuantisedLayout, QuantisedPart
 from core.loading.reading.raw import allocate, fill
 from core.storage.files import Files
 from core.weights.plan import TensorSpec

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.loading.quantised.kept_layout import QuantisedLayout
-from core.loading.quantised.kept_store import QuantisedStore
+from core.loading.quantised.layout import QuantisedLayout
+from core.loading.quantised.store import QuantisedStore
 from core.storage.rows import WEIGHTS
 from core.storage.store import FLOOR_SHARE
 from core.weights.plan import TensorSpec, Use

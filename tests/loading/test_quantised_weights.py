@@ -15,15 +15,15 @@ from core.api.events import Finished, Loaded
 from core.api.params import ModelSettings
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
-from core.loading.kept_weights import (
+from core.loading.precision import INT4, INT8, PRECISIONS
+from core.loading.quantised_weights import (
     WEIGHTS_LIMIT,
     WEIGHTS_SHARE,
-    delete_kept,
+    delete_quantised,
     kept_bytes,
     open_keeping,
     weights_budget,
 )
-from core.loading.precision import INT4, INT8, PRECISIONS
 from core.storage.files import Files, Space
 from core.storage.rows import WEIGHTS
 from core.storage.store import DEFAULT_FLOOR, BlobStore
@@ -183,8 +183,8 @@ def test_what_cannot_be_deleted_is_told_and_asked_for_again(
     blobs = BlobStore(contexts, 0, files)
     files.fail_at = files.num_steps + step
     with pytest.raises(NotDeletedError, match="can't be deleted: Input/output error"):
-        delete_kept(blobs)
-    delete_kept(blobs)
+        delete_quantised(blobs)
+    delete_quantised(blobs)
     assert not files_in(contexts) and blobs.num_bytes(WEIGHTS) == 0
 
 

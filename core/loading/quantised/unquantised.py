@@ -1,6 +1,6 @@
 """Reading only what is asked for from weights files that are known already: no byte is digested.
 
-For a second load, whose matrices come from elsewhere (`kept_file`): between the tensors that are
+For a second load, whose matrices come from elsewhere (`file`): between the tensors that are
 asked for, files are passed over by seeking.
 """
 
@@ -22,7 +22,7 @@ from core.weights.safetensors_file import SafetensorsFile
 from kernels.linear.reference import WeightFormats
 
 
-class Rest:
+class Unquantised:
     """What a model needs of its weights files beside the matrices `elsewhere`."""
 
     def __init__(

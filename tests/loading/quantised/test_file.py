@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.loading.quantised.kept_file import QuantisedDamagedError, QuantisedFile, QuantisedWriter
-from core.loading.quantised.kept_layout import QuantisedLayout
+from core.loading.quantised.file import QuantisedDamagedError, QuantisedFile, QuantisedWriter
+from core.loading.quantised.layout import QuantisedLayout
 from core.loading.reading import stream
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from kernels.linear.int4 import Int4Format

@@ -12,8 +12,8 @@ from core.api.params import ModelSettings
 from core.loading.fingerprint import quantising_conditions
 from core.loading.precision import Precision
 from core.loading.quantised.keeping import Keeping
-from core.loading.quantised.kept_store import QuantisedStore
 from core.loading.quantised.known_files import KnownFiles
+from core.loading.quantised.store import QuantisedStore
 from core.storage.rows import WEIGHTS
 from core.storage.store import BlobStore
 
@@ -57,7 +57,7 @@ def kept_bytes(blobs: BlobStore | None) -> int:
     return blobs.num_bytes(WEIGHTS) if blobs is not None else 0
 
 
-def delete_kept(blobs: BlobStore) -> None:
+def delete_quantised(blobs: BlobStore) -> None:
     """Delete all quantised matrices; loaded models don't need them. Raises NotDeletedError."""
     try:
         try:

@@ -1,6 +1,6 @@
 """Quantised matrices in the store on disk: one file a model and format, under a cap of bytes.
 
-What is in a file is kept_file's. Nothing here fails a load: what can't be kept is quantised again
+What is in one is `file`'s. Nothing here fails a load: what can't be kept is quantised again
 next time, and the log says why.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 
-from core.loading.quantised.kept_file import QuantisedDamagedError, QuantisedFile, QuantisedWriter
-from core.loading.quantised.kept_layout import QuantisedLayout
+from core.loading.quantised.file import QuantisedDamagedError, QuantisedFile, QuantisedWriter
+from core.loading.quantised.layout import QuantisedLayout
 from core.storage.rows import WEIGHTS, Blob
 from core.storage.store import BlobStore
 

@@ -10,7 +10,7 @@ from desktop.views.widgets.plain import Button
 from desktop.words import settings as words
 
 
-class KeptWeights(QWidget):
+class QuantisedWeights(QWidget):
     """Can be pressed while the engine runs and, as far as is known, something is kept.
 
     Nobody is asked twice: all it costs is that the next load quantises again.
