@@ -5,7 +5,8 @@ killed anywhere leaves at worst files that the index doesn't name, or names of f
 and the next opening clears both away.
 
 Knows nothing of what blobs hold; whoever reads one has to verify it. One thread uses a store, and a
-lock elsewhere keeps two processes from sharing a folder.
+lock elsewhere keeps two processes from sharing a folder. Longer than other files, because files and
+index change together, and the order of their steps is what keeps the store whole.
 """
 
 from __future__ import annotations
