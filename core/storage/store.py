@@ -143,8 +143,8 @@ class BlobStore:
             self.files.write(unfinished, parts)
             self.adopt(blob, unfinished, sync=True)
         except OSError:
-            with suppress(OSError):  # the next opening deletes it
-                self.files.delete(unfinished)
+            with suppress(OSError):  # else the next sweep deletes it
+                self._unlink([(blob.pool, unfinished.name)])
             raise
         return True
 
@@ -274,26 +274,37 @@ class BlobStore:
         return False
 
     def _unlink(self, gone: Iterable[Place]) -> None:
-        """Delete files that the index no longer names; until that is done nothing is written."""
-        self._littered = True
+        """Delete files that the index no longer names. Raises OSError, after all of them have been
+        tried; until a sweep deletes what is left nothing is written."""
+        failed: OSError | None = None
         for place, name in gone:
-            self.files.delete(self.path(place, name))
-        self._littered = False
+            try:
+                self.files.delete(self.path(place, name))
+            except OSError as error:
+                failed, self._littered = error, True
+        if failed is not None:
+            raise failed
 
     def _clear(self, gone: Collection[Place]) -> None:
         """Delete files for good, also after a power cut, and folders that are empty then."""
-        self._unlink(gone)
-        for folder in sorted({self.folder / place for place, _ in gone}, reverse=True):
-            try:
-                folder.rmdir()
-            except OSError:  # something is in it
-                self.files.sync_folder(folder)
+        try:
+            self._unlink(gone)
+        finally:
+            for folder in sorted({self.folder / place for place, _ in gone}, reverse=True):
+                with suppress(FileNotFoundError):
+                    try:
+                        folder.rmdir()
+                    except OSError:  # something is in it
+                        self.files.sync_folder(folder)
+        self.files.sync_folder(self.folder)
 
     def _sweep(self) -> int:
         """Delete our files that the index doesn't name; how many there were."""
         held = set(self._opened().ask("SELECT pool, name FROM blobs"))
         gone = [place for place in self._listing() if place not in held]
-        self._clear(gone)
+        if gone:
+            self._clear(gone)
+        self._littered = False
         return len(gone)
 
     # -- opening

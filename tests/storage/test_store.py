@@ -4,6 +4,7 @@ are tried with segments (tests/cache/disk) and quantised weights (tests/loading/
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,68 @@ def test_an_index_that_can_not_be_read_costs_no_file(
     blobs.forget("other")
     assert blobs.size(POOL, NAMES[0]) == 5 and blobs.num_bytes(POOL) == 5
     check_whole(blobs)
+
+
+class StuckFiles(RoomyFiles):
+    """A disk on which files of some names can't be deleted, as while another program reads them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stuck: set[str] = set()
+
+    def delete(self, path: Path) -> None:
+        if path.name in self.stuck:
+            raise PermissionError(13, "Permission denied")
+        super().delete(path)
+
+
+def test_a_file_that_stays_keeps_no_other(tmp_path: Path) -> None:
+    """And is not said to be gone, whatever else is deleted meanwhile, until it is."""
+    files = StuckFiles()
+    blobs = BlobStore(tmp_path, 0, files)
+    for pool in (POOL, "cd" * 32):
+        assert all(put(blobs, pool, number) for number in range(3))
+    assert put(blobs, POOL, 5, "other") and put(blobs, POOL, 6, "third")
+    files.stuck = {NAMES[0]}
+    with pytest.raises(PermissionError):
+        blobs.forget("chat")
+    left = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.safetensors"))
+    assert {path.name for path in left} == {NAMES[0], NAMES[5], NAMES[6]} and len(left) == 4
+    blobs.lose(POOL, NAMES[5])
+    with pytest.raises(PermissionError):
+        blobs.forget("third")
+    assert not (tmp_path / POOL / NAMES[6]).exists()
+    with pytest.raises(PermissionError):
+        blobs.forget("chat")
+    files.stuck = set()
+    blobs.forget("chat")
+    assert not list(tmp_path.rglob("*.safetensors"))
+    check_whole(blobs)
+
+
+def test_what_a_failed_writing_left_goes_with_the_next_deletion(tmp_path: Path) -> None:
+    class Full(StuckFiles):
+        full = False
+
+        def _sync(self, handle: int) -> None:
+            if self.full:
+                self.stuck = {".new-blob"}
+                raise OSError(28, "No space left on device")
+
+    files = Full()
+    blobs = BlobStore(tmp_path, 0, files)
+    files.full = True
+    with pytest.raises(OSError, match="No space"):
+        put(blobs, POOL, 0)
+    assert (tmp_path / POOL / ".new-blob").exists()
+    files.full, files.stuck = False, set()
+    blobs.forget("chat")
+    assert not (tmp_path / POOL).exists()
+
+
+def test_a_folder_that_is_gone_is_as_good_as_deleted(tmp_path: Path) -> None:
+    blobs = open_store(tmp_path)
+    assert put(blobs, POOL, 0) and put(blobs, WEIGHTS, 1, WEIGHTS)
+    shutil.rmtree(tmp_path / POOL)
+    blobs.forget("chat")
+    assert blobs.size(POOL, NAMES[0]) is None and blobs.size(WEIGHTS, NAMES[1]) == 5
