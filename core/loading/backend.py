@@ -32,7 +32,9 @@ from kernels.linear.reference import Integers
 from kernels.native.library import Library, compiled, why_none
 
 VARIABLE = "WAYMARK_KERNELS"
-_KIND = "machine"
+# Two kinds of notes, for what was measured is part of the contexts' fingerprint: no number of other
+# notes may push it out.
+_MEASURED, _FOUND = "measured", "found"
 
 T = TypeVar("T", int, str)
 
@@ -114,24 +116,30 @@ def remembered(
     notes: BlobStore | None, key: str, choices: Collection[T], measure: Callable[[], T]
 ) -> T:
     """What was measured before under the same conditions; else measured now, and remembered."""
-    found = recalled(notes, key, lambda: str(measure()), {str(choice) for choice in choices})
-    return next(choice for choice in choices if str(choice) == found)
+    names = {str(choice): choice for choice in choices}
+    key = f"{_conditions()}, {key}"
+    return names[_noted(notes, _MEASURED, key, lambda: str(measure()), names.__contains__)]
 
 
-def recalled(
-    notes: BlobStore | None,
-    key: str,
-    find: Callable[[], str],
-    choices: Collection[str] | None = None,
-) -> str:
+def recalled(notes: BlobStore | None, key: str, find: Callable[[], str]) -> str:
     """What was found before under the same conditions, as `kernels.self_test.Recall`."""
     key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
-    found = notes.note(_KIND, key) if notes is not None else None
-    if found is None or (choices is not None and found not in choices):
+    return _noted(notes, _FOUND, key, find, lambda found: True)
+
+
+def _noted(
+    notes: BlobStore | None,
+    kind: str,
+    key: str,
+    find: Callable[[], str],
+    makes_sense: Callable[[str], bool],
+) -> str:
+    found = notes.note(kind, key) if notes is not None else None
+    if found is None or not makes_sense(found):
         found = find()
         if notes is not None:
             with contextlib.suppress(OSError):  # the next start measures again
-                notes.write_note(_KIND, key, found)
+                notes.write_note(kind, key, found)
     return found
 
 

@@ -14,8 +14,15 @@ import torch
 
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
-from core.loading.backend import VARIABLE, choose_backend, faster_type, recalled, what_slows
-from core.storage.store import BlobStore
+from core.loading.backend import (
+    VARIABLE,
+    choose_backend,
+    faster_type,
+    recalled,
+    remembered,
+    what_slows,
+)
+from core.storage.store import MOST_NOTES, BlobStore
 from kernels import dispatch
 from kernels.common import capability
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
@@ -220,3 +227,12 @@ def test_a_processor_runs_gpu_kernels_only_in_the_interpreter(
     monkeypatch.delenv("TRITON_INTERPRET")
     with pytest.raises(UnsupportedDeviceError, match="processor"):
         choose_backend(settings(), CPU, torch.float32, measure=Probe())
+
+
+def test_nothing_that_is_noted_pushes_out_what_was_measured(tmp_path: Path) -> None:
+    """It is part of the contexts' fingerprint; measured in a busy moment it may be another."""
+    blobs = notes(tmp_path)
+    assert remembered(blobs, "rows", (1, 2), lambda: 1) == 1
+    for number in range(MOST_NOTES + 1):
+        recalled(blobs, f"a model {number}", lambda: "nothing is wrong")
+    assert remembered(blobs, "rows", (1, 2), lambda: 2) == 1

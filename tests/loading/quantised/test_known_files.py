@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -107,3 +108,14 @@ def test_all_can_be_forgotten_and_nothing_of_it_lingers(tmp_path: Path, weights:
     assert known(tmp_path).digest(facts(weights)) is None
     for path in (tmp_path / "known").iterdir():
         assert str(weights).encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "damaged", ["", "{", "[", "7", "[1]", "null", '[[["a"]], 5]', '[[["a"]], "xy"]', "[" * 5000]
+)
+def test_a_damaged_note_costs_a_reading_of_the_weights(tmp_path: Path, damaged: str) -> None:
+    """Bits of a note that flipped are not noticed by the store."""
+    asked: Any = [["a"]]
+    blobs = BlobStore(tmp_path, 0, RoomyFiles())
+    blobs.write_note("weights files", '["a"]', damaged)
+    assert KnownFiles(blobs).digest(asked) is None
