@@ -19,13 +19,13 @@ NOISE = b"a library says something\n"
 def main() -> None:
     real_load, real_clear = loaded.load, engine.Engine.clear_cache
 
-    def load(settings: Any, progress: Any, check: Any) -> Any:
+    def load(settings: Any, progress: Any, check: Any, *rest: Any) -> Any:
         os.write(1, NOISE)
         while "slow" in settings.path.rpartition("/")[2]:
             progress(1, 2)
             check()
             time.sleep(0.01)
-        return real_load(settings, progress, check)
+        return real_load(settings, progress, check, *rest)
 
     def clear(self: engine.Engine) -> None:
         print(NOISE.decode(), flush=True)

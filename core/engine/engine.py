@@ -71,7 +71,6 @@ class Engine:
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
 
-        # Who opens the store clears away chains that are not finished.
         self._write_out(WRITE_OUT_S, flag)
         loaded = self._load_beside(command.settings, progress, flag)
         if loaded is None:
@@ -85,7 +84,9 @@ class Engine:
     ) -> LoadedModel | None:
         """Load while the present model stays; None where there is room for one of them only."""
         try:
-            return load(settings, progress, flag.check)
+            # One store serves both: two on one folder would not know of each other.
+            blobs = self._blobs_in(settings.cache_folder)
+            return load(settings, progress, flag.check, blobs)
         except NotEnoughMemoryError:
             if self.loaded is None or not fits_without(self.loaded, settings):
                 raise
@@ -100,9 +101,9 @@ class Engine:
     def _put(self, loaded: LoadedModel | None) -> None:
         """Hold this model instead of the present one, whose memory goes back to the system."""
         on_gpu = self.loaded is not None and self.loaded.model.device.type == "cuda"
-        if self._blobs is not None:
-            self._blobs.close()
-        self.loaded = loaded
+        before, self.loaded = self._blobs, loaded
+        if before is not None and before is not self._blobs:
+            before.close()
         gc.collect()
         release_to_system()
         if on_gpu:
@@ -140,6 +141,7 @@ class Engine:
         """
         try:
             if self.loaded is not None:
+                self.loaded.catalog.drop_described()
                 self.loaded.cache.forget(command.chat)
         finally:
             with self._stored(command.cache_folder) as blobs:
@@ -158,12 +160,17 @@ class Engine:
         store = self.loaded.cache.disk.store if self.loaded is not None else None
         return store.blobs if store is not None else None
 
+    def _blobs_in(self, folder: str | None) -> BlobStore | None:
+        """The loaded model's store, if it is in this folder."""
+        blobs = self._blobs
+        return blobs if folder is not None and blobs and blobs.folder == Path(folder) else None
+
     @contextmanager
     def _stored(self, folder: str | None) -> Iterator[BlobStore | None]:
         """The store in a folder, the loaded model's where it is that one; None for no folder."""
-        if self._blobs is not None and folder is not None and self._blobs.folder == Path(folder):
-            yield self._blobs
-        elif folder is None or not Path(folder).is_dir():
+        if (blobs := self._blobs_in(folder)) is not None:
+            yield blobs
+        elif folder is None or not _may_be_there(Path(folder)):
             yield None
         else:
             blobs = BlobStore(Path(folder))
@@ -195,12 +202,13 @@ class Engine:
 
     def describe(self, command: DescribeImage) -> ImageDescribed:
         """Decode a picture and say what it will cost; may run beside another request."""
-        part, loaded = command.image, self.loaded
+        part = command.image
         with self._opened(part) as picture:
             size, thumbnail = picture.size, picture.thumbnail(command.thumbnail)
-            if loaded is not None:
+            # Looked up only now: a model that went while the picture was decoded is not held.
+            if (loaded := self.loaded) is not None:
                 loaded.catalog.learn(part, picture)
-        resized, tokens = None, None
+        resized, tokens, loaded = None, None, self.loaded
         if loaded is not None and loaded.processor is not None:
             with naming(part):
                 plan = loaded.processor.measure(*size)
@@ -225,3 +233,11 @@ class Engine:
         data = read_picture(Path(part.path), part.digest, part.called)
         with self._decoder.open(data, part.called) as picture:
             yield picture
+
+
+def _may_be_there(folder: Path) -> bool:
+    """Whether a folder exists, or can't be looked for: using it then says why."""
+    try:
+        return folder.is_dir()
+    except OSError:
+        return True

@@ -7,6 +7,7 @@ until the tower has run; only a tower that runs again later has the file decoded
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,6 +62,7 @@ class ImageCatalog:
         self._known: dict[str, Image] = {}
         self._fresh: dict[str, ProcessedImage] = {}
         self._described: dict[str, ProcessedImage] = {}
+        self._lock = threading.Lock()  # descriptions are made beside a request
 
     def learn(self, part: ImagePart, picture: Picture) -> None:
         """Keep what a request will need of a picture that is decoded for another reason; may be
@@ -70,9 +72,10 @@ class ImageCatalog:
         with naming(part):
             processed = self._processor.process(picture)
         self._known[part.digest] = processed.image
-        self._described[part.digest] = processed
-        while sum(len(each.data) for each in list(self._described.values())) > DESCRIBED_BYTES:
-            self._described.pop(next(iter(self._described)), None)
+        with self._lock:
+            self._described[part.digest] = processed
+            while sum(len(each.data) for each in self._described.values()) > DESCRIBED_BYTES:
+                del self._described[next(iter(self._described))]
 
     def segments(self, parts: list[ImagePart], check: Callable[[], None]) -> list[Image]:
         """The image segment of each picture. Raises ImageError or NoVisionError, naming the
@@ -87,7 +90,13 @@ class ImageCatalog:
     def encoded(self, part: ImagePart) -> None:
         """The tower has seen it: let go of what was held for that."""
         self._fresh.pop(part.digest, None)
-        self._described.pop(part.digest, None)
+        with self._lock:
+            self._described.pop(part.digest, None)
+
+    def drop_described(self) -> None:
+        """Let go of what descriptions left: a chat that is deleted may be among it."""
+        with self._lock:
+            self._described.clear()
 
     def drop_fresh(self) -> None:
         """Let go of what a request made and did not use; called at its end."""

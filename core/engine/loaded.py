@@ -74,9 +74,15 @@ class LoadedModel:
 
 
 def load(
-    settings: ModelSettings, progress: Callable[[int, int], None], check: Callable[[], None]
+    settings: ModelSettings,
+    progress: Callable[[int, int], None],
+    check: Callable[[], None],
+    blobs: BlobStore | None = None,
 ) -> LoadedModel:
-    """Open a model folder. Raises a WaymarkError naming what is missing or doesn't fit."""
+    """Open a model folder. `blobs` is the store in the settings' cache folder, if it is in use.
+
+    Raises a WaymarkError naming what is missing or doesn't fit.
+    """
     began = time.monotonic()
     path = Path(settings.path)
     device = resolve_device(settings)
@@ -85,7 +91,8 @@ def load(
     text = ChatText.open(path, check)
     free = available_bytes(device)
     plan = ModelPlan(folder)
-    blobs = BlobStore(Path(settings.cache_folder)) if settings.cache_folder is not None else None
+    if settings.cache_folder is not None and (blobs is None or blobs.closed):
+        blobs = BlobStore(Path(settings.cache_folder))
     precision, kernels, needed = choose_precision(
         settings, plan, device, free, check=check, notes=blobs
     )

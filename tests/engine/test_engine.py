@@ -33,6 +33,7 @@ from core.engine import loaded as loaded_module
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
+from core.storage.store import BlobStore
 from tests.promises.machine import GREEDY, CountdownFlag, user
 
 
@@ -146,6 +147,29 @@ def test_only_memory_makes_the_model_before_go(
     load(engine, copy)
     assert seen[0] is not None and seen[1] is None
     assert engine.loaded is not None and engine.loaded.info.name == "copy"
+
+
+def test_models_of_one_folder_share_its_store(copy: Path, tmp_path: Path) -> None:
+    """Two stores on one folder would not know of each other, and some disks allow one only."""
+
+    made = Engine()
+
+    def load_in(folder: str) -> BlobStore:
+        settings = ModelSettings(path=str(copy), device="cpu", precision="float32", grid=64)
+        settings = settings.model_copy(update={"cache_folder": str(tmp_path / folder)})
+        made.load(LoadModel(request=1, settings=settings), CancelFlag(), lambda event: None)
+        assert made.loaded is not None and made.loaded.cache.disk.store is not None
+        return made.loaded.cache.disk.store.blobs
+
+    first = load_in("one")
+    again = load_in("one")
+    other = load_in("another")
+    assert again is first and [first.closed, other.closed] == [True, False]
+    other.close()
+    opened = load_in("another")
+    assert opened is not other and not opened.closed
+    made.unload()
+    assert [each.closed for each in (first, other, opened)] == [True] * 3
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
