@@ -46,7 +46,7 @@ Recall = Callable[[str, Callable[[], str]], str]
 
 @cache
 def sources() -> str:
-    """A digest of all kernels' sources: other ones are tried anew."""
+    """A digest of all kernels' sources: other ones are tested anew."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes() + b"\0")
@@ -69,7 +69,7 @@ def validated(
     """`kernels` with plain torch in place of each operation that fails for one of `shapes`.
 
     The log says which and why, and so does the new backend's name. Operations that are plain torch
-    already cost nothing, and what `recall` knows is not tried again. `check` is asked between two
+    already cost nothing, and what `recall` knows is not tested again. `check` is asked between two
     cases and may raise.
     """
     if not suspects(kernels):

@@ -1,4 +1,4 @@
-"""Restoring: from where a prompt can be resumed: in the slab, from memory, or from disk.
+"""Restoring a prompt from where it can be resumed: in the slab, from memory, or from disk.
 
 The deepest place is tried first; one that fails is dropped with what can't be restored without it,
 and the next best is taken. What is held, and what goes when room is short, is decided elsewhere.

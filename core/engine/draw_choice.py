@@ -27,7 +27,7 @@ def choose_drawing(
 ) -> Drawing:
     """`on_device` if it draws rightly from a vocabulary of this size, else the processor's way.
 
-    The log says why not. What `recall` knows is not tried again.
+    The log says why not. What `recall` knows is not tested again.
     """
     on_processor = Drawing(draw, torch.device("cpu"))
     if on_device is None:

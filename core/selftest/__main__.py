@@ -16,6 +16,7 @@ from core.api.errors import WaymarkError
 from core.api.params import Device, ModelSettings
 from core.engine.draw_choice import choose_drawing
 from core.engine.loaded import resolve_device
+from core.engine.threads import fix_threads
 from core.loading.backend import what_slows
 from core.loading.plan import ModelPlan
 from core.loading.precision import PRECISIONS, choose_precision
@@ -73,4 +74,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    fix_threads()
     sys.exit(main())

@@ -56,7 +56,7 @@ class TensorSpec:
     exact: bool = False
     """A matrix that is never quantised."""
     input_norm: InputNorm | None = None
-    """The norm that feeds this matrix and nothing else, if there is one."""
+    """The norm whose result this matrix reads, if only matrices read it."""
 
     @property
     def num_elements(self) -> int:

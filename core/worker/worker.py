@@ -57,7 +57,7 @@ OUT_OF_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 # Carries out a command of one class; None when there is nothing to tell.
 Handler = Callable[[Any, CancelFlag], Answer | None]
 
-# Kernels are compiled and tried at load, and disks and drivers may be slow.
+# Kernels are compiled and tested at load, and disks and drivers may be slow.
 SLOW_STEP_S = 180.0
 # On a GPU kernels are compiled when they are first needed.
 COMPILED_STEP_S = 60.0

@@ -1,9 +1,9 @@
 """The end of the context: says when it is near, and carries out the two ways on.
 
-Leaving out the oldest turns deletes nothing: the chat remembers from where on it is in the prompt.
-What would be left is known in advance, so that it can be read in idle time. A summary is a side
-request, which costs the chat nothing; its words become the instructions of a new chat, where they
-stand before everything else, can be read and changed, and are never left out themselves.
+Leaving out the oldest turns deletes nothing: the chat remembers which are still in the prompt. What
+would be left is known in advance, so that it can be read in idle time. A summary is a side request,
+which costs the chat nothing; its words become the instructions of a new chat, where they stand
+before everything else, can be read and changed, and are never left out themselves.
 """
 
 from __future__ import annotations

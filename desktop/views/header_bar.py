@@ -130,7 +130,7 @@ class HeaderBar(QFrame):
             styles.ToolButtonIconOnly if narrow else styles.ToolButtonTextBesideIcon
         )
         status = self._engine.status
-        # What went wrong and its remedy go before what can't be used meanwhile.
+        # What went wrong and its remedy go before all else.
         for widget in (self._title, self._instructions, self.model):
             widget.setVisible(not (narrow and self._needs_restart))
         at_rest = status.phase is Phase.READY and not status.silent

@@ -1,4 +1,4 @@
-"""Trace a step: what a model computes for one token, kept so that it can be done again at once.
+"""The trace of a step: what a model computes for one token, kept so that it can be replayed.
 
 Python takes longer to call some hundred operations than many of them take. All that changes from
 one token to the next is numbers in places that stay: so the calls are kept while they are made for

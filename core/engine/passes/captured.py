@@ -71,7 +71,7 @@ class CapturedStep:
                 own.copy_(given)
         begun, self._begun = self._begun, None
         if self._trace is None:
-            assert begun is not None, "a step that can't be captured was gone on with"
+            assert begun is not None, "a step that can't be captured was asked for again"
             trace, self._result = self._capture(token, self._step(token, check))
             self._validate(trace, begun, token, check)
             self._trace = trace

@@ -29,15 +29,15 @@ class Decode:
         state: RecurrentState,
         start: Cut,
         check: Callable[[], None],
-        tracer: StepCapture,
+        steps: StepCapture,
     ) -> None:
         """`state` stays as it is."""
         self._model, self._slab, self._state = model, slab, state
         self._next = start
         self._check = check
-        self._recorder = tracer
+        self._steps = steps
         self._memory: StepMemory | None = None
-        self._captured = tracer.step(model, slab)
+        self._captured = steps.step(model, slab)
         self._reply = self._captured.begin(state) if self._captured is not None else 0
 
     def step(self, token_id: int) -> Tensor:
@@ -56,7 +56,7 @@ class Decode:
                 token = self._next.token.value
                 return self._captured.forward(self._reply, embedding, positions, token, self._check)
             except NotCapturableError as reason:  # of the first step: nothing was lost by trying
-                self._recorder.give_up(reason)
+                self._steps.give_up(reason)
                 self._captured = None
         if self._memory is None:
             self._memory = StepMemory(self._slab, self._state, self._next.token, self._check)

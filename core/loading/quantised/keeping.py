@@ -1,7 +1,8 @@
 """What one load leaves for the next: quantised matrices, and the digests of the files they are of.
 
 Knows when both may be used: only for the very files that were digested, and for the same model,
-format, numerics and format (the key). Where anything is off, the load goes the long way.
+weight format, numerics and file format (the key). Where anything is off, the load goes the long
+way.
 """
 
 from __future__ import annotations
