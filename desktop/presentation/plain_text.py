@@ -18,6 +18,10 @@ TIP_COLUMNS = 90
 # Qt's labels break lines between words only, and are never narrower than their longest word.
 _LONG_WORD = re.compile(r"\S{40,}")
 _PIECE = 20
+# And they may part a number from its unit, or begin a line with the dot between two parts of it.
+_KEPT_SPACE = re.compile(
+    r"(?<=\d) (?=(?:[KMGT]?B|s|min|%|tokens?(?:/s)?)(?![\w/]))| (?=\N{MIDDLE DOT} )"
+)
 # Unicode's default-ignorable code points, and the blank letters of Braille and Hangul: Python takes
 # them for printable, and nothing of them is seen.
 _UNSEEN = re.compile(
@@ -42,13 +46,14 @@ def tip(text: str) -> str:
 
 
 def breakable(text: str) -> str:
-    """The text with places inside very long words at which a line may end."""
-    return _LONG_WORD.sub(lambda word: "\N{ZERO WIDTH SPACE}".join(_pieces(word[0])), text)
+    """The text with lines that may end inside very long words, and not between number and unit."""
+    kept = _KEPT_SPACE.sub("\N{NO-BREAK SPACE}", text)
+    return _LONG_WORD.sub(lambda word: "\N{ZERO WIDTH SPACE}".join(_pieces(word[0])), kept)
 
 
 def unbroken(text: str) -> str:
     """What `breakable` was given, of all it made or of a part."""
-    return text.replace("\N{ZERO WIDTH SPACE}", "")
+    return text.replace("\N{ZERO WIDTH SPACE}", "").replace("\N{NO-BREAK SPACE}", " ")
 
 
 def is_seen(character: str) -> bool:

@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 from PySide6.QtGui import Qt, QTextDocument
 
-from desktop.presentation.plain_text import LONGEST_TIP, breakable, shortened, tip, visible
+from desktop.presentation.plain_text import (
+    LONGEST_TIP,
+    breakable,
+    shortened,
+    tip,
+    unbroken,
+    visible,
+)
 
 TEXTS = [
     "",
@@ -49,6 +56,22 @@ def test_a_long_word_can_be_broken_and_loses_nothing() -> None:
     assert breakable(text).replace("\N{ZERO WIDTH SPACE}", "") == text
     assert max(map(len, breakable(text).replace("\N{ZERO WIDTH SPACE}", " ").split())) <= 20
     assert breakable("no word is long here") == "no word is long here"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "first token 0.4 s \N{MIDDLE DOT} 75 tokens/s",
+            "first token 0.4_s_\N{MIDDLE DOT} 75_tokens/s",
+        ),
+        ("of 4,096 tokens (4.2 MB), 60 % reused", "of 4,096_tokens (4.2_MB), 60_% reused"),
+        ("32 checkpoints, 5 seconds, 2 min 5 s", "32 checkpoints, 5 seconds, 2_min 5_s"),
+    ],
+)
+def test_a_number_stays_on_the_line_of_its_unit(text: str, shown: str) -> None:
+    assert breakable(text).replace("\N{NO-BREAK SPACE}", "_") == shown
+    assert unbroken(breakable(text)) == text
 
 
 @pytest.mark.parametrize(
