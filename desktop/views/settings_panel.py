@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QApplication, QFrame, QLineEdit, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
@@ -25,13 +25,12 @@ from desktop.presentation.setting_rows import (
 from desktop.views.budget_editor import BudgetEditor
 from desktop.views.model_box import ModelBox
 from desktop.views.quantised_weights import QuantisedWeights
+from desktop.views.search_field import SearchField
 from desktop.views.setting_editor import SettingEditor
 from desktop.views.settings_part import Found, SettingsPart
 from desktop.views.widgets.plain import Button, Label
 from desktop.words import settings as words
 from desktop.words.numbers import format_count
-
-LONGEST_SEARCH = 100
 
 
 class SettingsPanel(QScrollArea):
@@ -55,7 +54,7 @@ class SettingsPanel(QScrollArea):
         self._editors: list[SettingEditor] = []
         self._budgets = {row: BudgetEditor(row, settings) for row in BUDGET_ROWS}
         self._trouble = Label(name="budgetTrouble", style="error small", wraps=True)
-        self._search = QLineEdit()
+        self._search = SearchField("settingsSearch", words.SEARCH)
         self._nothing = Label(words.NOTHING_FOUND, name="settingsNotFound", style="muted small")
         self._restore_all = Button(
             words.RESTORE_ALL, name="restoreAll", style="flat", spoken=words.RESTORE_ALL
@@ -99,10 +98,6 @@ class SettingsPanel(QScrollArea):
         return made
 
     def _build(self) -> None:
-        self._search.setObjectName("settingsSearch")
-        self._search.setAccessibleName(words.SEARCH)
-        self._search.setPlaceholderText(words.SEARCH)
-        self._search.setMaxLength(LONGEST_SEARCH)
         self._search.textChanged.connect(self._find)
         theme.signals().changed.connect(self._stay)
         self._restore_all.clicked.connect(
