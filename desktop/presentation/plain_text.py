@@ -18,9 +18,10 @@ TIP_COLUMNS = 90
 # Qt's labels break lines between words only, and are never narrower than their longest word.
 _LONG_WORD = re.compile(r"\S{40,}")
 _PIECE = 20
-# And they may part a number from its unit, or begin a line with the dot between two parts of it.
+# And they part a number from its unit or a size in two, or begin a line with a dot between words.
 _KEPT_SPACE = re.compile(
-    r"(?<=\d) (?=(?:[KMGT]?B|s|min|%|tokens?(?:/s)?)(?![\w/]))| (?=\N{MIDDLE DOT} )"
+    r"(?<=\d) (?=(?:[KMGT]?B|s|min|%|tokens?(?:/s)?)(?![\w/])|x \d)|(?<=\d x) (?=\d)"
+    r"| (?=\N{MIDDLE DOT} )"
 )
 # Unicode's default-ignorable code points, and the blank letters of Braille and Hangul: Python takes
 # them for printable, and nothing of them is seen.

@@ -64,7 +64,7 @@ class PictureThumbnail(QWidget):
     def set_caption(self, caption: str) -> None:
         """Say something else under the picture."""
         self._words = caption
-        self._caption.setText(_unbroken(caption))
+        self._caption.setText(caption)
         self._caption.setVisible(bool(caption))
         # Few layouts ask a wrapped label how high it is at its width, so it says so itself.
         self._caption.ensurePolished()
@@ -93,12 +93,6 @@ class PictureThumbnail(QWidget):
             self.removed.emit()
         else:
             super().keyPressEvent(event)
-
-
-def _unbroken(caption: str) -> str:
-    """The caption with no line's end inside a size or between a number and its noun."""
-    sizes = caption.replace(" x ", "\N{NO-BREAK SPACE}x\N{NO-BREAK SPACE}")
-    return sizes.replace(" token", "\N{NO-BREAK SPACE}token")
 
 
 def read_thumbnail(png: bytes) -> QImage:

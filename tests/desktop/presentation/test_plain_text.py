@@ -66,6 +66,10 @@ def test_a_long_word_can_be_broken_and_loses_nothing() -> None:
             "first token 0.4_s_\N{MIDDLE DOT} 75_tokens/s",
         ),
         ("of 4,096 tokens (4.2 MB), 60 % reused", "of 4,096_tokens (4.2_MB), 60_% reused"),
+        (
+            "480 x 480 \N{RIGHTWARDS ARROW} 96 x 96, 9 tokens",
+            "480_x_480 \N{RIGHTWARDS ARROW} 96_x_96, 9_tokens",
+        ),
         ("32 checkpoints, 5 seconds, 2 min 5 s", "32 checkpoints, 5 seconds, 2_min 5_s"),
     ],
 )
