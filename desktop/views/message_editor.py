@@ -84,7 +84,7 @@ class MessageEditor(QWidget):
         add = partial(self._pictures.add_files, self._draft)
         self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
         self.strip.open_asked.connect(self.open_picture_asked)
-        self.strip.remove_asked.connect(lambda number: self._pictures.remove(self._draft, number))
+        self.strip.remove_asked.connect(self._remove)
         self.strip.filled.connect(self.filled)
         self._pictures.changed.connect(self._on_pictures)
         self._pictures.refused.connect(self._on_refused)
@@ -99,6 +99,11 @@ class MessageEditor(QWidget):
         if draft is self._draft:
             self.strip.show_draft(draft.pictures)
             self._enable()
+
+    def _remove(self, number: int) -> None:
+        # The picture may have the keyboard, and goes.
+        self.text.setFocus()
+        self._pictures.remove(self._draft, number)
 
     def _on_refused(self, draft: Draft, refusals: Sequence[words.Refusal]) -> None:
         if draft is self._draft:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
@@ -11,8 +13,8 @@ from desktop.app import App
 from desktop.views.composer_text import ComposerText
 from desktop.views.widgets.block_text import BlockText
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.views.hands import ended, find, press_key, send, settle, type_in
+from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.views.hands import drop, ended, files, find, press_key, send, settle, type_in
 
 
 async def opened(open_app: OpenApp) -> App:
@@ -128,6 +130,25 @@ async def test_after_leaving_an_edit(open_app: OpenApp, engine: FakeEngine) -> N
     assert field.hasFocus()
     QTest.keyClick(field, Qt.Key.Key_Escape)
     await writes_on(app)
+
+
+async def test_after_taking_a_picture_out_of_an_edit(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await opened(open_app)
+    (tmp_path / "a.png").write_bytes(png())
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    (await send(app, engine, "Hello")).finish("An answer")
+    await ended(app)
+    click(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    await until(lambda: find(app, QAbstractButton, "pictureRemove").isVisible())
+    click(app, "pictureRemove")
+    await settle()
+    type_on(app, " again")
+    assert field.toPlainText() == "Hello again"
+    assert app.window.page.composer.text.toPlainText() == ""
 
 
 async def test_after_turning_to_another_version(open_app: OpenApp, engine: FakeEngine) -> None:
