@@ -133,7 +133,7 @@ class MainWindow(QMainWindow):
         self.side_bar.look_asked.connect(parts.chat.open)
         self.side_bar.doomed.connect(parts.deletion.delete_for_good)
         page.header.model.folder_asked.connect(self._choose_and_load)
-        page.header.model.settings_asked.connect(lambda: self._turn_to(1))
+        page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats_toggled.connect(self._sides.toggle_left)
         page.header.side_toggled.connect(self._sides.toggle_right)
         page.composer.choose_pictures_asked.connect(self._choose_pictures)
@@ -168,6 +168,10 @@ class MainWindow(QMainWindow):
     def _turn_to(self, page: int) -> None:
         self._sides.show_right()
         self.side_panel.show_page(page)
+
+    def _show_model_settings(self) -> None:
+        self._turn_to(1)
+        self.side_panel.settings.show_model()
 
     def _choose_pictures(self, add: AddFiles | None = None) -> None:
         add = add or self.page.composer.add_files

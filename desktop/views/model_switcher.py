@@ -59,8 +59,10 @@ class ModelSwitcher(ToolButton):
     def show_status(self, status: EngineStatus) -> None:
         """Show which model is loaded, if one is."""
         model = status.model
-        name = words.NO_MODEL_NAME if model is None else model.name
-        if model is None and status.phase in COMING:
+        name = words.NO_MODEL_NAME
+        if model is not None:
+            name = model.name if model.path != str(DEMO_MODEL) else setting_words.DEMO
+        elif status.phase in COMING:
             name = _name_of(self._settings.loaded.path)
         room = WIDEST_PX - FRAME_PX
         self.set_words(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, room))

@@ -122,6 +122,12 @@ class SettingsPanel(QScrollArea):
         content.setAutoFillBackground(False)
         self.viewport().setAutoFillBackground(False)
 
+    def show_model(self) -> None:
+        """Have the model's settings seen, whatever was searched for, folded or scrolled to."""
+        self._search.clear()
+        self.parts["Model"].unfold()
+        self.verticalScrollBar().setValue(0)
+
     def _stay(self) -> None:
         """In letters of another size, what the user is at stays in view."""
         held = QApplication.focusWidget()

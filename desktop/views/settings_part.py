@@ -70,6 +70,11 @@ class SettingsPart(QWidget):
         self.setVisible(found)
         return found
 
+    def unfold(self) -> None:
+        """Show what is below the head."""
+        if not self._open:
+            self._on_head()
+
     def _on_head(self) -> None:
         self._open = not self._open
         self.show_found("")

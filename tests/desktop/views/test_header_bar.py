@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication, QFileDialog, QLabel, QMenu, QToolButton
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QFileDialog,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QToolButton,
+)
 
 from desktop.app import App
 from desktop.presentation.engine_status import Phase
+from desktop.store.folders import DEMO_MODEL
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.views.hands import ended, find, press, send, settle, words
@@ -50,9 +59,29 @@ async def test_the_models_name_opens_a_menu_of_models(
     choose(app, "a")
     await settle()
     assert len(engine.loads) == 2
+
+
+async def test_model_settings_are_seen_whatever_the_page_showed(open_app: OpenApp) -> None:
+    app = await open_app()
+    settings = app.window.side_panel.settings
+    app.window.side_panel.show_page(1)
+    find(app, QLineEdit, "settingsSearch").setText("penalty")
+    press(app, "partModel")
     app.window.side_panel.show_page(0)
     choose(app, "Model settings")
-    assert app.window.side_panel.settings.isVisible()
+    assert settings.isVisible()
+    assert find(app, QComboBox, "modelFolder").isVisible()
+    settings.verticalScrollBar().setValue(settings.verticalScrollBar().maximum())
+    choose(app, "Model settings")
+    assert settings.verticalScrollBar().value() == 0
+
+
+async def test_the_demo_model_has_one_name(open_app: OpenApp, engine: FakeEngine) -> None:
+    engine.model_to_load = model_info(name="demo", path=str(DEMO_MODEL))
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    assert words(app, "modelName") == "The demo model"
+    assert entries(app)["The demo model"]
 
 
 def find_menu(app: App) -> QMenu:
