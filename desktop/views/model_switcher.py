@@ -90,7 +90,9 @@ class ModelSwitcher(ToolButton):
 
     def _load(self, path: str) -> None:
         self._settings.set_model_path(path)
-        if self._settings.needs_load or self._settings.engine.model is None:
+        status = self._settings.engine.status
+        idle = status.model is None and status.phase not in COMING
+        if self._settings.needs_load or idle:
             self._settings.load()
 
     def _open(self) -> None:

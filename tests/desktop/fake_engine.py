@@ -207,6 +207,8 @@ class FakeEngine:
         # Whether a model stays when the load of another fails, and whether that was cancelled.
         self.keeps_model = True
         self.load_cancelled = False
+        self.load_cancels = 0
+        self._loading = False
         self.load_error: WaymarkError = MissingFileError("config.json is missing.")
         self.may_describe = asyncio.Event()
         self.may_describe.set()
@@ -249,7 +251,9 @@ class FakeEngine:
         if on_progress:
             on_progress(512, 1024)
         self.load_cancelled = False
+        self._loading = True
         await self.may_load.wait()
+        self._loading = False
         if self.load_cancelled:
             raise EngineError(RequestCancelled("The request was stopped.").info())
         if self.model_to_load is None:
@@ -260,8 +264,11 @@ class FakeEngine:
         return self.model
 
     def cancel_load(self) -> None:
-        self.load_cancelled = True
-        self.may_load.set()
+        """As the client does, which has nothing to cancel where no load goes on."""
+        if self._loading:
+            self.load_cancelled = True
+            self.load_cancels += 1
+            self.may_load.set()
 
     def ask(self, command: Answered[Last_co]) -> Request[Last_co]:
         request: Request[Last_co] = self._request(command)

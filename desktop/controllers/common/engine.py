@@ -61,10 +61,12 @@ class EngineController(QObject):
         self.client = engine
         self.status = EngineStatus()
         self._tasks = tasks
-        self._own_load = False
+        self._own_loads = 0
         # Whether the client will load the last model again by itself after a death.
         self._comes_back = False
         self._wanted: ModelSettings | None = None
+        # What the last model that came up was loaded with.
+        self.loaded: ModelSettings | None = None
         self._waiting: list[asyncio.Future[None]] = []
         engine.subscribe(self._on_state)
 
@@ -75,12 +77,18 @@ class EngineController(QObject):
     def begin(self, settings: ModelSettings) -> None:
         """Start the worker and load a model, in the background."""
         self._wanted = settings
-        self._tasks.spawn(self._begin(settings), "Starting the engine")
+        self._tasks.spawn(self._begin(), "Starting the engine")
 
     def load(self, settings: ModelSettings) -> None:
-        """Load a model in place of the present one, in the background; a fallen engine too."""
+        """Load a model in place of the present one, in the background; a fallen engine too.
+
+        A load that is still going on is cancelled: nobody waits for its model any more.
+        """
         self._wanted = settings
-        self._tasks.spawn(self._load(settings), "Loading a model")
+        self.client.cancel_load()
+        # An engine that is being started loads what is wanted by then.
+        if self.client.state is not EngineState.STARTING:
+            self._tasks.spawn(self._load(settings), "Loading a model")
 
     def restart(self) -> None:
         """Start the engine again, whatever it is doing, with the model that was wanted last."""
@@ -120,9 +128,9 @@ class EngineController(QObject):
             load = model.load.model_copy(update={"kept_bytes": 0})
             self._set(replace(self.status, model=model.model_copy(update={"load": load})))
 
-    async def _begin(self, settings: ModelSettings) -> None:
-        if await self._started():
-            await self._load(settings)
+    async def _begin(self) -> None:
+        if await self._started() and self._wanted is not None:
+            await self._load(self._wanted)
 
     async def _started(self) -> bool:
         try:
@@ -133,19 +141,24 @@ class EngineController(QObject):
         return True
 
     async def _load(self, settings: ModelSettings) -> None:
-        if self.client.state is EngineState.FAILED and not await self._started():
-            return
+        if self.client.state is EngineState.FAILED:
+            return await self._begin()
         # In the middle of a restart, commands would be refused.
         await self.until(lambda status: status.phase is not Phase.RESTARTING)
-        self._own_load = True
+        if settings is not self._wanted:
+            return
+        self._own_loads += 1
         self._set(EngineStatus(Phase.LOADING))
         failure: ErrorInfo | None = None
         try:
             await self.client.load(settings, self._on_progress)
+            self.loaded = settings
         except WaymarkError as error:
             failure = error.info()
         finally:
-            self._own_load = False
+            self._own_loads -= 1
+        if settings is not self._wanted:
+            return  # The load that took its place tells how things end.
         cancelled = failure is not None and failure.name == RequestCancelled.__name__
         told = failure is not None and not cancelled
         self._rest(f"{failure.title}. {failure.message}" if failure and told else "", cancelled)
@@ -185,7 +198,7 @@ class EngineController(QObject):
             case EngineState.FAILED:
                 self._set(EngineStatus(Phase.FAILED, trouble=words))
                 self.said.emit(words)
-            case EngineState.READY if not self._own_load:
+            case EngineState.READY if not self._own_loads:
                 self._on_ready(words)
             case _:
                 pass

@@ -60,7 +60,6 @@ class SettingsController(QObject):
         self.settings, self.notice = file.load()
         # What the loaded model was loaded with; settings of the model differ from it until Load.
         self.loaded: ModelSettings = self.settings.model_to_load(contexts)
-        self._loaded_before = self.loaded
         engine.model_loaded.connect(self._on_loaded)
         engine.load_failed.connect(self._on_load_failed)
 
@@ -131,7 +130,6 @@ class SettingsController(QObject):
 
     def load(self) -> None:
         """Load the model that is set."""
-        self._loaded_before = self.loaded
         self.loaded = self.settings.model_to_load(self._contexts)
         self.engine.load(self.loaded)
         self.changed.emit()
@@ -146,12 +144,16 @@ class SettingsController(QObject):
         self.engine.begin(self.loaded)
 
     def _on_loaded(self, _model: object) -> None:
+        # After a death it may be another one than was asked for last.
+        self.loaded = self.engine.loaded or self.loaded
         self._put(self.settings.with_recent(self.loaded.path))
+        self.changed.emit()
 
     def _on_load_failed(self, error: ErrorInfo) -> None:
         failed = self.loaded
-        # The model before it may have stayed.
-        self.loaded = self._loaded_before if self.engine.model else failed
+        if self.engine.model is not None:
+            # The model before it has stayed.
+            self.loaded = self.engine.loaded or failed
         if error.name not in NOT_THE_FOLDERS:
             self._put(self.settings.without_recent(failed.path))
         self.changed.emit()
