@@ -8,9 +8,10 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
+from desktop.common import theme
 from desktop.views.widgets.plain import Label, set_tip
 
-# Grids below one another line up.
+# Grids below one another line up; pixels in text of the usual size.
 NAME_WIDTH = 112
 
 
@@ -34,9 +35,10 @@ class ValueGrid(QWidget):
         self._layout.setHorizontalSpacing(14)
         self._layout.setVerticalSpacing(6)
         self._layout.setColumnStretch(1, 1)
-        self._layout.setColumnMinimumWidth(0, NAME_WIDTH)
         for row in rows:
             self._add(row)
+        theme.signals().changed.connect(self._line_up)
+        self._line_up()
 
     def names(self) -> list[str]:
         """The rows' names, in order."""
@@ -53,6 +55,9 @@ class ValueGrid(QWidget):
         for name in self._values:
             self.show_value(name, values.get(name, ""))
         self.setVisible(any(values.get(name) for name in self._values))
+
+    def _line_up(self) -> None:
+        self._layout.setColumnMinimumWidth(0, theme.px(NAME_WIDTH))
 
     def _add(self, row: Row) -> None:
         label = Label(row.label, self, style="label")

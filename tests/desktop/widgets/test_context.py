@@ -326,6 +326,19 @@ def test_the_panel_shows_every_number(panel: ContextPanel) -> None:
     assert panel.findChild(ContextStrip, "contextStrip") is not None
 
 
+def test_values_stand_below_one_another_in_text_of_any_size(
+    panel: ContextPanel, dressed: QApplication
+) -> None:
+    panel.show_view(samples.view(samples.second_turn()))
+    panel.resize(600, 900)
+    for percent in (100, 150):
+        theme.set_text_size(percent)
+        dressed.processEvents()
+        xs = {label(panel, name).mapTo(panel, QPoint()).x() for name in seen(panel)}
+        assert len(xs) == 1, (percent, xs)
+    theme.set_text_size(100)
+
+
 def test_a_first_message_is_said_to_be_one(panel: ContextPanel) -> None:
     panel.show_view(samples.view(samples.first_words()))
     assert label(panel, "contextHero").text() == "First message: 26 tokens read"
