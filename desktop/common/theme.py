@@ -213,7 +213,9 @@ def style_sheet(scheme: Scheme, text_size: int = 100) -> str:
     values |= {"themes": (RESOURCES / "themes").as_posix(), "scheme": scheme}
     sheet = re.sub(r"@([a-z_]+)", lambda found: str(values[found[1]]), without_comments)
     return re.sub(
-        r"(?<=font-size: )(\d+)", lambda found: str(round(int(found[1]) * text_size / 100)), sheet
+        r"(?<=(?:font|icon)-size: )(\d+)",
+        lambda found: str(round(int(found[1]) * text_size / 100)),
+        sheet,
     )
 
 

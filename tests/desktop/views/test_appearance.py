@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from PySide6.QtWidgets import QApplication, QComboBox
+from PySide6.QtCore import QSize
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox
 
 from desktop.common import theme
 from tests.desktop.conftest import OpenApp
@@ -43,6 +44,9 @@ async def test_the_size_of_text_is_chosen_at_once_and_kept(
     box.setCurrentIndex(box.findText("150 %"))
     assert qapp.font().pointSizeF() == pytest.approx(1.5 * usual)
     assert small not in qapp.styleSheet() and "font-size: 18px" in qapp.styleSheet()
+    # The pictures beside words grow with them.
+    for name in ("newChat", "contextTab", "sendButton", "partModel"):
+        assert find(app, QAbstractButton, name).iconSize() == QSize(24, 24), name
     app.leave()
     await app.gone.wait()
     theme.set_text_size(100)
