@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QStyle,
+    QStyleOptionComboBox,
+    QVBoxLayout,
+    QWidget,
+)
 
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
@@ -17,6 +24,21 @@ from desktop.words import settings as words
 from desktop.words.numbers import describe_load
 
 LONGEST_NAME = 100
+# What the style leaves free beside the words.
+ROOM_PX = 4
+
+
+class FolderBox(QComboBox):
+    """Shows as much of a folder's name as there is room for, and says where it goes on."""
+
+    def initStyleOption(self, option: QStyleOptionComboBox) -> None:
+        super().initStyleOption(option)
+        box, words = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
+        room = self.style().subControlRect(box, option, words, self).width() - ROOM_PX
+        elided = self.fontMetrics().elidedText(
+            option.currentText, Qt.TextElideMode.ElideRight, room
+        )
+        option.currentText = elided
 
 
 class ModelBox(QWidget):
@@ -35,7 +57,7 @@ class ModelBox(QWidget):
         self._settings = settings
         # What went wrong last, and with which folder.
         self._told = ("", "")
-        self._folders = QComboBox()
+        self._folders = FolderBox()
         self._folders.setObjectName("modelFolder")
         self._folders.setAccessibleName(words.FOLDER_SPOKEN)
         policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon

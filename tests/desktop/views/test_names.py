@@ -107,7 +107,8 @@ def nameless(root: QWidget) -> list[str]:
         inside = [type(parent).__name__ for parent in ancestors(widget)]
         # A text that can only be read is spoken itself; a list that drops down is its box's.
         is_text = isinstance(widget, QTextEdit) and widget.isReadOnly()
-        if not isinstance(widget, CONTROLS) or is_text or "QComboBox" in inside:
+        dropped = any(isinstance(parent, QComboBox) for parent in ancestors(widget))
+        if not isinstance(widget, CONTROLS) or is_text or dropped:
             continue
         if not spoken_name(widget) and not widget.objectName().startswith("qt_"):
             found.append(" in ".join([type(widget).__name__, widget.objectName(), *inside]))

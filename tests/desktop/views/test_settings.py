@@ -7,7 +7,15 @@ import re
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QPushButton, QSpinBox, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSpinBox,
+    QStyleOptionComboBox,
+    QWidget,
+)
 
 from core.api.errors import BudgetTooSmallError, InternalError, NotEnoughMemoryError
 from core.api.events import LoadFacts
@@ -341,6 +349,17 @@ async def test_a_folder_that_lacked_memory_alone_stays_in_the_list(
     app.parts.settings.load()
     await until(lambda: trouble(app))
     assert recent(app) == ["/models/large"]
+
+
+async def test_a_long_name_of_a_folder_says_where_it_goes_on(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    name = "a model whose folder has a very long name"
+    app.parts.settings.set_model_path(f"/models/{name}")
+    box = find(app, QComboBox, "modelFolder")
+    option = QStyleOptionComboBox()
+    box.initStyleOption(option)
+    assert option.currentText.endswith("\N{HORIZONTAL ELLIPSIS}")
+    assert box.currentText() == name
 
 
 @pytest.mark.parametrize("keeps_model", [True, False])
