@@ -166,10 +166,10 @@ class ChatController(ShownChat):
 
     async def _store_and_begin(self, chat: int | None, draft: Draft) -> bool:
         """Store a message and ask for its reply; says whether it is in the store."""
-        text, shown = draft.text.strip(), draft.ready_pictures()
+        text, shown, left = draft.text.strip(), draft.ready_pictures(), self._drafts.left(chat)
         try:
             turn = await self._database.run(
-                turns.append_turn, chat, text, shown, draft.key, draft.system
+                turns.append_turn, chat, text, shown, draft.key, draft.system, left
             )
         except WaymarkError as error:
             self.refused.emit(not_sent_words(error))

@@ -82,7 +82,7 @@ class MessageQueue(QObject):
         message = queued.pop(0)
         self.changed.emit()
         if await self._send(chat, message):
-            # The store has forgotten the draft that this message was a part of.
+            # The store has what was left of the draft then; there may be more by now.
             self._drafts.save(self._drafts.of(chat))
         else:
             self._drafts.of(chat).queued.insert(0, message)

@@ -46,6 +46,12 @@ class Drafts:
         self._drafts[chat] = draft
         self._stored.pop(chat, None)
 
+    def left(self, chat: int | None) -> StoredDraft | None:
+        """What stands in a draft, and waits beside it, as it is stored; None if that is nothing."""
+        draft = self.of(chat)
+        left = StoredDraft(chat, draft.all_text(), draft.system, draft.key, draft.all_pictures())
+        return left if left.text or left.pictures else None
+
     def begin(self, chat: int, text: str, shown: Sequence[Picture]) -> None:
         """A draft for a chat that was made with one."""
         pictures = [self._pictures.draft_picture(picture) for picture in shown]

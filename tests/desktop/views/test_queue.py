@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton
 
 from core.api.chat import UserMessage
 from desktop.app import App
+from desktop.controllers.drafting.drafts import Drafts
 from desktop.store.tables import drafts
 from desktop.views.elided_label import ElidedLabel
 from tests.desktop.conftest import OpenApp, until
@@ -137,6 +139,23 @@ async def test_what_waits_is_in_the_store_for_the_next_start(
     await until(lambda: stored() == ["and typed"])
     engine.asked[1].finish("two")
     await ended(app)
+
+
+async def test_what_waits_stays_stored_with_the_message_that_is_sent(
+    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "first")
+    enter(app, "second")
+    enter(app, "third")
+    await settle()
+    # From now on the app may be killed before a draft is stored again.
+    monkeypatch.setattr(Drafts, "save", lambda _self, _draft: None)
+    app.parts.chat.draft.text = "half a"
+    asked.finish("one")
+    await until(lambda: len(engine.asked) == 2)
+    (stored,) = await app.parts.database.run(drafts.stored)
+    assert (stored.chat, stored.text) == (app.parts.transcript.chat, "third\n\nhalf a")
 
 
 async def test_another_chat_is_sent_on_in_the_background(
