@@ -27,11 +27,12 @@ def waiting_words(state: str) -> str:
 
 # The empty page.
 
-EMPTY_TITLE = "What would you like to look at?"
+# The last words of a sentence stay together: a lone one would stand on a line of its own.
+EMPTY_TITLE = "What would you like to look\u00a0at?"
 EMPTY_WORDS = (
-    "Ask a question below, or drop a picture and ask about it.\n"
-    "Everything stays on this computer. What was read is reused where it can be: Context (Ctrl+1) "
-    "shows how."
+    "Ask a question below, or drop a picture and ask\u00a0about\u00a0it.\n"
+    "Everything stays on this computer. What was read is reused where it can be: "
+    "Context\u00a0(Ctrl+1)\u00a0shows\u00a0how."
 )
 TRY_SAMPLE = "Try this one"
 
