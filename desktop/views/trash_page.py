@@ -39,7 +39,7 @@ class TrashPage(QWidget):
         self._delete = Button(words.DELETE_FOR_GOOD, name="deleteForGood", style="danger")
         self._delete_all = Button(words.DELETE_ALL_FOR_GOOD, name="deleteAllForGood")
         self.asks = NoticeBar("deleteTrash", words.DELETE_ALL_FOR_GOOD)
-        self.asks.add_button("deleteTrashNo", words.KEEP_THEM, lambda: self.asks.say(""))
+        self.asks.add_button("deleteTrashNo", words.KEEP, lambda: self.asks.say(""))
         self.asks.add_button("deleteTrashYes", words.DELETE_FOR_GOOD, self._delete_asked, "danger")
         # What the question is about: one chat, or None for all of them.
         self._asked: int | None = None
@@ -48,7 +48,7 @@ class TrashPage(QWidget):
         self._delete_all.clicked.connect(self._ask_for_all)
         self._build()
         chats.trash.modelReset.connect(self._follow)
-        self.list.selectionModel().currentChanged.connect(self._enable)
+        self.list.selectionModel().currentChanged.connect(self._on_selected)
         self._follow()
 
     def restore_current(self) -> None:
@@ -92,6 +92,11 @@ class TrashPage(QWidget):
             self.list.setCurrentIndex(self._chats.trash.index(0))
         elif self.isVisible():
             self.left.emit()
+        self._enable()
+
+    def _on_selected(self) -> None:
+        """Another chat: what was asked of the one before is asked no more."""
+        self.asks.say("")
         self._enable()
 
     def _enable(self) -> None:

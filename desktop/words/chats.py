@@ -30,7 +30,7 @@ RESTORE_CHAT = "Put the chat back on the list"
 UNDO = "Undo"
 DELETE_FOR_GOOD = "Delete for good"
 DELETE_ALL_FOR_GOOD = "Delete all for good"
-KEEP_THEM = "Keep them"
+KEEP = "Keep"
 ALL_GONE = "All data is deleted."
 # In the year 9999, behind which no calendar goes, wherever the clock stands.
 LAST_MOMENT = 253_370_764_800.0
@@ -76,8 +76,8 @@ def deleted(title: str, days: int) -> str:
 
 
 def delete_trash_words(count: int) -> str:
-    """Asks before all deleted chats go."""
-    chats = "The deleted chat goes" if count == 1 else f"All {count_of(count, 'deleted chat')} go"
+    """Asks before deleted chats go."""
+    chats = "The selected chat goes" if count == 1 else f"All {count_of(count, 'deleted chat')} go"
     return f"{chats} for good, with messages and pictures. This can't be undone."
 
 
