@@ -15,6 +15,11 @@ from desktop.views.widgets.plain import Button, Label
 
 SHOWN_FOR_MS = 8_000
 MARGIN = 10
+GAP = 12
+# Left and right of all, within what the style sheet leaves free.
+RIM = 14 + 8
+# A label breaks its line where there is just room.
+SPARE = 2
 MOST_CHARACTERS = 400
 
 
@@ -35,7 +40,7 @@ class Toast(QFrame):
         self._close.clicked.connect(self.hide)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 8, 8, 8)
-        layout.setSpacing(12)
+        layout.setSpacing(GAP)
         layout.addWidget(self._words, 1)
         layout.addWidget(self._button)
         layout.addWidget(self._close)
@@ -79,8 +84,10 @@ class Toast(QFrame):
     def _place(self) -> None:
         place = QRect(self._below.mapTo(self._owner, QPoint(0, 0)), self._below.size())
         words = self._words.fontMetrics().horizontalAdvance(self._words.text())
-        action = self._button.sizeHint().width() + 12 if self._action else 0
-        self.setFixedWidth(min(place.width(), words + action + 80))
+        beside = [self._close, *([self._button] if self._action else [])]
+        rim = self.width() - self.contentsRect().width() + RIM
+        around = sum(each.sizeHint().width() + GAP for each in beside) + rim + SPARE
+        self.setFixedWidth(min(place.width(), words + around))
         self.setFixedHeight(self.heightForWidth(self.width()))
         left = place.center().x() - self.width() // 2
         self.move(left, place.top() - self.height() - MARGIN)

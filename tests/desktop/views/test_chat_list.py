@@ -8,7 +8,7 @@ from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QListView, QMenu, QPushButton
+from PySide6.QtWidgets import QLabel, QLineEdit, QListView, QMenu, QPushButton
 
 from desktop.app import App
 from desktop.store.tables import chats, turns
@@ -241,6 +241,9 @@ async def test_each_deleted_chat_can_be_restored(open_app: OpenApp) -> None:
     await delete(app, "Apples", "Nuts", "Pears")
     assert row.isVisible() and row.text() == "Deleted chats (3)"
     assert words(app, "toastText") == "Moved to Deleted chats, kept for 30 days: Pears"
+    # There is room for one line.
+    said = find(app, QLabel, "toastText")
+    assert said.heightForWidth(said.width()) < 2 * said.fontMetrics().height()
     press(app, "openTrash")
     view = find(app, QListView, "trashList")
     assert view.isVisible() and not find(app, QListView, "chatList").isVisible()
@@ -272,6 +275,17 @@ async def test_a_chat_is_deleted_for_good_from_the_trash_alone(
     await until(lambda: len(engine.forgotten) == 1)
     press(app, "leaveTrash")
     assert find(app, QListView, "chatList").isVisible()
+
+
+async def test_a_question_about_one_chat_is_not_taken_for_another(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    await delete(app, "Apples", "Nuts")
+    press(app, "openTrash")
+    press(app, "deleteForGood")
+    assert words(app, "deleteTrashWords").startswith("The selected chat goes for good")
+    view = find(app, QListView, "trashList")
+    view.setCurrentIndex(view.model().index(1, 0))
+    assert words(app, "deleteTrashWords") == ""
 
 
 async def test_the_trash_is_emptied_after_a_second_word(
