@@ -59,8 +59,15 @@ def where_legend(strip: Strip) -> dict[LegendKind, str]:
 
 
 def asked_legend(strip: Strip) -> dict[LegendKind, str]:
-    """The legend of the lower band; only of what it shows."""
-    sums = _sums((part.source, part) for part in strip.asked)
+    """The legend of the lower band; only of what it shows, and of what is read already."""
+    read = strip.num_asked if strip.done is None else strip.done
+    done = [
+        part.model_copy(update={"end": max(part.start, min(part.end, read))})
+        if part.source == "evaluated"
+        else part
+        for part in strip.asked
+    ]
+    sums = _sums((part.source, part) for part in done)
     return {kind: f"{name} {_count(sums, kind)}" for kind, name in _SOURCES.items() if kind in sums}
 
 

@@ -419,6 +419,9 @@ def test_reading_is_shown_live(panel: ContextPanel) -> None:
     assert (progress.value(), progress.maximum()) == (12_000, stats.prompt_tokens)
     assert label(panel, "contextSummary").text().startswith("12,000 of 16,188 prompt tokens")
     assert values(panel)["contextReused"] == "11,061"
+    shown = panel.findChild(ContextStrip, "contextStrip")
+    assert isinstance(shown, ContextStrip)
+    assert "Reused 11,061, Read 939" in shown.legend()
     panel.show_view(samples.view(stats))
     assert not progress.isVisible()
 
