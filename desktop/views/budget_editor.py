@@ -47,7 +47,7 @@ class BudgetEditor(QWidget):
     @property
     def searched(self) -> str:
         """The words by which it is found."""
-        return f"{self.row.title} {self.row.description}"
+        return f"{words.budget_spoken(self.row.title)} {self.row.description}"
 
     def refresh(self) -> None:
         """Show the value in force, and what it costs with the loaded model."""

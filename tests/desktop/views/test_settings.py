@@ -414,6 +414,9 @@ async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
         "settingSamplingPresencePenalty",
         "settingSamplingFrequencyPenalty",
     }
+    # What the costs and the reasons call them.
+    search.setText("memory budget")
+    assert shown_settings(app) == {"settingCacheHostBytes"}
     search.setText("graphics card memory")
     # On a processor there is none to set.
     assert shown_settings(app) == set()
