@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from PySide6.QtCore import QUrl
 
 from desktop.presentation.plain_text import is_seen, visible
+from desktop.words import links as words
 
 # No site needs more, and some systems hand a browser no more than this.
 LONGEST_ADDRESS = 8_000
@@ -40,23 +41,20 @@ class RefusedAddressError(ValueError):
 def web_address(text: str) -> WebAddress:
     """Read an address. Raises RefusedAddressError."""
     if len(text) > LONGEST_ADDRESS:
-        raise RefusedAddressError(f"It is longer than {LONGEST_ADDRESS:,} characters.")
+        raise RefusedAddressError(words.too_long(LONGEST_ADDRESS))
     url = QUrl(text, QUrl.ParsingMode.StrictMode)
     if url.scheme() not in ("http", "https"):
-        raise RefusedAddressError("Waymark opens web addresses only (http and https).")
+        raise RefusedAddressError(words.NO_WEB_ADDRESS)
     if url.userInfo(_ENCODED) or "@" in url.authority(_ENCODED):
-        raise RefusedAddressError(
-            "A name or a password stands before its host, which is how an address pretends to lead "
-            "somewhere else."
-        )
+        raise RefusedAddressError(words.NAMES_SOMEONE)
     opened = bytes(url.toEncoded().data()).decode("ascii")
     host = _host(opened)
     if not url.isValid() or host is None:
-        raise RefusedAddressError("It is not a complete web address.")
+        raise RefusedAddressError(words.INCOMPLETE)
     # Qt must read what it has written as it read it before, and Python must find the same host.
     again = QUrl(opened, QUrl.ParsingMode.StrictMode)
     if again != url or again.host(_ENCODED) != host[0].strip("[]"):
-        raise RefusedAddressError("It can be read in more than one way.")
+        raise RefusedAddressError(words.AMBIGUOUS)
     name, port = host
     letters = ".".join(map(_letters, name.split(".")))
     shown = name if port is None else f"{name}:{port}"
@@ -69,7 +67,7 @@ def hover_words(address: str) -> str:
     try:
         return web_address(address).opened
     except RefusedAddressError as refusal:
-        return f"Not opened: {visible(address)}\n{refusal}" if address else ""
+        return words.not_opened(visible(address), str(refusal)) if address else ""
 
 
 def _letters(label: str) -> str:

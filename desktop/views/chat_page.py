@@ -24,7 +24,7 @@ from desktop.views.scrolled import scrolled
 from desktop.views.taking import may_take
 from desktop.views.text_column import in_column
 from desktop.views.transcript_view import TranscriptView
-from desktop.words.chats import delete_all_words
+from desktop.words import chats as words
 from desktop.words.conversation import FIRST_QUESTION
 
 COMMAND_KEYS = (
@@ -48,9 +48,11 @@ class ChatPage(QWidget):
         self.transcript = TranscriptView(parts.transcript, parts.edits)
         self.empty = EmptyPage(samples)
         self.composer = Composer(parts.chat, parts.pictures)
-        self.delete_all = NoticeBar("deleteAll", "Delete all data")
-        self.delete_all.add_button("deleteAllNo", "Keep everything", self._keep_all)
-        self.delete_all.add_button("deleteAllYes", "Delete everything", self._delete_all, "danger")
+        self.delete_all = NoticeBar("deleteAll", words.DELETE_ALL)
+        self.delete_all.add_button("deleteAllNo", words.KEEP_EVERYTHING, self._keep_all)
+        self.delete_all.add_button(
+            "deleteAllYes", words.DELETE_EVERYTHING, self._delete_all, "danger"
+        )
         self.find_bar = FindBar(parts.transcript, self.transcript)
         self._pages = QStackedWidget()
         self._empty_page = scrolled(self.empty, "emptyScroll")
@@ -97,8 +99,8 @@ class ChatPage(QWidget):
     def ask_to_delete_all(self) -> None:
         """Ask before everything goes, saying what."""
         chats = self._parts.chats
-        words = delete_all_words(len(chats.chat_list.chats), len(chats.trash.chats))
-        self.delete_all.say(words, "danger")
+        said = words.delete_all_words(len(chats.chat_list.chats), len(chats.trash.chats))
+        self.delete_all.say(said, "danger")
         self.delete_all.setFocus()
 
     def _write_on(self) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData
 from PySide6.QtGui import QImage, QImageWriter
 
+from desktop.words.pictures import ADDRESS_REFUSED, FORM_REFUSED, SIZE_REFUSED
+
 # The forms in which another program may hand over a picture as it is, best first.
 RAW_FORMS = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
 # How Qt names what it can make an image of: what is one in memory, or else in any form that it has
@@ -23,11 +25,6 @@ DECODED_FORM = "application/x-qt-image"
 # As much as the engine takes.
 MOST_PIXELS = 64_000_000
 MOST_BYTES = 256 * 2**20
-FORM_REFUSED = "Not taken: that picture comes in a form that Waymark does not read."
-SIZE_REFUSED = "Not taken: that picture is too large."
-ADDRESS_REFUSED = (
-    "Not taken: that is a web address, and Waymark never fetches one. Save the picture first."
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QPlainTextEdit, QVBoxLayout,
 from desktop.presentation.plain_text import shortened, visible
 from desktop.presentation.web_address import WebAddress
 from desktop.views.widgets.plain import Button, Label
+from desktop.words import links as words
 
 WIDTH = 460
 ADDRESS_HEIGHT = 96
@@ -23,13 +24,13 @@ class LinkDialog(QDialog):
     def __init__(self, question: str, address: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setObjectName("linkDialog")
-        self.setWindowTitle("Link")
+        self.setWindowTitle(words.LINK)
         self._column = QVBoxLayout(self)
         self._column.setSpacing(8)
         self._column.addWidget(Label(question, style="muted", wraps=True))
         self._address = QPlainTextEdit(shortened(address, LONGEST_SHOWN))
         self._address.setObjectName("linkAddress")
-        self._address.setAccessibleName("The whole address")
+        self._address.setAccessibleName(words.WHOLE_ADDRESS)
         self._address.setReadOnly(True)
         self._address.setFixedHeight(ADDRESS_HEIGHT)
         self._address.setProperty("class", "field")
@@ -39,17 +40,17 @@ class LinkDialog(QDialog):
     @classmethod
     def asking(cls, address: WebAddress, parent: QWidget | None = None) -> LinkDialog:
         """Asks whether to open an address."""
-        dialog = cls("The model wrote this address. It leads to:", address.opened, parent)
+        dialog = cls(words.LEADS_TO, address.opened, parent)
         dialog._add_host(address)
-        dialog._finish(("linkCancel", "Cancel"), ("linkOpen", "Open in the browser"))
+        dialog._finish(("linkCancel", words.CANCEL), ("linkOpen", words.OPEN))
         return dialog
 
     @classmethod
     def refused(cls, address: str, reason: str, parent: QWidget | None = None) -> LinkDialog:
         """Says why an address is not opened."""
-        dialog = cls("The model wrote this address, which is not opened.", visible(address), parent)
+        dialog = cls(words.NOT_OPENED, visible(address), parent)
         dialog._warn("linkRefusal", reason)
-        dialog._finish(("linkCancel", "Close"))
+        dialog._finish(("linkCancel", words.CLOSE))
         return dialog
 
     def _add_host(self, address: WebAddress) -> None:
@@ -58,20 +59,12 @@ class LinkDialog(QDialog):
             Label(address.host, name="linkHost", style=style, wraps=True, selectable=True)
         )
         if address.letters:
-            self._warn(
-                "linkLetters",
-                f"In letters: {address.letters}. Letters of other alphabets can make one name look "
-                "like another.",
-            )
+            self._warn("linkLetters", words.in_letters(address.letters))
         if address.unseen:
-            self._warn(
-                "linkUnseen",
-                f"It holds {' '.join(address.unseen[:MOST_UNSEEN])}, which is not seen, or turns "
-                "the line around, where an address is shown in letters.",
-            )
+            self._warn("linkUnseen", words.unseen(" ".join(address.unseen[:MOST_UNSEEN])))
 
-    def _warn(self, name: str, words: str) -> None:
-        self._column.addWidget(Label(words, name=name, style="warning", wraps=True))
+    def _warn(self, name: str, said: str) -> None:
+        self._column.addWidget(Label(said, name=name, style="warning", wraps=True))
 
     def _finish(self, leave: tuple[str, str], accept: tuple[str, str] | None = None) -> None:
         self._column.addWidget(self._address)
@@ -84,8 +77,8 @@ class LinkDialog(QDialog):
         # A layout reckons with wrapped labels as if they had one line, unless it is asked.
         self.resize(WIDTH, self._column.totalHeightForWidth(WIDTH))
 
-    def _button(self, name: str, words: str, act: object) -> Button:
-        button = Button(words, name=name, spoken=words)
+    def _button(self, name: str, said: str, act: object) -> Button:
+        button = Button(said, name=name, spoken=said)
         # Enter leaves: to open an address takes a press on the button that says so.
         button.setDefault(name == "linkCancel")
         button.setAutoDefault(name == "linkCancel")

@@ -12,6 +12,7 @@ from desktop.common import theme
 from desktop.presentation.plain_text import shortened
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label
+from desktop.words.frame import CLOSE_MESSAGE, MESSAGE
 
 SHOWN_FOR_MS = 8_000
 MARGIN = 10
@@ -31,12 +32,12 @@ class Toast(QFrame):
         self._owner = owner
         self._below = below
         self.setObjectName("toast")
-        self.setAccessibleName("Message")
+        self.setAccessibleName(MESSAGE)
         self._action: Callable[[], None] | None = None
         self._words = Label(name="toastText", wraps=True)
         self._button = Button(name="toastAction")
         self._button.clicked.connect(self._act)
-        self._close = IconButton("close", "Close this message", name="toastClose")
+        self._close = IconButton("close", CLOSE_MESSAGE, name="toastClose")
         self._close.clicked.connect(self.hide)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 8, 8, 8)

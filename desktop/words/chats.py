@@ -31,6 +31,8 @@ UNDO = "Undo"
 DELETE_FOR_GOOD = "Delete for good"
 DELETE_ALL_FOR_GOOD = "Delete all for good"
 KEEP = "Keep"
+DELETE_ALL = "Delete all data"
+KEEP_EVERYTHING, DELETE_EVERYTHING = "Keep everything", "Delete everything"
 ALL_GONE = "All data is deleted."
 # In the year 9999, behind which no calendar goes, wherever the clock stands.
 LAST_MOMENT = 253_370_764_800.0

@@ -12,6 +12,7 @@ NO_MODEL = "No model is loaded"
 RESTARTING = "The engine stopped; starting it again"
 FAILED = "The engine does not start"
 CLOSING = "Closing"
+STARTING_ALREADY = "The engine is being started already."
 WAITING_FOR_CHOICE = "Waiting for a model: choose one under Model & settings."
 
 
@@ -61,6 +62,10 @@ def model_spoken(name: str) -> str:
     """What a screen reader says of the model's name, which opens a menu."""
     return f"Model: {name}"
 
+
+# The short message over the window's lower edge.
+
+MESSAGE, CLOSE_MESSAGE = "Message", "Close this message"
 
 # The menu Help.
 

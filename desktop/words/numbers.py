@@ -10,6 +10,22 @@ from core.api.events import LoadFacts, Miss, MissReason, RequestStats, Tier
 
 BETWEEN = " \N{MIDDLE DOT} "
 
+# Under a reply: each row's objectName, the word beside its value, and what the value means.
+ROWS = (
+    ("numbersPromptTokens", "Prompt tokens", "Everything the reply was written after."),
+    ("numbersReused", "Reused", "Prompt tokens that did not have to be read."),
+    ("numbersEvaluated", "Read", "Prompt tokens read before the reply's first token."),
+    ("numbersImagesReused", "Images reused", "Images that were not looked at again."),
+    ("numbersImagesEncoded", "Images encoded", "Images that went through the vision tower."),
+    ("numbersRestoredFrom", "Restored from", "Where the reused part was held, and its end."),
+    ("numbersFirstToken", "First token", "Time from the request to the first token."),
+    ("numbersSpeed", "Speed", "Tokens of the reply written in a second."),
+    ("numbersReplyTokens", "Reply tokens", "How many tokens the reply is long."),
+    ("numbersMiss", "Why read", "Why tokens were read that had been read before."),
+)
+SHOW_ALL, HIDE_ALL = "Show all numbers of this reply", "Hide all numbers of this reply"
+NOTHING_AGAIN = "nothing was read again"
+
 # Completed by "Read again from message 3 on (token 1,204): ..."
 _REASONS: dict[MissReason, str] = {
     "cold": "nothing of it had been read since the model was loaded, nor kept on disk.",

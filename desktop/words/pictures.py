@@ -15,6 +15,20 @@ PASTED = "Pasted picture"
 LOOKING = "Looking at it \N{HORIZONTAL ELLIPSIS}"
 STILL_LOOKING = "It can be sent as soon as the picture has been looked at."
 
+# A picture in a strip, and the large one.
+TAKE_OUT, SHOW_LARGE = "Take this picture out", "Show this picture large"
+NO_PREVIEW = "No preview"
+FIT = "Fit the picture into the window (F)"
+ONE_TO_ONE = "Show every pixel, one to one (1)"
+NOT_SHOWN = "The engine gave no picture that can be shown."
+
+# What was pasted or dropped.
+FORM_REFUSED = "Not taken: that picture comes in a form that Waymark does not read."
+SIZE_REFUSED = "Not taken: that picture is too large."
+ADDRESS_REFUSED = (
+    "Not taken: that is a web address, and Waymark never fetches one. Save the picture first."
+)
+
 EDIT = "Edit your message"
 SEND_AGAIN = "Send again"
 CANCEL = "Cancel"

@@ -22,6 +22,7 @@ from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request
 from desktop.controllers.common.tasks import Tasks
 from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.words.frame import STARTING_ALREADY
 
 
 class Engine(Protocol):
@@ -93,7 +94,7 @@ class EngineController(QObject):
     def restart(self) -> None:
         """Start the engine again, whatever it is doing, with the model that was wanted last."""
         if self.client.state in (EngineState.STARTING, EngineState.RESTARTING):
-            self.said.emit("The engine is being started already.")
+            self.said.emit(STARTING_ALREADY)
         elif self.client.state in ANSWERING:
             self._tasks.spawn(self.client.restart(), "Starting the engine again")
         elif self._wanted is not None:

@@ -14,18 +14,7 @@ from desktop.views.widgets.value_grid import Row, ValueGrid
 from desktop.words import numbers
 from desktop.words.numbers import format_count
 
-_ROWS = (
-    Row("numbersPromptTokens", "Prompt tokens", "Everything the reply was written after."),
-    Row("numbersReused", "Reused", "Prompt tokens that did not have to be read."),
-    Row("numbersEvaluated", "Read", "Prompt tokens read before the reply's first token."),
-    Row("numbersImagesReused", "Images reused", "Images that were not looked at again."),
-    Row("numbersImagesEncoded", "Images encoded", "Images that went through the vision tower."),
-    Row("numbersRestoredFrom", "Restored from", "Where the reused part was held, and its end."),
-    Row("numbersFirstToken", "First token", "Time from the request to the first token."),
-    Row("numbersSpeed", "Speed", "Tokens of the reply written in a second."),
-    Row("numbersReplyTokens", "Reply tokens", "How many tokens the reply is long."),
-    Row("numbersMiss", "Why read", "Why tokens were read that had been read before."),
-)
+_ROWS = tuple(Row(*each) for each in numbers.ROWS)
 
 
 class NumbersLine(QWidget):
@@ -37,9 +26,7 @@ class NumbersLine(QWidget):
         self.line = QWidget(self)
         self._text = Label(parent=self, name="numbersText", wraps=True, selectable=True)
         self._text.setProperty("class", "muted small")
-        self._toggle = IconButton(
-            "chevron_right", "Show all numbers of this reply", self, name="numbersToggle"
-        )
+        self._toggle = IconButton("chevron_right", numbers.SHOW_ALL, self, name="numbersToggle")
         self._toggle.setCheckable(True)
         self._toggle.toggled.connect(self._on_toggled)
         self._stats = RequestStats()
@@ -78,7 +65,7 @@ class NumbersLine(QWidget):
             "numbersReplyTokens": format_count(stats.reply_tokens),
             "numbersMiss": numbers.describe_miss(stats.miss)
             if stats.miss
-            else "nothing was read again",
+            else numbers.NOTHING_AGAIN,
         }.items():
             details.show_value(name, text)
 
@@ -99,7 +86,7 @@ class NumbersLine(QWidget):
             self._details = self._make_details()
         self._details.setVisible(is_open and self._known)
         self._toggle.set_icon("chevron_down" if is_open else "chevron_right")
-        self._toggle.set_words(f"{'Hide' if is_open else 'Show'} all numbers of this reply")
+        self._toggle.set_words(numbers.HIDE_ALL if is_open else numbers.SHOW_ALL)
 
     def _make_details(self) -> ValueGrid:
         details = ValueGrid(_ROWS, self)

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 from desktop.common import theme
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Label, set_tip
+from desktop.words import pictures as words
 
 # Large enough to recognise a picture, small enough for four in the narrowest composer.
 LARGEST = QSize(168, 126)
@@ -80,9 +81,7 @@ class PictureThumbnail(QWidget):
         return self._words
 
     def _add_remove_button(self) -> None:
-        button = IconButton(
-            "close", "Take this picture out", self._face, pixels=12, name="pictureRemove"
-        )
+        button = IconButton("close", words.TAKE_OUT, self._face, pixels=12, name="pictureRemove")
         button.setFixedSize(20, 20)
         button.move(self._face.width() - 24, 4)
         button.clicked.connect(self.removed)
@@ -113,7 +112,7 @@ class _PictureFace(QAbstractButton):
         super().__init__(parent)
         self._pixmap = QPixmap.fromImage(read_thumbnail(png))
         self.setCursor(Qt.CursorShape.PointingHandCursor)
-        set_tip(self, "Show this picture large")
+        set_tip(self, words.SHOW_LARGE)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         size = self._pixmap.size() if not self._pixmap.isNull() else LARGEST
         fitted = size.scaled(LARGEST, Qt.AspectRatioMode.KeepAspectRatio)
@@ -140,7 +139,7 @@ class _PictureFace(QAbstractButton):
     def _paint_picture(self, painter: QPainter) -> None:
         if self._pixmap.isNull():
             painter.setPen(QColor(theme.colours().muted))
-            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, "No preview")
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, words.NO_PREVIEW)
             return
         size = self._pixmap.size()
         fitted = size.scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio).boundedTo(size)

@@ -19,6 +19,7 @@ from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture import read_thumbnail
 from desktop.views.widgets.picture_canvas import PictureCanvas
 from desktop.views.widgets.plain import Label
+from desktop.words import pictures as words
 from desktop.words.numbers import format_count
 
 # More would take the pipe from the engine's process longer than the window may be kept waiting.
@@ -51,8 +52,8 @@ class PictureViewer(QDialog):
         self._words = Label(parent=self, name="pictureError", style="error", wraps=True)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._size = Label(parent=self, name="pictureSize", style="muted small")
-        self._fit_button = IconButton("fit", "Fit the picture into the window (F)", self)
-        self._full_button = IconButton("actual_size", "Show every pixel, one to one (1)", self)
+        self._fit_button = IconButton("fit", words.FIT, self)
+        self._full_button = IconButton("actual_size", words.ONE_TO_ONE, self)
         self._fit_button.setShortcut("F")
         self._full_button.setShortcut("1")
         self._fit_button.clicked.connect(self._canvas.fit)
@@ -79,7 +80,7 @@ class PictureViewer(QDialog):
         """Draw the picture from these pixels."""
         size = QSize(rendered.width, rendered.height)
         if size.isEmpty() or len(rendered.pixels) != 4 * rendered.width * rendered.height:
-            self.show_error("The engine gave no picture that can be shown.")
+            self.show_error(words.NOT_SHOWN)
             return
         kind = QImage.Format.Format_RGBA8888
         # What was asked for first may come last.
@@ -90,13 +91,13 @@ class PictureViewer(QDialog):
         self._shown = size
         self._say_size()
 
-    def show_error(self, words: str) -> None:
+    def show_error(self, why: str) -> None:
         """Say why there is no picture; one that is there already stays."""
         if not self._shown.isEmpty():
             # With the next step of the zoom it is asked for again.
             self._asked = self._shown
             return
-        self._words.setText(words)
+        self._words.setText(why)
         self._stack.setCurrentWidget(self._words)
         for button in (self._fit_button, self._full_button):
             button.setEnabled(False)
@@ -126,12 +127,12 @@ class PictureViewer(QDialog):
 
     def _say_size(self) -> None:
         whole = self._picture
-        words = f"{format_count(whole.width())} x {format_count(whole.height())} pixels"
+        said = f"{format_count(whole.width())} x {format_count(whole.height())} pixels"
         drawn = self._canvas.zoom() * whole.width()
         # Up to a pixel is a matter of rounding.
         if 0 < self._shown.width() < min(drawn, whole.width()) - 1:
-            words += ", shown reduced"
-        self._size.setText(f"{words}, {round(100 * self._canvas.zoom())} %")
+            said += ", shown reduced"
+        self._size.setText(f"{said}, {round(100 * self._canvas.zoom())} %")
 
     def _lay_out(self) -> None:
         holder = QWidget(self)
