@@ -33,6 +33,12 @@ class ChatDelegate(QStyledItemDelegate):
             editor.setMaxLength(LONGEST_TITLE)
         return editor
 
+    def updateEditorGeometry(
+        self, editor: QWidget, option: QStyleOptionViewItem, index: AnyIndex
+    ) -> None:
+        # Qt gives it the place of the words alone, in which its own rim leaves them no room.
+        editor.setGeometry(option.rect)
+
     def sizeHint(self, option: QStyleOptionViewItem, index: AnyIndex) -> QSize:
         size = super().sizeHint(option, index)
         if index.data(NOTE_ROLE):

@@ -8,7 +8,14 @@ from functools import partial
 
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QLineEdit, QListView, QMenu, QPushButton
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QLabel,
+    QLineEdit,
+    QListView,
+    QMenu,
+    QPushButton,
+)
 
 from desktop.app import App
 from desktop.store.tables import chats, turns
@@ -217,6 +224,23 @@ async def test_H8_two_thousand_chats_keep_no_key_waiting(open_app: OpenApp) -> N
         watch.doing = "deleting"
         app.window.side_bar.delete_current()
         await until(lambda: app.parts.chats.trash.chats)
+
+
+async def test_a_title_is_renamed_in_a_field_that_shows_it(
+    open_app: OpenApp,
+) -> None:
+    app = await with_chats(open_app)
+    view = find(app, QListView, "chatList")
+    view.setCurrentIndex(view.model().index(1, 0))
+    await until(find(app, QAbstractButton, "renameChat").isEnabled)
+    press(app, "renameChat")
+    (field,) = view.viewport().findChildren(QLineEdit)
+    # What the style sheet leaves for the words.
+    frame = field.sizeHint().height() - field.fontMetrics().height()
+    assert field.height() - frame >= field.fontMetrics().height() - 1
+    field.setText("Cherries")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    await until(lambda: "Cherries" in rows(app))
 
 
 # The trash.
