@@ -30,7 +30,8 @@ NOTHING_AGAIN = "nothing was read again"
 _REASONS: dict[MissReason, str] = {
     "cold": "nothing of it had been read since the model was loaded, nor kept on disk.",
     "diverged": "from there on the text is not what was read before.",
-    "unsettled": "the reply before it was not prefilled yet, so its tokens were read now.",
+    "unsettled": "the reply before it had not been read in idle time yet, so its tokens were read "
+    "now.",
     "evicted": "what was kept had been given up to make room; a larger budget keeps more.",
     "off": "checkpoints are switched off in the settings.",
     "restore_failed": "what was kept could not be restored, so it was read to be safe.",
