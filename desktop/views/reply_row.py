@@ -57,6 +57,7 @@ class ReplyRow(MessageRow):
         self._show_numbers()
         self.bar.show_row(row)
         self.bar.setVisible(not running)
+        self._numbers.fit()
         self.notice()
 
     def grow(self) -> None:

@@ -5,15 +5,20 @@ Leaves wording to words.numbers. Every value label keeps its objectName.
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.api.events import RequestStats
+from desktop.common import theme
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Label
 from desktop.views.widgets.value_grid import Row, ValueGrid
 from desktop.words import numbers
 from desktop.words.numbers import format_count
 
+GAP = 4
+# In less the line would stand in a column of single words.
+LEAST_PX = 140
 _ROWS = tuple(Row(*each) for each in numbers.ROWS)
 
 
@@ -31,6 +36,9 @@ class NumbersLine(QWidget):
         self._toggle.toggled.connect(self._on_toggled)
         self._stats = RequestStats()
         self._known = False
+        self._buttons = buttons
+        # Not known before the first layout.
+        self._width: int | None = None
         # Twenty labels for each reply of a long chat would be felt; they are made when asked for.
         self._details: ValueGrid | None = None
         self._lay_out(buttons)
@@ -44,11 +52,23 @@ class NumbersLine(QWidget):
         # A label that is told the same again lays out its whole row again.
         if words != self._text.text():
             self._text.setText(words)
-        self._text.setVisible(self._known)
         self._toggle.setVisible(self._known)
+        self.fit()
         if self._details is not None:
             self._details.setVisible(self._known and self.is_open())
             self._show_details(self._details)
+
+    def fit(self) -> None:
+        """Leave the line out where its buttons leave it no room; one of them opens all numbers."""
+        parts = [each for each in (self._buttons, self._toggle) if each and not each.isHidden()]
+        beside = sum(each.sizeHint().width() + GAP for each in parts)
+        has_room = self._width is None or self._width - beside >= theme.px(LEAST_PX)
+        self._text.setVisible(self._known and has_room)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._width = event.size().width()
+        self.fit()
+        super().resizeEvent(event)
 
     def _show_details(self, details: ValueGrid) -> None:
         stats = self._stats
@@ -100,11 +120,14 @@ class NumbersLine(QWidget):
     def _lay_out(self, buttons: QWidget | None) -> None:
         line = QHBoxLayout(self.line)
         line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(4)
+        line.setSpacing(GAP)
         if buttons is not None:
+            # The button that opens all numbers stays beside them, with the line or without.
+            buttons.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
             line.addWidget(buttons)
         line.addWidget(self._toggle)
         line.addWidget(self._text, 1)
+        line.addStretch()
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(6)

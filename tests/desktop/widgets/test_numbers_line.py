@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QToolButton
+from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
 
 from desktop.views.widgets.numbers_line import NumbersLine
@@ -30,6 +30,25 @@ def test_one_line_sums_up_the_reply(line: NumbersLine) -> None:
     assert line.text() == numbers_text(samples.second_turn())
     # Nobody has asked for the rest yet, so it is not there.
     assert line.findChildren(QLabel) == [value(line, "numbersText")]
+
+
+def test_a_line_without_room_is_left_out_and_comes_back(qtbot: QtBot) -> None:
+    buttons = QLabel("m" * 20)
+    beside = buttons.sizeHint().width()
+    line = NumbersLine(buttons)
+    qtbot.addWidget(line)
+    line.show_stats(samples.second_turn())
+    line.show()
+    shown = []
+    for width in (beside + 300, beside + 100, beside + 300):
+        line.resize(width, 100)
+        QApplication.processEvents()
+        shown.append(value(line, "numbersText").isVisible())
+    assert shown == [True, False, True]
+    line.resize(beside + 100, 100)
+    buttons.hide()
+    line.fit()
+    assert value(line, "numbersText").isVisible()
 
 
 def test_the_button_opens_all_numbers(line: NumbersLine, qtbot: QtBot) -> None:
