@@ -7,9 +7,9 @@ only.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from pathlib import Path
+
+from core.client.whole_file import write_whole
 
 
 class BlobStore:
@@ -24,7 +24,8 @@ class BlobStore:
         digest = hashlib.sha256(data).hexdigest()
         path = self.path(digest)
         if not path.exists():
-            self._write(path, data)
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            write_whole(path, data)
         return digest, path
 
     def put_file(self, source: Path) -> tuple[str, Path]:
@@ -40,17 +41,3 @@ class BlobStore:
 
     def remove(self, digest: str) -> None:
         self.path(digest).unlink(missing_ok=True)
-
-    def _write(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(exist_ok=True, mode=0o700)
-        # mkstemp makes the file 0600; the rename makes it appear whole.
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise

@@ -45,7 +45,7 @@ from core.engine.loaded import LoadedModel, fits_without, load
 from core.engine.session import Session
 from core.engine.stats import cache_bytes
 from core.loading.quantised_weights import delete_quantised
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from core.vision.decode import DecodedPicture, Decoder, read_picture
 from core.weights.memory import release_to_system
 
@@ -155,25 +155,25 @@ class Engine:
                 delete_quantised(blobs)
 
     @property
-    def _blobs(self) -> BlobStore | None:
+    def _blobs(self) -> DiskStore | None:
         """The loaded model's store on disk."""
         store = self.loaded.cache.disk.store if self.loaded is not None else None
         return store.blobs if store is not None else None
 
-    def _blobs_in(self, folder: str | None) -> BlobStore | None:
+    def _blobs_in(self, folder: str | None) -> DiskStore | None:
         """The loaded model's store, if it is in this folder."""
         blobs = self._blobs
         return blobs if folder is not None and blobs and blobs.folder == Path(folder) else None
 
     @contextmanager
-    def _stored(self, folder: str | None) -> Iterator[BlobStore | None]:
+    def _stored(self, folder: str | None) -> Iterator[DiskStore | None]:
         """The store in a folder, the loaded model's where it is that one; None for no folder."""
         if (blobs := self._blobs_in(folder)) is not None:
             yield blobs
         elif folder is None or not _may_be_there(Path(folder)):
             yield None
         else:
-            blobs = BlobStore(Path(folder))
+            blobs = DiskStore(Path(folder))
             try:
                 yield blobs
             finally:

@@ -36,7 +36,7 @@ from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
 from core.loading.quantised_weights import kept_bytes, open_keeping, weights_budget
 from core.models.model import Model
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from core.text.chat_text import ChatText
 from core.vision import kinds
 from core.vision.kinds import PictureProcessor
@@ -77,7 +77,7 @@ def load(
     settings: ModelSettings,
     progress: Callable[[int, int], None],
     check: Callable[[], None],
-    blobs: BlobStore | None = None,
+    blobs: DiskStore | None = None,
 ) -> LoadedModel:
     """Open a model folder. `blobs` is the store in the settings' cache folder, if it is in use.
 
@@ -92,7 +92,7 @@ def load(
     free = available_bytes(device)
     plan = ModelPlan(folder)
     if settings.cache_folder is not None and (blobs is None or blobs.closed):
-        blobs = BlobStore(Path(settings.cache_folder))
+        blobs = DiskStore(Path(settings.cache_folder))
     precision, kernels, needed = choose_precision(
         settings, plan, device, free, check=check, notes=blobs
     )
@@ -205,7 +205,7 @@ def largest_image(processor: PictureProcessor | None) -> int:
     return processor.max_tokens if processor is not None else 0
 
 
-def open_cache(blobs: BlobStore | None, model: Model, context: int, root: bytes) -> ContextCache:
+def open_cache(blobs: DiskStore | None, model: Model, context: int, root: bytes) -> ContextCache:
     """The model's cache with default budgets by what is free now, and its part of the disk."""
     specs, device = model.layer_specs, model.device
     slab = context * kv_bytes_per_token(specs)
@@ -222,7 +222,7 @@ def open_cache(blobs: BlobStore | None, model: Model, context: int, root: bytes)
     return ContextCache(specs, device, context, root, budgets, disk, copier=copier)
 
 
-def disk_budget(blobs: BlobStore | None) -> int:
+def disk_budget(blobs: DiskStore | None) -> int:
     """Bytes that contexts may take on disk by default; 0 without a folder."""
     if blobs is None:
         return 0

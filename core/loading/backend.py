@@ -16,7 +16,7 @@ import torch
 from core.api.errors import UnsupportedDeviceError
 from core.api.params import ModelSettings
 from core.loading.fingerprint import NUMERICS_VERSION
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from kernels.common.capability import interpreted, processor_facts
 from kernels.dispatch import (
     DEFAULT_ROWS,
@@ -46,7 +46,7 @@ def choose_backend(
     integers: Integers | None = None,
     measure: Callable[[torch.dtype, Integers | None], int] = best_rows,
     library: Callable[[], Library | None] = compiled,
-    notes: BlobStore | None = None,
+    notes: DiskStore | None = None,
 ) -> Backend:
     """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
@@ -82,7 +82,7 @@ def what_slows(
 def faster_type(
     settings: ModelSettings,
     measure: Callable[[], torch.dtype] = faster_float,
-    notes: BlobStore | None = None,
+    notes: DiskStore | None = None,
 ) -> torch.dtype:
     """Whether this processor is faster in bfloat16 or in float32; bfloat16 if it isn't measured."""
     if not settings.measure_kernels:
@@ -113,7 +113,7 @@ def _gpu_or_plain(device: torch.device) -> BackendName:
 
 
 def remembered(
-    notes: BlobStore | None, key: str, choices: Collection[T], measure: Callable[[], T]
+    notes: DiskStore | None, key: str, choices: Collection[T], measure: Callable[[], T]
 ) -> T:
     """What was measured before under the same conditions; else measured now, and remembered."""
     names = {str(choice): choice for choice in choices}
@@ -121,14 +121,14 @@ def remembered(
     return names[_noted(notes, _MEASURED, key, lambda: str(measure()), names.__contains__)]
 
 
-def recalled(notes: BlobStore | None, key: str, find: Callable[[], str]) -> str:
+def recalled(notes: DiskStore | None, key: str, find: Callable[[], str]) -> str:
     """What was found before under the same conditions, as `kernels.self_test.Recall`."""
     key = f"numerics {NUMERICS_VERSION}, {_conditions()}, {key}"
     return _noted(notes, _FOUND, key, find, lambda found: True)
 
 
 def _noted(
-    notes: BlobStore | None,
+    notes: DiskStore | None,
     kind: str,
     key: str,
     find: Callable[[], str],

@@ -15,7 +15,7 @@ import torch
 from core.api.params import ModelSettings
 from core.loading.backend import choose_backend, faster_type
 from core.loading.plan import ModelPlan
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from core.weights.memory import HEADROOM_BYTES
 from kernels.dispatch import Backend
 from kernels.linear.reference import Integers
@@ -48,7 +48,7 @@ def choose_precision(
     free: int,
     faster: Callable[[ModelSettings], torch.dtype] | None = None,
     check: Callable[[], None] | None = None,
-    notes: BlobStore | None = None,
+    notes: DiskStore | None = None,
 ) -> tuple[Precision, Backend, int]:
     """The precision, its kernels, and the bytes that the model takes with them.
 
@@ -70,7 +70,7 @@ def _needs(
     plan: ModelPlan,
     device: torch.device,
     check: Callable[[], None] | None,
-    notes: BlobStore | None,
+    notes: DiskStore | None,
 ) -> tuple[Backend, int]:
     integers, library = precision.integers, partial(compiled, check)
     dtype = precision.dtype

@@ -15,7 +15,7 @@ from core.loading.quantised.keeping import Keeping
 from core.loading.quantised.known_files import KnownFiles
 from core.loading.quantised.store import QuantisedStore
 from core.storage.rows import WEIGHTS
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 
 # By default they may take this share of what is free on disk, up to a limit.
 WEIGHTS_SHARE = 0.1
@@ -23,7 +23,7 @@ WEIGHTS_LIMIT = 16 * 2**30
 
 
 def open_keeping(
-    settings: ModelSettings, precision: Precision, blobs: BlobStore | None
+    settings: ModelSettings, precision: Precision, blobs: DiskStore | None
 ) -> Keeping | None:
     """What a load in this precision may keep, and find; None where nothing is kept.
 
@@ -39,7 +39,7 @@ def open_keeping(
     return Keeping(store, KnownFiles(blobs), quantising_conditions())
 
 
-def weights_budget(settings: ModelSettings, blobs: BlobStore | None) -> int:
+def weights_budget(settings: ModelSettings, blobs: DiskStore | None) -> int:
     """Bytes that quantised matrices may take on disk; 0 without a folder."""
     if blobs is None:
         return 0
@@ -52,12 +52,12 @@ def weights_budget(settings: ModelSettings, blobs: BlobStore | None) -> int:
     return min(WEIGHTS_LIMIT, int(free * WEIGHTS_SHARE))
 
 
-def kept_bytes(blobs: BlobStore | None) -> int:
+def kept_bytes(blobs: DiskStore | None) -> int:
     """Bytes that quantised matrices take on disk now, of all models."""
     return blobs.num_bytes(WEIGHTS) if blobs is not None else 0
 
 
-def delete_quantised(blobs: BlobStore) -> None:
+def delete_quantised(blobs: DiskStore) -> None:
     """Delete all quantised matrices; loaded models don't need them. Raises NotDeletedError."""
     try:
         try:

@@ -44,7 +44,7 @@ _TRIM = """DELETE FROM notes WHERE kind = ? AND id NOT IN
     (SELECT id FROM notes WHERE kind = ? ORDER BY id DESC LIMIT ?)"""
 
 
-class BlobStore:
+class DiskStore:
     """The blobs in `folder`, one folder below it for each pool.
 
     Nothing is written that would leave less than `floor` bytes, or a twentieth of the file system,

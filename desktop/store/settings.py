@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError, field_validator
 
 from core.api.params import CacheSettings, ModelSettings, SamplingParams, Settings
+from core.client.whole_file import write_whole
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.recovery import copies
 
@@ -127,16 +126,8 @@ class SettingsFile:
         """Write all of it or nothing. Raises OSError when the disk refuses."""
         values = with_missing(settings.model_dump(mode="json"), self._unknown)
         text = json.dumps(values, indent=2, ensure_ascii=False)
-        # mkstemp makes the file 0600; the rename makes it appear whole.
-        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".settings-")
-        try:
-            # A folder's name may hold half a character, which no file of text can.
-            with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as file:
-                file.write(text + "\n")
-            Path(name).replace(self._path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        # A folder's name may hold half a character, which no file of text can.
+        write_whole(self._path, f"{text}\n".encode(errors="replace"))
 
     def _kept_aside(self, reason: str) -> str:
         words = f"The settings could not be read ({reason}); the defaults are used."

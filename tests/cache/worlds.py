@@ -26,7 +26,7 @@ from core.cache.state import RecurrentState
 from core.cache.tier import DiskTier
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec, StateTensor
 from core.storage.files import Files
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.cache.disk.worlds import check_integrity
 from tests.storage.disks import PLENTY, RoomyFiles
 
@@ -90,7 +90,7 @@ class World:
         """A process that knows what is on disk, and nothing else."""
         self.store = None
         if self._folder is not None:
-            blobs = BlobStore(self._folder, 0, files or RoomyFiles())
+            blobs = DiskStore(self._folder, 0, files or RoomyFiles())
             self.store = SegmentStore(blobs, ROOT, PLENTY)
         self.cache = ContextCache(
             self.specs,

@@ -33,7 +33,7 @@ from core.engine import loaded as loaded_module
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.loaded import LoadedModel
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.promises.machine import GREEDY, CountdownFlag, user
 
 
@@ -154,7 +154,7 @@ def test_models_of_one_folder_share_its_store(copy: Path, tmp_path: Path) -> Non
 
     made = Engine()
 
-    def load_in(folder: str) -> BlobStore:
+    def load_in(folder: str) -> DiskStore:
         settings = ModelSettings(path=str(copy), device="cpu", precision="float32", grid=64)
         settings = settings.model_copy(update={"cache_folder": str(tmp_path / folder)})
         made.load(LoadModel(request=1, settings=settings), CancelFlag(), lambda event: None)

@@ -19,7 +19,7 @@ from core.cache.disk.segment import (
 )
 from core.loading.backend import recalled
 from core.loading.model import ReadModel
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
 from kernels.dispatch import backend
 from tests.hostile.counts import mutants
@@ -97,7 +97,7 @@ def test_mutants_of_what_was_measured_are_measured_anew_or_believed_as_text(
     tmp_path: Path,
 ) -> None:
     def found() -> str:
-        notes = BlobStore(tmp_path)
+        notes = DiskStore(tmp_path)
         try:
             return recalled(notes, "a", lambda: "fine")
         finally:

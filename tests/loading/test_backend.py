@@ -22,7 +22,7 @@ from core.loading.backend import (
     remembered,
     what_slows,
 )
-from core.storage.store import MOST_NOTES, BlobStore
+from core.storage.store import MOST_NOTES, DiskStore
 from kernels import dispatch
 from kernels.common import capability
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
@@ -55,9 +55,9 @@ def settings(measure: bool = True) -> ModelSettings:
     return ModelSettings(path="m", measure_kernels=measure)
 
 
-def notes(folder: Path) -> BlobStore:
+def notes(folder: Path) -> DiskStore:
     """The store in a folder, as every start opens it anew."""
-    return BlobStore(folder, 0, RoomyFiles())
+    return DiskStore(folder, 0, RoomyFiles())
 
 
 def measured(folder: Path, probe: Probe) -> Backend:

@@ -26,7 +26,7 @@ from core.loading.quantised_weights import (
 )
 from core.storage.files import Files, Space
 from core.storage.rows import WEIGHTS
-from core.storage.store import DEFAULT_FLOOR, BlobStore
+from core.storage.store import DEFAULT_FLOOR, DiskStore
 from tests.loading.quantised.keeping import settle
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny
@@ -80,11 +80,11 @@ def files_in(contexts: Path) -> list[str]:
 
 
 def kept_in(contexts: Path) -> int:
-    return kept_bytes(BlobStore(contexts))
+    return kept_bytes(DiskStore(contexts))
 
 
 def budget(contexts: Path, **more: Any) -> int:
-    return weights_budget(settings_of(contexts, **more), BlobStore(contexts))
+    return weights_budget(settings_of(contexts, **more), DiskStore(contexts))
 
 
 @pytest.mark.parametrize("precision", ["int8", "int4"])
@@ -180,7 +180,7 @@ def test_what_cannot_be_deleted_is_told_and_asked_for_again(
     for precision in ("int8", "int4"):
         load(twins["plain"], contexts, precision)
     files = FailingFiles()
-    blobs = BlobStore(contexts, 0, files)
+    blobs = DiskStore(contexts, 0, files)
     files.fail_at = files.num_steps + step
     with pytest.raises(NotDeletedError, match="can't be deleted: Input/output error"):
         delete_quantised(blobs)

@@ -37,7 +37,7 @@ from core.engine.images import ImageCatalog, image_parts
 from core.engine.loaded import LoadedModel
 from core.models.model import Model
 from core.storage.files import Files
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.cache.disk.worlds import check_integrity
 from tests.oracle.checkpoints import token_id
 from tests.storage.disks import PLENTY, FailingFiles
@@ -161,7 +161,7 @@ class Machine:
         specs, root = base.model.layer_specs, bytes.fromhex(base.info.fingerprint)
         store = None
         if self.folder is not None:
-            store = SegmentStore(BlobStore(self.folder, 0, self.files), root, PLENTY)
+            store = SegmentStore(DiskStore(self.folder, 0, self.files), root, PLENTY)
         self.engine.loaded = replace(
             base,
             model=self.model,

@@ -20,7 +20,7 @@ from core.cache.disk.store import SegmentStore
 from core.cache.tier import DiskTier
 from core.engine.debug import check_positions
 from core.engine.loaded import LoadedModel
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.promises.fixtures import PURE
 from tests.promises.machine import (
     Answer,
@@ -227,7 +227,7 @@ def on_disk(base: LoadedModel, folder: Path) -> Machine:
         base.info.context_length,
         root,
         Budgets(host=10**9, device=0, disk=10**8),
-        DiskTier(SegmentStore(BlobStore(folder), root, 10**8), specs),
+        DiskTier(SegmentStore(DiskStore(folder), root, 10**8), specs),
     )
     machine.engine.loaded = replace(machine.engine.loaded, cache=cache)
     return machine

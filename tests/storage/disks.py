@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from core.storage.files import Files, Space
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 
 PLENTY = 2**40
 # What a transaction takes of a disk that fills up.
@@ -110,7 +110,7 @@ class FailingFiles(RoomyFiles):
             raise DiedError
 
 
-def check_whole(blobs: BlobStore) -> None:
+def check_whole(blobs: DiskStore) -> None:
     """Assert that index and files agree, and that nothing is held in vain."""
     if blobs._index is None:
         assert not any(blobs.num_bytes(path.name) for path in blobs.folder.glob("*"))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core.storage.rows import Blob
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.storage.disks import PLENTY, RoomyFiles
 
 POOL = "cd" * 32
@@ -19,7 +19,7 @@ def name_of(number: int) -> str:
     return f"kv-{number:064x}.safetensors"
 
 
-def put_chain(blobs: BlobStore, first: int, owner: str) -> None:
+def put_chain(blobs: DiskStore, first: int, owner: str) -> None:
     """Put two that need each other and a lasting one that needs both."""
     for number in range(first, first + 3):
         needs = name_of(number - 1) if number > first else None
@@ -45,7 +45,7 @@ def die_at_statement(folder: Path, statement: int) -> None:
         return connection
 
     sqlite3.connect = traced  # type: ignore[assignment]
-    blobs = BlobStore(folder, 0, RoomyFiles())
+    blobs = DiskStore(folder, 0, RoomyFiles())
     put_chain(blobs, 0, "one")
     put_chain(blobs, 10, "two")
     blobs.own("two", POOL, [name_of(2)])

@@ -17,23 +17,23 @@ import pytest
 
 from core.storage.index import Index
 from core.storage.rows import Blob
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.storage.disks import PLENTY, RoomyFiles, check_whole
 
 POOL = "ab" * 32
 NAMES = [f"kv-{number:064x}.safetensors" for number in range(40)]
 
 
-def open_store(folder: Path) -> BlobStore:
-    return BlobStore(folder, 0, RoomyFiles())
+def open_store(folder: Path) -> DiskStore:
+    return DiskStore(folder, 0, RoomyFiles())
 
 
-def put(blobs: BlobStore, number: int, *owners: str) -> bool:
+def put(blobs: DiskStore, number: int, *owners: str) -> bool:
     content = bytes([number]) * 100
     return blobs.put(Blob(POOL, NAMES[number], 100, owners=owners), [content], PLENTY)
 
 
-def held(blobs: BlobStore) -> list[int]:
+def held(blobs: DiskStore) -> list[int]:
     """The blobs that are held; each must be the right one."""
     found = [number for number in range(40) if blobs.size(POOL, NAMES[number]) == 100]
     for number in found:

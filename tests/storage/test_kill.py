@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.storage.disks import RoomyFiles, check_whole
 from tests.storage.dying import POOL, die_at_statement, name_of, put_chain
 
@@ -36,7 +36,7 @@ def test_D2_M2_a_kill_at_any_of_40_statements_leaves_a_whole_store(tmp_path: Pat
     for statement in random.Random(6).sample(range(1, num_statements + 1), 40):
         folder = tmp_path / str(statement)
         assert live(folder, statement) == -signal.SIGKILL
-        blobs = BlobStore(folder, 0, RoomyFiles())
+        blobs = DiskStore(folder, 0, RoomyFiles())
         check_whole(blobs)
         held = {number for number in range(30) if blobs.size(POOL, name_of(number))}
         assert all(chain <= held or not chain & held for chain in CHAINS), statement

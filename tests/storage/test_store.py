@@ -12,18 +12,18 @@ import pytest
 
 from core.storage.index import Index
 from core.storage.rows import WEIGHTS, Blob
-from core.storage.store import MOST_NOTES, BlobStore
+from core.storage.store import MOST_NOTES, DiskStore
 from tests.storage.disks import PLENTY, RoomyFiles, check_whole
 
 POOL = "ab" * 32
 NAMES = [f"{number:064x}.safetensors" for number in range(10)]
 
 
-def open_store(folder: Path) -> BlobStore:
-    return BlobStore(folder, 0, RoomyFiles())
+def open_store(folder: Path) -> DiskStore:
+    return DiskStore(folder, 0, RoomyFiles())
 
 
-def put(blobs: BlobStore, pool: str, number: int, owner: str = "chat", cap: int = PLENTY) -> bool:
+def put(blobs: DiskStore, pool: str, number: int, owner: str = "chat", cap: int = PLENTY) -> bool:
     return blobs.put(Blob(pool, NAMES[number], 5, owners=[owner]), [b"he", b"llo"], cap)
 
 
@@ -131,7 +131,7 @@ def test_an_index_that_can_not_be_read_costs_no_file(
             blobs.forget("other")
         with pytest.raises(OSError, match="Input"):
             put(blobs, POOL, 2)
-        assert BlobStore(tmp_path, 0, RoomyFiles()).size(POOL, NAMES[0]) is None
+        assert DiskStore(tmp_path, 0, RoomyFiles()).size(POOL, NAMES[0]) is None
     assert [path.name for path in sorted((tmp_path / POOL).iterdir())] == NAMES[:2]
     blobs.open()
     blobs.forget("other")
@@ -155,7 +155,7 @@ class StuckFiles(RoomyFiles):
 def test_a_file_that_stays_keeps_no_other(tmp_path: Path) -> None:
     """And is not said to be gone, whatever else is deleted meanwhile, until it is."""
     files = StuckFiles()
-    blobs = BlobStore(tmp_path, 0, files)
+    blobs = DiskStore(tmp_path, 0, files)
     for pool in (POOL, "cd" * 32):
         assert all(put(blobs, pool, number) for number in range(3))
     assert put(blobs, POOL, 5, "other") and put(blobs, POOL, 6, "third")
@@ -186,7 +186,7 @@ def test_what_a_failed_writing_left_goes_with_the_next_deletion(tmp_path: Path) 
                 raise OSError(28, "No space left on device")
 
     files = Full()
-    blobs = BlobStore(tmp_path, 0, files)
+    blobs = DiskStore(tmp_path, 0, files)
     files.full = True
     with pytest.raises(OSError, match="No space"):
         put(blobs, POOL, 0)

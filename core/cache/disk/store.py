@@ -18,7 +18,7 @@ from torch import Tensor
 from core.api.errors import NotDeletedError
 from core.cache.disk.segment import Label, SegmentDamagedError, SegmentId, SegmentKind, pack, unpack
 from core.storage.rows import NOBODY, Blob
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 
 
 class SegmentStore:
@@ -27,7 +27,7 @@ class SegmentStore:
     `trouble` says in words why the store is closed or why the last write failed.
     """
 
-    def __init__(self, blobs: BlobStore, fingerprint: bytes, cap: int) -> None:
+    def __init__(self, blobs: DiskStore, fingerprint: bytes, cap: int) -> None:
         self.blobs = blobs
         self._fingerprint, self._pool = fingerprint, fingerprint.hex()
         self._trouble: OSError | None = None
@@ -163,7 +163,7 @@ class SegmentStore:
         return raw
 
 
-def forget(blobs: BlobStore, owner: str | None, pool: str | None = None) -> None:
+def forget(blobs: DiskStore, owner: str | None, pool: str | None = None) -> None:
     """Delete what only `owner` used (None: all contexts) of one model or all, loaded or not.
 
     Gone from the disk on return. What belongs to nobody in particular goes only with everything.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from core.weights.safetensors_file import SafetensorsFile
 
 SETTLED_NS = 2 * 10**9
@@ -40,7 +40,7 @@ def are_settled(facts: Facts, now: int) -> bool:
 class KnownFiles:
     """Digests by files, as notes in the store on disk."""
 
-    def __init__(self, blobs: BlobStore) -> None:
+    def __init__(self, blobs: DiskStore) -> None:
         self._blobs = blobs
 
     def digest(self, facts: Facts) -> str | None:

@@ -11,7 +11,7 @@ import logging
 from core.loading.quantised.file import QuantisedDamagedError, QuantisedFile, QuantisedWriter
 from core.loading.quantised.layout import QuantisedLayout
 from core.storage.rows import WEIGHTS, Blob
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class QuantisedStore:
     """Files by key; `cap` are the bytes that all of them may take."""
 
-    def __init__(self, blobs: BlobStore, cap: int) -> None:
+    def __init__(self, blobs: DiskStore, cap: int) -> None:
         self.blobs, self._cap = blobs, cap
 
     @property

@@ -14,7 +14,7 @@ from torch import Tensor
 from core.cache.disk.segment import SegmentDamagedError
 from core.cache.disk.store import SegmentStore, forget
 from core.storage.files import Space
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.cache.disk.worlds import (
     EMBEDDING,
     FINGERPRINT,
@@ -189,7 +189,7 @@ def test_M2_a_chat_is_forgotten_in_models_that_are_not_loaded(tmp_path: Path) ->
         put_chain(store, [1], "other")
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / ("0" * 63)).mkdir()
-    blobs = BlobStore(tmp_path, 0, RoomyFiles())
+    blobs = DiskStore(tmp_path, 0, RoomyFiles())
     forget(blobs, "chat")
     check_whole(blobs)
     for fingerprint in prints:

@@ -11,7 +11,7 @@ from torch import Tensor
 from core.cache.disk.segment import SegmentId, SegmentKind
 from core.cache.disk.store import SegmentStore
 from core.storage.files import Files
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.storage.disks import PLENTY, RoomyFiles, check_whole
 
 FINGERPRINT = bytes(range(32))
@@ -54,7 +54,7 @@ def open_store(
     floor: int = 0,
     fingerprint: bytes = FINGERPRINT,
 ) -> SegmentStore:
-    return SegmentStore(BlobStore(folder, floor, files or RoomyFiles()), fingerprint, cap)
+    return SegmentStore(DiskStore(folder, floor, files or RoomyFiles()), fingerprint, cap)
 
 
 def file_of(store: SegmentStore, kind: SegmentKind, number: int) -> Path:

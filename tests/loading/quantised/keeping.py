@@ -16,7 +16,7 @@ from core.loading.quantised.store import QuantisedStore
 from core.loading.reading import raw, read_plan, stream
 from core.storage.files import Files
 from core.storage.rows import WEIGHTS
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from tests.storage.disks import PLENTY, RoomyFiles
 
 # Long before any load, so that what is read is remembered.
@@ -31,7 +31,7 @@ def settle(folder: Path, when: int = WRITTEN_NS) -> None:
 
 def store_in(folder: Path, cap: int = PLENTY, files: Files | None = None) -> QuantisedStore:
     """A store on a disk that is never full."""
-    return QuantisedStore(BlobStore(folder, 0, files or RoomyFiles()), cap)
+    return QuantisedStore(DiskStore(folder, 0, files or RoomyFiles()), cap)
 
 
 def keeping_in(

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from core.loading.quantised.known_files import SETTLED_NS, Facts, KnownFiles, are_settled, facts_of
 from core.storage.rows import WEIGHTS
-from core.storage.store import BlobStore
+from core.storage.store import DiskStore
 from core.weights.safetensors_file import read_header
 from tests.loading.quantised.keeping import WRITTEN_NS, settle
 from tests.storage.disks import FailingFiles, RoomyFiles
@@ -36,7 +36,7 @@ def facts(folder: Path) -> Facts:
 
 
 def known(tmp_path: Path) -> KnownFiles:
-    return KnownFiles(BlobStore(tmp_path / "known", 0, RoomyFiles()))
+    return KnownFiles(DiskStore(tmp_path / "known", 0, RoomyFiles()))
 
 
 def test_files_are_known_again(tmp_path: Path, weights: Path) -> None:
@@ -94,7 +94,7 @@ def test_only_so_many_are_remembered(tmp_path: Path, weights: Path) -> None:
 
 def test_a_disk_that_refuses_is_no_error(tmp_path: Path, weights: Path) -> None:
     files = FailingFiles()
-    blobs = BlobStore(tmp_path / "known", 0, files)
+    blobs = DiskStore(tmp_path / "known", 0, files)
     files.fail_at = files.num_steps + 1
     KnownFiles(blobs).remember(facts(weights), DIGEST)
     assert known(tmp_path).digest(facts(weights)) is None
@@ -102,7 +102,7 @@ def test_a_disk_that_refuses_is_no_error(tmp_path: Path, weights: Path) -> None:
 
 def test_all_can_be_forgotten_and_nothing_of_it_lingers(tmp_path: Path, weights: Path) -> None:
     known(tmp_path).remember(facts(weights), DIGEST)
-    blobs = BlobStore(tmp_path / "known", 0, RoomyFiles())
+    blobs = DiskStore(tmp_path / "known", 0, RoomyFiles())
     KnownFiles(blobs).forget()
     blobs.forget(WEIGHTS)
     assert known(tmp_path).digest(facts(weights)) is None
@@ -116,6 +116,6 @@ def test_all_can_be_forgotten_and_nothing_of_it_lingers(tmp_path: Path, weights:
 def test_a_damaged_note_costs_a_reading_of_the_weights(tmp_path: Path, damaged: str) -> None:
     """Bits of a note that flipped are not noticed by the store."""
     asked: Any = [["a"]]
-    blobs = BlobStore(tmp_path, 0, RoomyFiles())
+    blobs = DiskStore(tmp_path, 0, RoomyFiles())
     blobs.write_note("weights files", '["a"]', damaged)
     assert KnownFiles(blobs).digest(asked) is None
