@@ -31,7 +31,7 @@ from core.engine.sampler import Drawing
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
-from core.loading.model import read_model
+from core.loading.model import ReadModel, read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
 from core.loading.quantised_weights import kept_bytes, open_keeping, weights_budget
@@ -118,16 +118,8 @@ def load(
     )
     cache = open_cache(blobs, model, context, root)
     info = describe(settings, folder, model, precision, text, processor, cache, root)
-    facts = LoadFacts(
-        seconds=time.monotonic() - began,
-        packing_s=read.packing_s,
-        from_disk=read.from_disk,
-        kept_bytes=kept_bytes(blobs),
-        kept_budget=weights_budget(settings, blobs),
-        slowed_by=what_slows(kernels, device, dtype, precision.integers),
-        kernels=kernels.name,
-        processor=processor_level(),
-    )
+    slowed_by = what_slows(kernels, device, dtype, precision.integers)
+    facts = load_facts(began, read, settings, blobs, kernels.name, slowed_by)
     return LoadedModel(
         settings=settings,
         model=model,
@@ -139,6 +131,27 @@ def load(
         drawing=choose_drawing(kernels.draw, model.vocab_size, device, recall),
         weight_bytes=needed,
         info=info.model_copy(update={"load": facts}),
+    )
+
+
+def load_facts(
+    began: float,
+    read: ReadModel,
+    settings: ModelSettings,
+    blobs: DiskStore | None,
+    kernels: str,
+    slowed_by: str,
+) -> LoadFacts:
+    """How the load went that `began` then, by the monotonic clock."""
+    return LoadFacts(
+        seconds=time.monotonic() - began,
+        packing_s=read.packing_s,
+        from_disk=read.from_disk,
+        kept_bytes=kept_bytes(blobs),
+        kept_budget=weights_budget(settings, blobs),
+        slowed_by=slowed_by,
+        kernels=kernels,
+        processor=processor_level(),
     )
 
 
