@@ -233,6 +233,9 @@ async def test_a_title_is_renamed_in_a_field_that_shows_it(
     view = find(app, QListView, "chatList")
     view.setCurrentIndex(view.model().index(1, 0))
     await until(find(app, QAbstractButton, "renameChat").isEnabled)
+    # Once the chat is open, nothing draws the list again, which would close the field.
+    await until(lambda: app.parts.transcript.chat == app.parts.chats.shown is not None)
+    await settle()
     press(app, "renameChat")
     (field,) = view.viewport().findChildren(QLineEdit)
     # What the style sheet leaves for the words.
