@@ -253,6 +253,7 @@ class DiskStore:
             self._sweep()
         else:
             self._clear(gone)
+            self._littered = False
 
     def _strike(self, owner: str | None, pool: str | None, gone: list[Place]) -> None:
         with self._change() as index:

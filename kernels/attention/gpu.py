@@ -96,6 +96,7 @@ def _split(
     return first, end, tl.cdiv(tl.cdiv(end - first, SPLITS), KEYS) * KEYS
 
 
+# Longer than other functions: one loop over keys, whose sums lie in registers from start to end.
 @triton.jit
 def _attend_to_split(
     queries: tl.tensor,

@@ -19,6 +19,7 @@ from kernels.gated_delta.gpu_parts import (
 )
 
 
+# Longer than other functions: each step reads the tiles of the one before from registers.
 @triton.jit(do_not_specialize=["num_tokens"])
 def prepare_chunks(
     keys: tl.tensor,

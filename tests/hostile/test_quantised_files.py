@@ -72,8 +72,6 @@ def test_mutants_of_quantised_weights_change_no_bit_of_the_model(tmp_path: Path)
             ModelFolder.open(folder),
             CPU,
             torch.float32,
-            lambda done, total: None,
-            lambda: None,
             kernels=kernels,
             keeping=keeping,
         )

@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 def load(path: Path, dtype: torch.dtype = torch.float32, **options: Any) -> ReadModel:
     folder = ModelFolder.open(path)
-    return load_model(folder, CPU, dtype, lambda done, total: None, lambda: None, **options)
+    return load_model(folder, CPU, dtype, **options)
 
 
 def edit_config(path: Path, **values: Any) -> None:

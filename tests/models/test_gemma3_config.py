@@ -168,4 +168,4 @@ def test_a_missing_tensor_is_named_as_the_folder_would(tmp_path: Path) -> None:
 
 def load(path: Path) -> Any:
     folder = ModelFolder.open(path)
-    return load_model(folder, CPU, torch.float32, lambda done, total: None, lambda: None).model
+    return load_model(folder, CPU, torch.float32).model

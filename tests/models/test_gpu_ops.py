@@ -66,8 +66,6 @@ def load(
         ModelFolder.open(folder),
         device,
         dtype,
-        lambda done, total: None,
-        lambda: None,
         kernels=backend(kernels, dtype, integers=integers),
     ).model
 

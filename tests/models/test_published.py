@@ -43,7 +43,7 @@ TITLES = sorted(FORMATS)
 
 def load(path: Path, dtype: torch.dtype = torch.float32, **options: Any) -> ReadModel:
     folder = ModelFolder.open(path)
-    return load_model(folder, CPU, dtype, lambda done, total: None, lambda: None, **options)
+    return load_model(folder, CPU, dtype, **options)
 
 
 @pytest.fixture(scope="module")

@@ -52,8 +52,6 @@ def logits(folder: Path, kernels: Backend) -> Tensor:
         ModelFolder.open(folder),
         CPU,
         torch.float32,
-        lambda done, total: None,
-        lambda: None,
         kernels=kernels,
     ).model
     with torch.inference_mode():

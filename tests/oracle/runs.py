@@ -61,9 +61,7 @@ def load(
 ) -> Model:
     """Our model from a folder."""
     folder, chosen = ModelFolder.open(path), backend(kernels, dtype)
-    return load_model(
-        folder, CPU, dtype, lambda done, total: None, lambda: None, kernels=chosen
-    ).model
+    return load_model(folder, CPU, dtype, kernels=chosen).model
 
 
 def make_pair(path: Path, tiny: Tiny, kernels: BackendName = "reference") -> Pair:

@@ -181,7 +181,8 @@ def test_M2_a_full_disk_has_no_room_for_a_transaction_until_files_are_gone(tmp_p
     make(tmp_path)
     blobs = open_store(tmp_path)
     blobs.files = Full()
-    blobs._index._files = blobs.files  # type: ignore[union-attr]
+    assert blobs._index is not None
+    blobs._index._files = blobs.files
     blobs.forget("chat-1")
     assert held(blobs) == [0, *range(2, 10)]
     check_whole(blobs)

@@ -202,3 +202,16 @@ def test_a_folder_that_is_gone_is_as_good_as_deleted(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / POOL)
     blobs.forget("chat")
     assert blobs.size(POOL, NAMES[0]) is None and blobs.size(WEIGHTS, NAMES[1]) == 5
+
+
+def test_a_deletion_that_went_well_leaves_nothing_to_look_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking for files without a row reads the names of all there are."""
+    blobs = open_store(tmp_path)
+    assert put(blobs, POOL, 0) and put(blobs, POOL, 1, "other")
+    monkeypatch.setattr(blobs, "_sweep", lambda: pytest.fail("nothing was left"))
+    blobs.forget("chat")
+    assert put(blobs, POOL, 2) and blobs.size(POOL, NAMES[1]) == 5
+    blobs.forget("other")
+    check_whole(blobs)

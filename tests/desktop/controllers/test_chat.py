@@ -48,7 +48,10 @@ def shown(parts: WindowParts) -> list[str]:
 
 
 async def test_a_message_is_on_disk_before_the_engine_hears_of_it(
-    open_parts: OpenParts, engine: FakeEngine, folders: Folders
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     parts = await open_parts()
     await until(lambda: parts.engine.status.phase is READY)
@@ -62,7 +65,7 @@ async def test_a_message_is_on_disk_before_the_engine_hears_of_it(
         other.close()
         return real(command)
 
-    engine.ask = looked_at  # type: ignore[method-assign]
+    monkeypatch.setattr(engine, "ask", looked_at)
     await ask(parts, engine, "Hello")
     assert stored == [("Hello", ""), ("", "running")]
 
