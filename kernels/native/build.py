@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kernels.common.capability import processor_facts
+from kernels.native.levels import NoSuchLevelError, wished
 from kernels.native.run import HangsError, RunError, run
 
 _KERNELS = Path(__file__).parents[1]
@@ -161,7 +162,12 @@ def _is_stand_in(compiler: str) -> bool:
 def _flags() -> list[str]:
     arm = platform.machine() in {"aarch64", "arm64"}
     widest = [] if arm else ["-mprefer-vector-width=512"]
-    return [*_FLAGS, "-mcpu=native" if arm else "-march=native", *widest]
+    try:
+        level = wished()
+    except NoSuchLevelError as error:
+        raise CannotCompileError(str(error)) from error
+    chosen = level.flags if level is not None else ("-mcpu=native" if arm else "-march=native",)
+    return [*_FLAGS, *chosen, *widest]
 
 
 def _sources() -> list[str]:
