@@ -21,7 +21,7 @@ from kernels.linear.native import (
     NativeBfloatFormat,
     NativeInt4Format,
     NativeInt8Format,
-    multiplies_plain_integers,
+    Product,
 )
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
 from kernels.native.library import Library
@@ -68,12 +68,14 @@ def backend(
     rows: int = DEFAULT_ROWS,
     integers: Integers | None = None,
     library: Library | None = None,
+    product: Product = "pairs",
 ) -> Backend:
     """The backend `name`; `reference` where the wished one has nothing for `dtype` here.
 
     `torch` is a processor's with nothing but torch, `cpu` the same with the compiled kernels of
     `library`, for all but float32, which torch's own kernels read as fast as memory gives it.
-    `rows` are those that a packed matrix takes at once. With `integers` matrices are quantised.
+    `rows` are those that a packed matrix takes at once, `product` is how compiled kernels multiply
+    many rows of bfloat16. With `integers` matrices are quantised.
     `gpu` needs Triton, and a GPU or Triton's interpreter.
     """
     if name == "gpu":
@@ -86,7 +88,7 @@ def backend(
         return Backend(title, formats, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture(), draw=draw)
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
-        return _compiled(library, packs, integers)
+        return _compiled(library, integers, product)
     if not packs and integers is None:
         return REFERENCE
     plain = PackedFormat(rows) if packs else PlainFormat()
@@ -109,20 +111,15 @@ def uses_library(dtype: torch.dtype, integers: Integers | None) -> bool:
     return integers is not None or dtype == torch.bfloat16
 
 
-def _compiled(library: Library, packs: bool, integers: Integers | None) -> Backend:
+def _compiled(library: Library, integers: Integers | None, product: Product) -> Backend:
+    bfloats = NativeBfloatFormat(library, product)
     formats: dict[Integers | None, WeightFormat] = {
-        None: NativeBfloatFormat(library),
+        None: bfloats,
         "int8": NativeInt8Format(library),
         "int4": NativeInt4Format(library),
     }
-    towers = PackedFormat(None) if packs else PlainFormat()
-    title = f"compiled {library.digest}, {integers}" if integers else f"compiled {library.digest}"
-    if not multiplies_plain_integers():
-        title += ", runs in floats"
-    if library.has_tiles:
-        title += ", tiles"
-    if not packs:
-        title += ", plain towers"
-    held = WeightFormats(formats[integers], towers, rows_from_file=True)
-    keeps = partial(capture_step, library)
-    return Backend(title, held, native_ops(library), shares_out=True, capture=keeps)
+    title = f"compiled {library.digest}, {integers or 'bfloat16'}, {product}"
+    alone = integers is not None or product != "torch"
+    held = WeightFormats(formats[integers], bfloats, rows_from_file=True, rows_alone=alone)
+    ops = native_ops(library, widened=product == "floats")
+    return Backend(title, held, ops, shares_out=True, capture=partial(capture_step, library))

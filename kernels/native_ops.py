@@ -1,8 +1,7 @@
 """The operations of a processor that its compiled kernels do, and torch where none fits.
 
 Which of the two runs is decided by shapes and types alone, so equal calls always take the same way.
-Prompts go through torch wherever it is as fast: the delta rule in chunks, and attention without
-AMX.
+Prompts go through torch wherever it is as fast.
 """
 
 from __future__ import annotations
@@ -18,19 +17,23 @@ from kernels.common.trace import NotCapturableError
 from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops, composed
 
-# Of attention's two kernels and gated_delta/native.c.
-_WIDEST_HEAD, _WIDEST_KEY = 512, 1024
+# Of attention's two kernels, gated_delta/native.c and gated_delta/native_chunked.c.
+_WIDEST_HEAD, _WIDEST_KEY, _WIDEST_IN_CHUNKS = 512, 1024, 256
 
 
-def native_ops(library: Library) -> Ops:
-    """The set that calls `library`. Every result is a new tensor, whatever is said elsewhere."""
-    native = _NativeOps(library)
+def native_ops(library: Library, widened: bool = False) -> Ops:
+    """The set that calls `library`. Every result is a new tensor, whatever is said elsewhere.
+
+    `widened`: attention of many tokens goes without the processor's bfloat16 instructions.
+    """
+    native = _NativeOps(library, widened)
     single = replace(
         PLAIN_OPS,
         rms_norm=native.rms_norm,
         gated_rms_norm=native.gated_rms_norm,
         convolve=native.convolve,
         causal_conv_step=native.causal_conv_step,
+        chunked_gated_delta_=native.chunked_gated_delta_,
         recurrent_gated_delta_step=native.recurrent_gated_delta_step,
         delta_gates=native.delta_gates,
         rotate=native.rotate,
@@ -48,8 +51,8 @@ def native_ops(library: Library) -> Ops:
 class _NativeOps:
     """As the functions of the same names in `reference`."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, library: Library, widened: bool) -> None:
+        self._library, self._widened = library, widened
 
     def rms_norm(self, inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
         if inputs.dim() not in {2, 3} or not _rows(inputs):
@@ -115,6 +118,30 @@ class _NativeOps:
         self._library.delta_step(
             *map(address, inputs), state.data_ptr(), result.data_ptr(), keys.shape[1], *state.shape,
             get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def chunked_gated_delta_(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        decay: Tensor,
+        beta: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        inputs, gates = (queries, keys, values), (decay, beta)
+        key_dim, value_dim = state.shape[1:]
+        fits = max(key_dim, value_dim) <= _WIDEST_IN_CHUNKS and value_dim % 16 == 0
+        float32 = all(each.dtype == torch.float32 for each in (*inputs, *gates))
+        lie = all(map(_together, inputs)) and all(each.is_contiguous() for each in (*gates, state))
+        if not (fits and float32 and lie):
+            return PLAIN_OPS.chunked_gated_delta_(*inputs, *gates, state=state)
+        result = torch.empty(values.shape)
+        self._library.delta_run(
+            *map(address, (*inputs, *gates, state, result)), keys.shape[0], keys.shape[1],
+            *state.shape, *(each.stride(0) for each in inputs), get_num_threads(),
         )  # fmt: skip
         return result
 
@@ -198,8 +225,7 @@ class _NativeOps:
         *,
         causal: bool,
     ) -> Tensor | None:
-        fits = self._library.has_tiles and _is_bfloat(queries) and scale > 0
-        if not (fits and _attended(queries, keys, values)):
+        if not (_is_bfloat(queries) and scale > 0 and _attended(queries, keys, values)):
             return None
         if self._library.token is not None:
             raise NotCapturableError("attention of many tokens")
@@ -207,7 +233,7 @@ class _NativeOps:
         self._library.attend_many(
             *map(address, (queries, keys, values, result)), queries.shape[0], keys.shape[0],
             window or 0, *_groups(queries, keys), queries.stride(0), keys.stride(0),
-            values.stride(0), scale, causal, get_num_threads(),
+            values.stride(0), scale, causal, get_num_threads(), self._widened,
         )  # fmt: skip
         return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
@@ -87,13 +88,13 @@ class Attention:
 
         `both_ways`: its tokens also see those of them that follow.
         """
-        queries, keys, values = self._heads(hidden)
+        queries, keys, values = self._heads(hidden, memory.is_step)
         attended = self._attend(queries, keys, values, rotation, memory, layer, both_ways)
-        return self.output(attended.flatten(1))
+        return self.output(attended.flatten(1), memory.is_step)
 
-    def _heads(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _heads(self, hidden: Tensor, is_step: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Queries [n, heads, query_parts * head_dim], keys and values [n, kv_heads, head_dim]."""
-        queries, keys, values = self.projections(hidden)
+        queries, keys, values = self.projections(hidden, is_step)
         kv_heads = (self.sizes.kv_heads, -1)
         keys, values = keys.unflatten(1, kv_heads), values.unflatten(1, kv_heads)
         return queries.unflatten(1, (self.sizes.heads, -1)), keys, values
@@ -114,7 +115,13 @@ class Attention:
         keys = self._turned(keys, self.key_norm, rotation)
         all_keys, all_values = memory.extend_kv(layer, keys, values)
         attend = ops.run_attention if both_ways else ops.causal_attention
-        return attend(queries, all_keys, all_values, self.scale, self.window)
+        if len(memory.runs) == 1:
+            return attend(queries, all_keys, all_values, self.scale, self.window)
+        attended, end = [], all_keys.shape[0] - queries.shape[0]
+        for run in queries.split(memory.runs):
+            end += run.shape[0]
+            attended.append(attend(run, all_keys[:end], all_values[:end], self.scale, self.window))
+        return torch.cat(attended)
 
     def _turned(self, heads: Tensor, norm: RMSNorm | None, rotation: Rotation) -> Tensor:
         if norm is None:
@@ -155,7 +162,7 @@ class GatedAttention(Attention):
         both_ways: bool = False,
     ) -> Tensor:
         """As `Attention`."""
-        doubled, keys, values = self._heads(hidden)
+        doubled, keys, values = self._heads(hidden, memory.is_step)
         queries, gate = doubled.chunk(2, dim=-1)
         attended = self._attend(queries, keys, values, rotation, memory, layer, both_ways)
-        return self.output(self._open(attended, gate).flatten(1))
+        return self.output(self._open(attended, gate).flatten(1), memory.is_step)

@@ -7,13 +7,14 @@ a gated norm. Its memory is the last rows before the convolution, and the matric
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import LayerMemory, RecurrentSpec, StateTensor
+from core.layers.memory import LayerMemory, LayerState, RecurrentSpec, StateTensor
 from core.layers.norm import GatedRMSNorm
 from core.layers.rows import ROWS_PER_BLOCK
 from core.weights.plan import Weights
@@ -85,36 +86,57 @@ class GatedDeltaNet:
 
     def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
-        tail, state = memory.state(layer)
-        if hidden.shape[0] == 1:
-            return self._step(hidden, tail, state)
+        if memory.is_step:
+            return self._step(hidden, *memory.state(layer))
+        if len(memory.runs) > 1:
+            states = (memory.state(layer, run) for run in range(len(memory.runs)))
+            return self._runs(hidden, zip(memory.runs, states, strict=True))
+        state = memory.state(layer)
         blocks = torch.split(hidden, ROWS_PER_BLOCK)
-        outputs = [self._run(block, tail, state) for block in blocks]
+        outputs = [self._runs(block, [(block.shape[0], state)]) for block in blocks]
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
         """The output [1, hidden_size] of one token; moves `tail` and `state` on in place."""
-        mixed, gate, beta, step = self.projections(hidden)
+        mixed, gate, beta, step = self.projections(hidden, True)
         heads = self._heads(self._ops.causal_conv_step(mixed, tail, self.conv))
         gates = self._gates(beta, step)
         read = self._ops.recurrent_gated_delta_step(*heads, *gates, state=state)
-        return self.output(self.norm(read, gate.view(read.shape)).flatten(1))
+        return self.output(self.norm(read, gate.view(read.shape)).flatten(1), True)
 
-    def _run(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
-        """The output [n, hidden_size] of a block; moves `tail` and `state` on in place."""
+    def _runs(self, hidden: Tensor, runs: Iterable[tuple[int, LayerState]]) -> Tensor:
+        """The output [n, hidden_size] of `runs`, the rows of each and the state before it, which
+        is asked for when the run before has moved its own on."""
         mixed, gate, beta, step = self.projections(hidden)
         decay, beta = self._gates(beta, step)
-        gated, rows = torch.empty_like(gate), tail
-        rows_per_part = self._ops.rows_per_part or hidden.shape[0]
-        for start in range(0, hidden.shape[0], rows_per_part):
+        gated, start = torch.empty_like(gate), 0
+        for num_rows, state in runs:
+            rows = slice(start, start + num_rows)
+            self._run(gated[rows], mixed[rows], gate[rows], decay[rows], beta[rows], *state)
+            start += num_rows
+        return self.output(gated)
+
+    def _run(
+        self,
+        result: Tensor,
+        mixed: Tensor,
+        gate: Tensor,
+        decay: Tensor,
+        beta: Tensor,
+        tail: Tensor,
+        state: Tensor,
+    ) -> None:
+        """What a run reads, through its gate into `result`; moves `tail` and `state` on."""
+        rows = tail
+        rows_per_part = self._ops.rows_per_part or mixed.shape[0]
+        for start in range(0, mixed.shape[0], rows_per_part):
             part = slice(start, start + rows_per_part)
             rows = self._with_rows_before(mixed, part, tail)
             heads = self._heads(self._ops.convolve(rows, self.conv))
             gates = decay[part], beta[part]
             read = self._ops.chunked_gated_delta_(*heads, *gates, state=state)
-            gated[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
+            result[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
         tail.copy_(rows[rows.shape[0] - tail.shape[0] :])
-        return self.output(gated)
 
     @staticmethod
     def _with_rows_before(mixed: Tensor, part: slice, tail: Tensor) -> Tensor:

@@ -23,10 +23,10 @@ class Linear:
     ) -> None:
         self.matrix = weights.matrix([(name, num_outputs)], num_inputs, bias=bias)
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """[n, num_inputs] -> [n, num_outputs]."""
+    def __call__(self, inputs: Tensor, is_step: bool = False) -> Tensor:
+        """[n, num_inputs] -> [n, num_outputs]; `is_step` as in `LayerMemory`."""
         pulse.sign()
-        return self.matrix(inputs)
+        return self.matrix.step(inputs) if is_step else self.matrix(inputs)
 
 
 class JoinedLinear:
@@ -48,7 +48,8 @@ class JoinedLinear:
         self.matrix = weights.matrix(parts, num_inputs, bias=bias, input_norm=input_norm)
         self._widths = [num_outputs for _, num_outputs in parts]
 
-    def __call__(self, inputs: Tensor) -> tuple[Tensor, ...]:
+    def __call__(self, inputs: Tensor, is_step: bool = False) -> tuple[Tensor, ...]:
         """[n, num_inputs] -> for each part a view [n, its outputs] of one tensor."""
         pulse.sign()
-        return torch.split(self.matrix(inputs), self._widths, dim=1)
+        outputs = self.matrix.step(inputs) if is_step else self.matrix(inputs)
+        return torch.split(outputs, self._widths, dim=1)

@@ -56,14 +56,24 @@ LayerState = tuple[Tensor, ...]
 
 
 class LayerMemory(Protocol):
-    """The memory of one forward over the tokens of one run (or one decode step)."""
+    """The memory of one forward over the tokens of a run, of several, or of a token generated.
+
+    `runs` are the rows of each run, in their order; a picture's comes alone. With `is_step` the
+    rows are generated, whose states nobody keeps, so that kernels may round otherwise.
+    """
+
+    @property
+    def runs(self) -> tuple[int, ...]: ...
+
+    @property
+    def is_step(self) -> bool: ...
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Append rows [n, num_kv_heads, head_dim]; returns views of all rows, new ones last."""
         ...
 
-    def state(self, layer: int) -> LayerState:
-        """The recurrent state before this forward, which the layer moves on in place."""
+    def state(self, layer: int, run: int = 0) -> LayerState:
+        """The recurrent state before a run, which the layer moves on in place, run after run."""
         ...
 
     def check_cancelled(self) -> None:

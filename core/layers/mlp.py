@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -33,13 +35,13 @@ class SwiGLU:
         ops = weights.ops(GateShape(inner_width, self._gelu))
         self._product = ops.geglu if self._gelu else ops.swiglu
 
-    def __call__(self, hidden: Tensor) -> Tensor:
-        """[n, width] -> [n, width]."""
-        return in_row_blocks(self._block, hidden)
+    def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
+        """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
+        return in_row_blocks(partial(self._block, is_step=is_step), hidden)
 
-    def _block(self, hidden: Tensor) -> Tensor:
-        gate, up = self.gate_and_up(hidden)
-        return self.down(self._product(gate, up))
+    def _block(self, hidden: Tensor, is_step: bool = False) -> Tensor:
+        gate, up = self.gate_and_up(hidden, is_step)
+        return self.down(self._product(gate, up), is_step)
 
 
 class GeGLU(SwiGLU):

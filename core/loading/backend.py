@@ -27,7 +27,8 @@ from kernels.dispatch import (
     uses_library,
 )
 from kernels.linear.cpu import can_pack
-from kernels.linear.probe import CHOICES, best_rows, faster_float
+from kernels.linear.native import Product
+from kernels.linear.probe import CHOICES, best_product, best_rows, faster_float
 from kernels.linear.reference import Integers
 from kernels.native.library import Library, compiled, why_none
 
@@ -47,24 +48,41 @@ def choose_backend(
     measure: Callable[[torch.dtype, Integers | None], int] = best_rows,
     library: Callable[[], Library | None] = compiled,
     notes: DiskStore | None = None,
+    multiply: Callable[[Library], Product] = best_product,
 ) -> Backend:
     """The backend that WAYMARK_KERNELS names, else the fastest for `device`.
 
     On a GPU that can't run `gpu` it is `reference`, and the log says why. Raises
     UnsupportedDeviceError for a name that is none, and for `gpu` on a processor unless Triton's
-    interpreter plays one. `measure` is called where the settings ask for it and nothing is
-    remembered in `notes`, `library` where compiled kernels would be used.
+    interpreter plays one. `measure` and `multiply` are called where the settings ask for it and
+    nothing is remembered in `notes`, `library` where compiled kernels would be used.
     """
     name = _wished() or fastest(device)
     if name == "gpu":
         name = _gpu_or_plain(device)
     if name == "cpu" and uses_library(dtype, integers) and (found := library()) is not None:
-        return backend(name, dtype, integers=integers, library=found)
+        product = _product(settings, found, multiply, notes)
+        return backend(name, dtype, integers=integers, library=found, product=product)
     rows = DEFAULT_ROWS
     if name in {"cpu", "torch"} and settings.measure_kernels and can_pack(dtype):
         key = f"{dtype}, {integers}" if integers else f"{dtype}"
         rows = remembered(notes, key, CHOICES, lambda: measure(dtype, integers))
     return backend(name, dtype, rows, integers)
+
+
+def _product(
+    settings: ModelSettings,
+    library: Library,
+    multiply: Callable[[Library], Product],
+    notes: DiskStore | None,
+) -> Product:
+    """How many rows of bfloat16 are multiplied: unless it is measured, by what a processor has
+    instructions for."""
+    if not settings.measure_kernels:
+        return "pairs" if library.has_pairs else "floats"
+    choices: dict[str, Product] = {each: each for each in get_args(Product)}
+    key = f"product of {library.digest}"
+    return choices[remembered(notes, key, tuple(choices), lambda: multiply(library))]
 
 
 def what_slows(

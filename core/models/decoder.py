@@ -89,6 +89,7 @@ class Decoder:
         self.blocks, self.norm, self.ropes = stack.blocks, stack.norm, stack.ropes
         self.tower = stack.tower
         self.num_parameters = weights.num_parameters
+        self.joins_runs = weights.joins_runs
 
     @property
     def has_vision(self) -> bool:
@@ -150,4 +151,4 @@ class Decoder:
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
-        return self.head(hidden).float()
+        return self.head.step(hidden).float()

@@ -191,7 +191,7 @@ class Block:
         inputs, rotation = self.before_attention(hidden), rotations[self.kind]
         attended = self.attention(inputs, rotation, memory, layer, both_ways=image)
         normed, hidden = self.before_mlp.of_sum(self.after_attention(attended), hidden)
-        return self._add(hidden, self.after_mlp(self.mlp(normed)))
+        return self._add(hidden, self.after_mlp(self.mlp(normed, memory.is_step)))
 
     @property
     def spec(self) -> LayerSpec:

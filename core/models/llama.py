@@ -126,7 +126,7 @@ class Block:
         inputs = self.attention_norm(hidden)
         attended = self.attention(inputs, rotations["full_attention"], memory, layer)
         normed, hidden = self.mlp_norm.of_sum(attended, hidden)
-        return self._add(hidden, self.mlp(normed))
+        return self._add(hidden, self.mlp(normed, memory.is_step))
 
     @property
     def spec(self) -> LayerSpec:

@@ -21,6 +21,8 @@ class Model(Protocol):
     vocab_size: int
     max_positions: int
     num_parameters: int
+    # Whether the bits of a row of a forward depend on no other but by attention and states.
+    joins_runs: bool
 
     @property
     def has_vision(self) -> bool: ...

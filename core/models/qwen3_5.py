@@ -204,7 +204,7 @@ class Block:
         else:
             mixed = self.mixer(inputs, rotations["full_attention"], memory, layer)
         normed, hidden = self.mlp_norm.of_sum(mixed, hidden)
-        return self._add(hidden, self.mlp(normed))
+        return self._add(hidden, self.mlp(normed, memory.is_step))
 
     @property
     def spec(self) -> LayerSpec:

@@ -120,6 +120,11 @@ class Weights:
         inner._exact = self._exact or exact
         return inner
 
+    @property
+    def joins_runs(self) -> bool:
+        """Whether products of a row have the same bits however many rows share a call."""
+        return self._formats is not None and self._formats.rows_alone
+
     def ops(self, *shapes: OpShape) -> Ops:
         """What a layer calls with numbers of these `shapes`."""
         self.shapes.update(shapes)

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 
 #include "native/calls.h"
+#include "native/powers.h"
 #include "native/thread_pool.h"
 #include "native/tiles.h"
+#include "native/turn.h"
 
 #define CHUNK 256          /* keys */
 #define MOST_NUMBERS 65536 /* of a part's rows: their sums and a chunk stay in a core's cache */
@@ -19,10 +21,11 @@
 #define LOG2_E 1.44269504f
 POOL_TAKES(struct attend_many);
 
-/* A thread's own, for one part. Rows lie as wide as products want them. */
+/* A thread's own, for one part. Rows are filled up with zeros to what products want. All but scores
+ * and sums are words of two numbers of bfloat16, or else of one float32. */
 struct scratch {
-    uint16_t keys[CHUNK * MOST_DIM], values[CHUNK * MOST_DIM];
-    uint16_t queries[MOST_NUMBERS], weights[BLOCK * CHUNK];
+    uint32_t keys[CHUNK * MOST_DIM], values[CHUNK * MOST_DIM];
+    uint32_t queries[MOST_NUMBERS], weights[BLOCK * CHUNK];
     float scores[BLOCK * CHUNK];
     float largest[MOST_ROWS], sums[MOST_ROWS], totals[MOST_NUMBERS];
     struct tiles tiles;
@@ -46,6 +49,16 @@ static inline long width_of(const struct attend_many *all) {
     return rounded_up(all->dim, BLOCK);
 }
 
+/* Numbers of a word. */
+static inline long numbers_of(const struct attend_many *all) {
+    return all->widened ? 1 : 2;
+}
+
+/* Words of a row of queries, and of a row of weights. */
+static inline long words_of(const struct attend_many *all, long numbers) {
+    return numbers / numbers_of(all);
+}
+
 /* Where a row's numbers begin, which is a token's query head. */
 static inline long place_of(const struct attend_many *all, long kv, long row, long token_stride) {
     return row / all->group * token_stride + (kv * all->group + row % all->group) * all->dim;
@@ -66,57 +79,59 @@ static inline long end_key(const struct attend_many *all, long row) {
 
 /* ------------------------------------------------------------------ in order for the products */
 
-/* `rows` rows of `width` numbers, filled up with zeros to `to` [to_rows, to_width]. */
-static void copy_rows(const uint16_t *from, long stride, long rows, long width, uint16_t *to,
-                      long to_rows, long to_width) {
-    for (long row = 0; row < to_rows; row++, to += to_width) {
-        long given = row < rows ? width : 0;
-        if (given) memcpy(to, from + row * stride, given * sizeof *to);
-        memset(to + given, 0, (to_width - given) * sizeof *to);
+/* `count` keys from `start` on, which are columns, sixteen beside each other. */
+static void order_keys(const struct attend_many *all, long kv, long start, long count, char *to) {
+    long stride = 2 * all->key_stride, words = words_of(all, width_of(all));
+    for (long key = start; key < start + count; key += COLUMN, to += words * STEP) {
+        const char *from =
+            (const char *)((const uint16_t *)all->keys + kv * all->dim) + key * stride;
+        long rows = all->num_keys - key, bytes = 2 * all->dim;
+        if (all->widened)
+            turn_column(from, rows, stride, bytes, STEP / 2, words, floats_of_bfloats, to);
+        else
+            turn_column(from, rows, stride, bytes, STEP, words, NULL, to);
     }
 }
 
-/* `count` keys from `start` on, which are columns. */
-static void order_keys(const struct attend_many *all, long kv, long start, long count,
-                       uint16_t *to) {
-    uint16_t filled[TILE * INNER];
-    for (long key = start; key < start + count; key += TILE)
-        for (long place = 0; place < all->dim; place += INNER, to += TILE * INNER) {
-            const uint16_t *from =
-                (const uint16_t *)all->keys + key * all->key_stride + kv * all->dim + place;
-            long rows = smaller(TILE, all->num_keys - key), stride = all->key_stride;
-            long width = smaller(INNER, all->dim - place);
-            if (rows < TILE || width < INNER) {
-                copy_rows(from, stride, rows, width, filled, TILE, INNER);
-                from = filled, stride = INNER;
-            }
-            turn_words(from, stride * sizeof *from, to);
-        }
+/* Sixteen numbers of a value as words, in their upper halves: zeros behind the last and behind the
+ * last key. */
+INLINE void value_of(const struct attend_many *all, long kv, long key, long place, uint32_t *to) {
+    const uint16_t *from =
+        (const uint16_t *)all->values + key * all->value_stride + kv * all->dim + place;
+    long given = key < all->num_keys ? smaller(COLUMN, all->dim - place) : 0;
+    if (given < COLUMN) memset(to, 0, STEP);
+    for (long number = 0; number < given; number++) to[number] = (uint32_t)from[number] << 16;
 }
 
 /* Values of `count` keys from `start` on, which are what products add up. */
-static void order_values(const struct attend_many *all, long kv, long start, long count,
-                         uint16_t *values) {
-    uint16_t filled[2 * TILE];
-    for (long place = 0; place < all->dim; place += TILE)
-        for (long key = 0; key < count; key += 2) {
-            const uint16_t *from = (const uint16_t *)all->values +
-                                   (start + key) * all->value_stride + kv * all->dim + place;
-            long rows = smaller(2, all->num_keys - start - key), stride = all->value_stride;
-            long width = smaller(TILE, all->dim - place);
-            if (rows < 2 || width < TILE) {
-                copy_rows(from, stride, rows, width, filled, 2, TILE);
-                from = filled, stride = TILE;
+static void order_values(const struct attend_many *all, long kv, long start, long count, char *to) {
+    for (long place = 0; place < all->dim; place += COLUMN, to += STEP * words_of(all, CHUNK)) {
+        char *column = to;
+        for (long key = start; key < start + count; column += STEP) {
+            uint32_t step[COLUMN], odd[COLUMN];
+            value_of(all, kv, key++, place, step);
+            if (!all->widened) {
+                value_of(all, kv, key++, place, odd);
+                for (int number = 0; number < COLUMN; number++)
+                    step[number] = step[number] >> 16 | odd[number];
             }
-            join_rows(from, from + stride, values + place * CHUNK + key * TILE);
+            memcpy(column, step, STEP);
         }
+    }
 }
 
-static void order_queries(const struct attend_many *all, struct rows rows, uint16_t *to) {
-    const uint16_t *queries = all->queries;
-    for (long row = 0; row < rounded_up(rows.count, BLOCK); row++, to += width_of(all))
-        copy_rows(queries + place_of(all, rows.kv, rows.first + row, all->query_stride), 0,
-                  row < rows.count, all->dim, to, 1, width_of(all));
+static void order_queries(const struct attend_many *all, struct rows rows, char *to) {
+    long bytes = 4 * words_of(all, width_of(all));
+    memset(to, 0, rounded_up(rows.count, BLOCK) * bytes);
+    for (long row = 0; row < rows.count; row++, to += bytes) {
+        const uint16_t *from = (const uint16_t *)all->queries +
+                               place_of(all, rows.kv, rows.first + row, all->query_stride);
+        if (!all->widened)
+            memcpy(to, from, 2 * all->dim);
+        else
+            for (long place = 0; place < all->dim; place++)
+                ((float *)to)[place] = from_bfloat(from[place]);
+    }
 }
 
 /* ------------------------------------------------------------------ weights */
@@ -137,15 +152,24 @@ static float largest_of(const float *scores, long count, float before) {
     return largest_lane(larger_lanes(even, odd));
 }
 
-/* e^((score - largest) scale) in bfloat16; returns their sum before they are rounded. */
-static float weigh(const float *scores, long count, float largest, float scale, uint16_t *to) {
+/* e^((score - largest) scale), in bfloat16 unless `widened`; returns their sum before that. */
+INLINE float weigh(const float *scores, long count, float largest, float scale, int widened,
+                   void *to) {
     floats even_sums = {0}, odd_sums = {0}, factor = (floats){0} + scale * LOG2_E;
     for (long key = 0; key < count; key += 2 * LANES) {
+        const float *behind = scores + key + LANES;
         floats even = powers_of_two((load_floats(scores + key) - largest) * factor);
-        floats odd = powers_of_two((load_floats(scores + key + LANES) - largest) * factor);
+        floats odd = powers_of_two((load_floats(behind) - largest) * factor);
         even_sums += even;
         odd_sums += odd;
-        store_bfloats(to + key, even, odd);
+        if (widened) {
+            memcpy((float *)to + key, &even, sizeof even);
+            memcpy((float *)to + key + LANES, &odd, sizeof odd);
+        } else {
+#if HAS_PAIRS
+            store_bfloats((uint16_t *)to + key, even, odd);
+#endif
+        }
     }
     return sum_of(even_sums + odd_sums);
 }
@@ -169,46 +193,61 @@ static void weigh_block(const struct attend_many *all, struct scratch *own, stru
         if (!all_seen) hide(all, rows.first + row, start, count, scores);
         own->largest[place] = largest_of(scores, count, before);
         if (own->largest[place] != before) shrink(all, own, place, before);
-        own->sums[place] +=
-            weigh(scores, count, own->largest[place], all->scale, own->weights + row * CHUNK);
+        float largest = own->largest[place];
+        if (all->widened)
+            own->sums[place] +=
+                weigh(scores, count, largest, all->scale, 1, own->weights + row * CHUNK);
+        else
+            own->sums[place] +=
+                weigh(scores, count, largest, all->scale, 0, own->weights + row * CHUNK / 2);
     }
 }
 
 /* ------------------------------------------------------------------ parts */
 
+static void multiply_words_of(const struct attend_many *all, struct product product) {
+    if (HAS_PAIRS && !all->widened)
+        multiply(all->on_tiles, OF_BFLOAT, product);
+    else
+        multiply(0, OF_FLOAT, product);
+}
+
 /* A block of rows with the keys from `start` to before `end`. */
 static void attend_block(const struct attend_many *all, struct scratch *own, struct rows rows,
                          long start, long end) {
     long width = width_of(all), count = rounded_up(end - start, BLOCK);
-    struct block_product scores = {.left = own->queries + rows.place * width,
-                                   .left_stride = 2 * width,
-                                   .right_stride = 2 * TILE * width,
-                                   .to_stride = sizeof(float) * CHUNK,
-                                   .steps = width / INNER};
-    struct block_product totals = {.left = own->weights,
-                                   .left_stride = 2 * CHUNK,
-                                   .right_stride = 2 * TILE * CHUNK,
-                                   .to_stride = sizeof(float) * width,
-                                   .steps = count / INNER,
-                                   .more = 1};
-    for (long key = 0; key < count; key += BLOCK) {
-        scores.right = own->keys + key * width;
-        scores.to = own->scores + key;
-        multiply_floats(&own->tiles, scores);
-    }
+    long row_words = words_of(all, width), weight_words = words_of(all, CHUNK);
+    struct product scores = {.left = (char *)(own->queries + rows.place * row_words),
+                             .right = (char *)own->keys,
+                             .to = (char *)own->scores,
+                             .left_stride = 4 * row_words,
+                             .right_step = STEP,
+                             .right_stride = STEP * row_words,
+                             .to_stride = sizeof(float) * CHUNK,
+                             .words = row_words,
+                             .rows = (int)rows.count,
+                             .columns = (int)(count / COLUMN)};
+    struct product totals = {.left = (char *)own->weights,
+                             .right = (char *)own->values,
+                             .to = (char *)(own->totals + rows.place * width),
+                             .left_stride = 4 * weight_words,
+                             .right_step = STEP,
+                             .right_stride = STEP * weight_words,
+                             .to_stride = sizeof(float) * width,
+                             .words = words_of(all, count),
+                             .rows = (int)rows.count,
+                             .columns = (int)(rounded_up(all->dim, COLUMN) / COLUMN),
+                             .more = 1};
+    multiply_words_of(all, scores);
     weigh_block(all, own, rows, start, count);
-    for (long place = 0; place < width; place += BLOCK) {
-        totals.right = own->values + place * CHUNK;
-        totals.to = own->totals + rows.place * width + place;
-        multiply_floats(&own->tiles, totals);
-    }
+    multiply_words_of(all, totals);
 }
 
 /* All blocks of the part with a chunk of keys, as far as they see any of it. */
 static void attend_chunk(const struct attend_many *all, struct scratch *own, struct rows part,
                          long start, long end) {
-    order_keys(all, part.kv, start, rounded_up(end - start, BLOCK), own->keys);
-    order_values(all, part.kv, start, rounded_up(end - start, BLOCK), own->values);
+    order_keys(all, part.kv, start, rounded_up(end - start, BLOCK), (char *)own->keys);
+    order_values(all, part.kv, start, rounded_up(end - start, BLOCK), (char *)own->values);
     for (long row = 0; row < part.count; row += BLOCK) {
         struct rows rows = {part.kv, part.first + row, row, smaller(BLOCK, part.count - row)};
         long until = smaller(end, end_key(all, rows.first + rows.count - 1));
@@ -231,7 +270,7 @@ static void put_results(const struct attend_many *all, const struct scratch *own
 static void attend_part(const struct attend_many *all, struct scratch *own, struct rows part) {
     long numbers = rounded_up(part.count, BLOCK) * width_of(all);
     long end = end_key(all, part.first + part.count - 1);
-    order_queries(all, part, own->queries);
+    order_queries(all, part, (char *)own->queries);
     for (long row = 0; row < part.count; row++) own->largest[row] = -FLT_MAX;
     memset(own->sums, 0, sizeof own->sums);
     memset(own->totals, 0, numbers * sizeof *own->totals);
@@ -250,9 +289,9 @@ static void one_part(const void *given, long part, void *result) {
         return;
     }
     rows.count = smaller(all->rows_of_part, all->num_queries * all->group - rows.first);
-    tiles_begin(&own->tiles);
+    tiles_begin(&own->tiles, all->on_tiles);
     attend_part(all, own, rows);
-    tiles_end(&own->tiles);
+    tiles_end(&own->tiles, all->on_tiles);
     free(own);
 }
 
@@ -262,6 +301,8 @@ int waymark_attend_many(struct attend_many *given) {
     long most = smaller(MOST_ROWS, MOST_NUMBERS / width_of(&all) / BLOCK * BLOCK);
     int failed = 0;
     all.failed = &failed;
+    if (!HAS_PAIRS) all.widened = 1;
+    all.on_tiles = !all.widened && tiles_allowed();
     /* As few parts as keep all threads busy: each puts all keys in order for itself. */
     long share = (rows * all.kv_heads + all.threads - 1) / all.threads;
     all.rows_of_part = smaller(most, rounded_up(larger(share, 1), BLOCK));
@@ -269,7 +310,7 @@ int waymark_attend_many(struct attend_many *given) {
     return !failed;
 }
 
-/* On one thread torch is faster than they are. */
+/* Whether products of many rows go through AMX. */
 int waymark_has_tiles(void) {
-    return tiles_allowed() && pool_shares_rows();
+    return tiles_allowed();
 }

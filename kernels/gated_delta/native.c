@@ -4,32 +4,13 @@
  *
  * Keys have length 1 and queries 1 / sqrt(dk), made so here.
  */
+#include "gated_delta/rule.h"
 #include "native/calls.h"
-#include "native/numbers.h"
 #include "native/thread_pool.h"
-#ifdef __SSE__
-#include <immintrin.h>
-#endif
 
 #define COLUMNS 128 /* of a state, taken at once: 8 registers of sums */
 #define MOST_KEYS 1024
-#define EPSILON 1e-6f    /* under the root of a key's squared length */
-#define FORGOTTEN -40.0f /* see reference.py */
 POOL_TAKES(struct delta_step);
-
-/* Writes `from` at `length`, as long as `dim` numbers. */
-static void of_length(const float *from, float *to, long dim, float length) {
-    floats total = {0};
-    long place = 0;
-    for (; place + LANES <= dim; place += LANES) {
-        floats part = load_floats(from + place);
-        total += part * part;
-    }
-    float squared = sum_of(total);
-    for (; place < dim; place++) squared += from[place] * from[place];
-    float factor = length / sqrtf(squared + EPSILON);
-    for (place = 0; place < dim; place++) to[place] = from[place] * factor;
-}
 
 INLINE void columns(float *state, long stride, long dim, long width, const float *query,
                     const float *key, const float *value, float kept, float beta, float *to) {
@@ -48,26 +29,6 @@ INLINE void columns(float *state, long stride, long dim, long width, const float
     memcpy(to, answer, width * sizeof *to);
 }
 
-/* Numbers below 1e-38 become 0: with them a processor computes ten times slower and more, and a
- * state that is forgotten goes there. Returns what to give to `keep_smallest` afterwards. */
-static unsigned drop_smallest(void) {
-#ifdef __SSE__
-    unsigned before = _mm_getcsr();
-    _mm_setcsr(before | 0x8040);
-    return before;
-#else
-    return 0;
-#endif
-}
-
-static void keep_smallest(unsigned before) {
-#ifdef __SSE__
-    _mm_setcsr(before);
-#else
-    (void)before;
-#endif
-}
-
 static long blocks_of(const struct delta_step *all) {
     return (all->value_dim + COLUMNS - 1) / COLUMNS;
 }
@@ -83,7 +44,7 @@ static void one_block(const void *given, long part, void *result) {
     of_length((const float *)all->queries + key_head * dim, query, dim, 1.0f / sqrtf((float)dim));
     of_length((const float *)all->keys + key_head * dim, key, dim, 1.0f);
     float decay = ((const float *)all->decay)[head], beta = ((const float *)all->beta)[head];
-    float kept = exponential(decay < FORGOTTEN ? FORGOTTEN : decay);
+    float kept = kept_of(decay);
     float *state = (float *)all->state + head * dim * stride + start;
     const float *value = (const float *)all->values + head * stride + start;
     float *to = (float *)all->to + head * stride + start;

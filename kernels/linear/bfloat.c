@@ -10,8 +10,9 @@ static float inputs_of[MOST_NUMBERS + 64] __attribute__((aligned(64)));
 #define NUMBER(place) inputs_of[place]
 #endif
 
-/* Products of 32 weights with the numbers of a row from `place` on, added up. */
-INLINE floats add_products_of_32(floats total, const uint16_t *weight, long place) {
+/* Products of as many weights as two registers of floats hold with the numbers of a row from
+ * `place` on, added up. */
+INLINE floats add_numbers(floats total, const uint16_t *weight, long place) {
 #ifdef __AVX512BF16__
     __m512i weights = _mm512_loadu_si512(weight);
     __m512i given = _mm512_loadu_si512(inputs_of + place);
@@ -29,8 +30,7 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
     for (; place + 2 * LANES <= inputs; place += 2 * LANES) {
         __builtin_prefetch((const char *)(weight + place) + AHEAD);
         for (int each = 0; each < count; each++)
-            totals[each] =
-                add_products_of_32(totals[each], weight + place, (row + each) * inputs + place);
+            totals[each] = add_numbers(totals[each], weight + place, (row + each) * inputs + place);
     }
     for (int each = 0; each < count; each++) {
         to[each] = sum_of(totals[each]);

@@ -43,7 +43,7 @@ class GpuMatrix(Matrix):
         self._fill(result, inputs)
         return result
 
-    def into(self, result: Tensor, inputs: Tensor) -> None:
+    def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
         """As `Matrix`."""
         if inputs.shape[0] <= MAX_ROWS:
             result.copy_(self(inputs))

@@ -1,5 +1,5 @@
 /* A few rows through a matrix of 4-bit integers in groups of 32 inputs, each group with a scale and
- * an offset; and such a matrix as numbers, for many rows.
+ * an offset.
  *
  * With inputs p t of 8-bit integers p:  y = t sum_g (s_g sum_i (q_i - 8) p_i + m_g sum_i p_i)
  */
@@ -119,25 +119,5 @@ int waymark_linear_int4(struct linear *all) {
     quantise_rows(all);
     for (long row = 0; row < all->rows; row++) sort_row(row, inputs / GROUP);
     run_product(multiply_one, multiply_some, all, inputs / 2 + inputs / 8);
-    return 1;
-}
-
-/* ------------------------------------------------------------------ as numbers */
-
-static void unpack_output(const void *given, long output) {
-    const struct unpack *all = given;
-    long groups = all->inputs / GROUP, first = output * groups;
-    for (long group = first; group < first + groups; group++) {
-        const uint8_t *from = (const uint8_t *)all->weight + group * HALF;
-        uint32_t pair = ((const uint32_t *)all->scales)[group];
-        if (all->is_bfloat)
-            unpack_bfloats(from, pair, (uint16_t *)all->to + group * GROUP);
-        else
-            unpack_group(from, pair, all->to, group * GROUP, 0);
-    }
-}
-
-int waymark_unpack_int4(struct unpack *all) {
-    pool_each(unpack_output, all, all->outputs, all->inputs, all->threads);
     return 1;
 }

@@ -1,51 +1,225 @@
-/* Many rows of bfloat16 through a matrix of 4-bit integers in groups, on AMX: weights
- * become bfloat16 as they are put in order. */
+/* Many rows through a matrix of 4-bit integers in groups: as integers, with a scale and an offset
+ * of each group (int4.c has the formula); on AMX as bfloat16, which weights become as they are put
+ * in order. */
 #include "linear/groups.h"
 #include "linear/many.h"
 
-TEAM_TAKES(struct linear);
+#define GROUP_WORDS (GROUP / 4)
+/* A group of a column of sixteen in order: its words, their scales and their offsets. */
+#define GROUP_BYTES ((GROUP_WORDS + 2) * STEP)
 
-/* A group is as many numbers as a step has. */
-_Static_assert(GROUP == INNER, "a group is another step");
+/* ------------------------------------------------------------------ integers */
 
-static void order(const struct linear *all, long first, char *to) {
-    uint16_t filled[TILE * GROUP];
-    long groups = all->inputs / GROUP;
-    for (long output = first; output < first + BLOCK; output += TILE)
-        for (long group = 0; group < groups; group++, to += TILE * STEP) {
-            long rows = smaller(TILE, all->outputs - output);
-            if (rows < TILE) memset(filled, 0, sizeof filled);
+/* The pairs of scale and offset of sixteen groups. */
+static void order_pairs_of(const uint32_t *pairs, long rows, long groups, long count, char *to) {
+    char turned[COLUMN * STEP];
+    turn_column((const char *)pairs, rows, 4 * groups, 4 * count, STEP, COLUMN, NULL, turned);
+    for (long group = 0; group < count; group++) {
+        uint32_t both[COLUMN], apart[2 * COLUMN];
+        memcpy(both, turned + group * STEP, STEP);
+        for (int output = 0; output < COLUMN; output++) {
+            apart[output] = both[output] << 16;
+            apart[COLUMN + output] = both[output] & 0xffff0000u;
+        }
+        memcpy(to + group * GROUP_BYTES + GROUP_WORDS * STEP, apart, sizeof apart);
+    }
+}
+
+/* Two groups, which are sixteen words; of the last there may be one. */
+static void order_two(const uint8_t *weight, long rows, long row_bytes, long count, char *to) {
+    char filled[COLUMN * STEP], turned[COLUMN * STEP];
+    if (rows < COLUMN || count < 2) memset(filled, 0, sizeof filled);
+    for (long row = 0; row < smaller(rows, COLUMN); row++)
+        for (long group = 0; group < count; group++)
+            unpack_bytes(weight + row * row_bytes + group * HALF,
+                         filled + row * STEP + group * GROUP);
+    turn_words(filled, STEP, turned);
+    for (long group = 0; group < count; group++)
+        memcpy(to + group * GROUP_BYTES, turned + group * GROUP_WORDS * STEP, GROUP_WORDS * STEP);
+}
+
+static void order_groups(const struct many *all, long output, long start, long words, char *to) {
+    const struct linear *given = all->given;
+    long groups = given->inputs / GROUP, first = start / GROUP_WORDS, count = words / GROUP_WORDS;
+    for (int column = 0; column < all->columns;
+         column++, output += COLUMN, to += column_bytes(all)) {
+        long rows = given->outputs - output, place = output * groups + first;
+        const uint8_t *weight = (const uint8_t *)given->weight + place * HALF;
+        const uint32_t *pairs = (const uint32_t *)given->scales + place;
+        for (long group = 0; group < count; group += 2)
+            order_two(weight + group * HALF, rows, groups * HALF, smaller(2, count - group),
+                      to + group * GROUP_BYTES);
+        for (long group = 0; group < count; group += COLUMN)
+            order_pairs_of(pairs + group, rows, groups, smaller(COLUMN, count - group),
+                           to + group * GROUP_BYTES);
+    }
+}
+
+/* Rows whose sums stay in registers while a group is added to them, and their results in memory. */
+INLINE void multiply_group(int rows, int columns, const struct product *all,
+                           const int32_t *too_much, const float *input_sums, long groups) {
+    const char *left = all->left, *right = all->right;
+    word_lanes totals[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES];
+#pragma GCC unroll 16
+    for (int row = 0; row < rows; row++)
+#pragma GCC unroll 16
+        for (int piece = 0; piece < columns * PIECES; piece++)
+            totals[row][piece] =
+                WORDS_OF_INT4 == OF_INT8 ? each_lane(too_much + row * groups) : (word_lanes){0};
+    for (long word = 0; word < GROUP_WORDS; word++, left += 4, right += STEP) {
+        word_lanes given[COLUMNS_AT_ONCE * PIECES];
+#pragma GCC unroll 16
+        for (int piece = 0; piece < columns * PIECES; piece++)
+            given[piece] =
+                load_words(right + piece / PIECES * all->right_stride + piece % PIECES * REGISTER);
+#pragma GCC unroll 16
+        for (int row = 0; row < rows; row++) {
+            word_lanes of_row = each_lane(left + row * all->left_stride);
+#pragma GCC unroll 16
+            for (int piece = 0; piece < columns * PIECES; piece++)
+                totals[row][piece] =
+                    add_word(WORDS_OF_INT4, totals[row][piece], of_row, given[piece]);
+        }
+    }
+#pragma GCC unroll 16
+    for (int row = 0; row < rows; row++) {
+        floats inputs = (floats)each_lane(input_sums + row * groups);
+#pragma GCC unroll 16
+        for (int piece = 0; piece < columns * PIECES; piece++) {
+            const char *scales =
+                right + piece / PIECES * all->right_stride + piece % PIECES * REGISTER;
+            char *to = all->to + row * all->to_stride + piece * REGISTER;
+            word_lanes sum = totals[row][piece];
+            if (WORDS_OF_INT4 == OF_INT4)
+                sum = sum_of_shorts(sum) + each_lane(too_much + row * groups);
+            floats result = (floats)load_words(to);
+            result += __builtin_convertvector(sum, floats) * (floats)load_words(scales);
+            result += inputs * (floats)load_words(scales + STEP);
+            memcpy(to, &result, sizeof result);
+        }
+    }
+}
+
+INLINE void multiply_groups_of(int rows, int columns, struct product all, const int32_t *too_much,
+                               const float *input_sums, long groups) {
+    for (long word = 0; word < all.words; word += GROUP_WORDS, too_much++, input_sums++) {
+        multiply_group(rows, columns, &all, too_much, input_sums, groups);
+        all.left += GROUP;
+        all.right += GROUP_BYTES;
+    }
+}
+
+static void multiply_groups(const struct many *all, struct product product, long row, long start) {
+    long groups = all->given->inputs / GROUP, place = row * groups + start / GROUP_WORDS;
+    const int32_t *too_much = all->too_much + place;
+    const float *input_sums = all->input_sums + place;
+    for (int each = 0; each < product.rows && !product.more; each++)
+        memset(product.to + each * product.to_stride, 0, product.columns * STEP);
+    for (; product.columns > 0; product.columns -= COLUMNS_AT_ONCE) {
+        if (product.rows == ROWS_AT_ONCE)
+            multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, product, too_much, input_sums,
+                               groups);
+        else
+            for (int each = 0; each < product.rows; each++)
+                multiply_groups_of(1, COLUMNS_AT_ONCE, rows_behind(product, each),
+                                   too_much + each * groups, input_sums + each * groups, groups);
+        product.right += COLUMNS_AT_ONCE * product.right_stride;
+        product.to += COLUMNS_AT_ONCE * STEP;
+    }
+}
+
+/* A row as integers, and of each of its groups the sum and what is too much of its products. */
+static void integers_of_row(const void *arguments, long row) {
+    const struct many *all = arguments;
+    long groups = all->given->inputs / GROUP;
+    int8_t *to = (int8_t *)all->left + row * all->left_stride;
+    all->row_scales[row] = quantise_row(all->given, row, to);
+    for (long group = 0; group < groups; group++) {
+        int32_t total = 0;
+        for (long place = 0; place < GROUP; place++) total += to[group * GROUP + place];
+        all->too_much[row * groups + group] = -8 * total;
+        all->input_sums[row * groups + group] = (float)total;
+    }
+}
+
+static int multiply_as_integers(struct many *all) {
+    const struct linear *given = all->given;
+    long groups = given->inputs / GROUP, left_bytes = given->rows * all->left_stride;
+    long more_bytes = given->rows * (1 + 2 * groups) * 4;
+    all->left = aligned_alloc(STEP, left_bytes + pool_parts(more_bytes, STEP) * STEP);
+    if (!all->left) return 0;
+    all->row_scales = (float *)(all->left + left_bytes);
+    all->input_sums = all->row_scales + given->rows;
+    all->too_much = (int32_t *)(all->input_sums + given->rows * groups);
+    pool_each(integers_of_row, all, given->rows, given->inputs, given->threads);
+    return run_many(all);
+}
+
+static void put_scaled(const struct many *all, const void *found, long row, long rows,
+                       long output) {
+    put_floats(all, found, all->row_scales, row, rows, output);
+}
+
+/* ------------------------------------------------------------------ bfloat16, on AMX */
+
+/* A group is sixteen words of bfloat16. */
+_Static_assert(2 * GROUP == STEP, "a group is another step");
+
+static void order_bfloats(const struct many *all, long output, long start, long words, char *to) {
+    char filled[COLUMN * STEP];
+    const struct linear *given = all->given;
+    long groups = given->inputs / GROUP, first = start / COLUMN, end = first + words / COLUMN;
+    for (int column = 0; column < all->columns; column++, output += COLUMN)
+        for (long group = first; group < end; group++, to += COLUMN * STEP) {
+            long rows = smaller(COLUMN, given->outputs - output);
+            if (rows < COLUMN) memset(filled, 0, sizeof filled);
             for (long row = 0; row < rows; row++) {
                 long place = (output + row) * groups + group;
-                unpack_bfloats((const uint8_t *)all->weight + place * HALF,
-                               ((const uint32_t *)all->scales)[place], filled + row * GROUP);
+                unpack_bfloats((const uint8_t *)given->weight + place * HALF,
+                               ((const uint32_t *)given->scales)[place],
+                               (uint16_t *)(filled + row * STEP));
             }
             turn_words(filled, STEP, to);
         }
 }
 
-static void multiply(const struct linear *all, const struct tiles *own, long row, long output,
-                     const char *weights) {
-    float found[BLOCK * BLOCK];
-    long rows = smaller(BLOCK, all->rows - row), outputs = smaller(BLOCK, all->outputs - output);
-    struct block_product product = {.left = (const uint16_t *)all->from + row * all->inputs,
-                                    .right = weights,
-                                    .to = found,
-                                    .left_stride = 2 * all->inputs,
-                                    .right_stride = all->inputs / GROUP * STEP * TILE,
-                                    .to_stride = BLOCK * sizeof *found,
-                                    .steps = all->inputs / GROUP};
-    multiply_floats(own, product);
-    for (long each = 0; each < rows; each++)
-        for (long place = 0; place < outputs; place++)
-            put_result(all, row + each, output + place, found[each * BLOCK + place]);
+static void multiply_bfloats(const struct many *all, struct product product, long row, long start) {
+    (void)all, (void)row, (void)start;
+    multiply(1, OF_BFLOAT, product);
 }
 
-static void one_part(const void *given, long part, void *result) {
-    (void)result;
-    some_outputs(given, part, ((const struct linear *)given)->inputs / GROUP, order, multiply);
+static void put(const struct many *all, const void *found, long row, long rows, long output) {
+    put_floats(all, found, NULL, row, rows, output);
 }
 
-int waymark_linear_int4_many(struct linear *all) {
-    return run_many(one_part, all);
+/* A row with zeros behind it. */
+static void copy_row(const void *arguments, long row) {
+    const struct many *all = arguments;
+    long given = all->given->given;
+    char *to = all->left + row * all->left_stride;
+    memcpy(to, (const uint16_t *)all->given->from + row * given, 2 * given);
+    memset(to + 2 * given, 0, all->left_stride - 2 * given);
+}
+
+static int multiply_on_amx(struct many *all) {
+    const struct linear *given = all->given;
+    all->left = aligned_alloc(STEP, rows_in_memory(all) * all->left_stride);
+    if (!all->left) return 0;
+    pool_each(copy_row, all, given->rows, given->inputs, given->threads);
+    return run_many(all);
+}
+
+int waymark_linear_int4_many(struct linear *given) {
+    int on_tiles = given->is_bfloat && tiles_allowed();
+    struct many all = {.given = given,
+                       .kind = on_tiles ? OF_BFLOAT : WORDS_OF_INT4,
+                       .on_tiles = on_tiles,
+                       .word_bytes = on_tiles ? STEP : GROUP_BYTES / GROUP_WORDS,
+                       .order = on_tiles ? order_bfloats : order_groups,
+                       .multiply = on_tiles ? multiply_bfloats : multiply_groups,
+                       .put = on_tiles ? put : put_scaled};
+    count_words(&all, on_tiles ? 2 : 4);
+    int done = on_tiles ? multiply_on_amx(&all) : multiply_as_integers(&all);
+    free(all.left);
+    return done;
 }

@@ -8,26 +8,15 @@ int8_t row_integers[MOST_NUMBERS + 64] __attribute__((aligned(64)));
 float row_scales[MOST_NUMBERS / 16];
 /* What every sum of products of a row has too much: weights are multiplied as 0 .. 255. */
 static int32_t too_much[MOST_NUMBERS / 16];
-static float wide[MOST_NUMBERS + 64] __attribute__((aligned(64)));
 
 /* ------------------------------------------------------------------ rows */
 
-/* As `int8.quantise_inputs`. */
-static void quantise_row(const void *given, long row) {
-    const struct linear *all = given;
-    float *floats_of = wide + row * all->inputs;
-    int8_t *to = row_integers + row * all->inputs;
+INLINE float quantise(const void *from, long place, long given, int8_t *to, int is_bfloat) {
     uint32_t largest = 0; /* sizes as bits: in the order of numbers, infinity and NaN at the end */
-    if (all->is_bfloat) {
-        const uint16_t *from = (const uint16_t *)all->from + row * all->given;
-        for (long place = 0; place < all->given; place++)
-            floats_of[place] = from_bfloat(from[place]);
-    } else {
-        memcpy(floats_of, (const float *)all->from + row * all->given, all->given * sizeof(float));
-    }
-    for (long place = 0; place < all->given; place++) {
+    for (long number = 0; number < given; number++) {
+        float value = read_number(from, place + number, is_bfloat);
         uint32_t bits;
-        memcpy(&bits, floats_of + place, sizeof bits);
+        memcpy(&bits, &value, sizeof bits);
         bits &= 0x7fffffff;
         largest = bits > largest ? bits : largest;
     }
@@ -35,14 +24,26 @@ static void quantise_row(const void *given, long row) {
     memcpy(&scale, &largest, sizeof scale);
     scale /= 127.0f;
     scale = scale < SMALLEST ? SMALLEST : scale;
-    for (long place = 0; place < all->given; place++)
-        to[place] = (int8_t)(int32_t)__builtin_rintf(floats_of[place] / scale);
-    memset(to + all->given, 0, all->inputs - all->given);
-    row_scales[row] = scale;
+    for (long number = 0; number < given; number++)
+        to[number] =
+            (int8_t)(int32_t)__builtin_rintf(read_number(from, place + number, is_bfloat) / scale);
+    return scale;
+}
+
+float quantise_row(const struct linear *all, long row, int8_t *to) {
+    long given = all->given;
+    memset(to + given, 0, all->inputs - given);
+    if (all->is_bfloat) return quantise(all->from, row * given, given, to, 1);
+    return quantise(all->from, row * given, given, to, 0);
+}
+
+static void quantise_own_row(const void *given, long row) {
+    const struct linear *all = given;
+    row_scales[row] = quantise_row(all, row, row_integers + row * all->inputs);
 }
 
 void quantise_rows(const struct linear *all) {
-    pool_each(quantise_row, all, all->rows, all->inputs, all->threads);
+    pool_each(quantise_own_row, all, all->rows, all->inputs, all->threads);
 }
 
 /* ------------------------------------------------------------------ products */
@@ -99,31 +100,5 @@ int waymark_linear_int8(struct linear *all) {
         too_much[row] = 128 * total;
     }
     run_product(multiply_one, multiply_some, all, all->inputs);
-    return 1;
-}
-
-/* ------------------------------------------------------------------ sums of somebody else's */
-
-INLINE void scale_row(const struct scale_sums *all, long row, int is_bfloat) {
-    const int32_t *sums_of_row = (const int32_t *)all->sums + row * all->outputs;
-    const float *scales = all->scales;
-    float factor = ((const float *)all->row_scales)[row];
-    for (long output = 0; output < all->outputs; output++) {
-        float found = (float)sums_of_row[output] * scales[output] * factor;
-        if (all->bias) found += read_number(all->bias, output, is_bfloat);
-        write_number(all->to, row * all->to_stride + output, found, is_bfloat);
-    }
-}
-
-static void scale_one(const void *given, long row) {
-    const struct scale_sums *all = given;
-    if (all->is_bfloat)
-        scale_row(all, row, 1);
-    else
-        scale_row(all, row, 0);
-}
-
-int waymark_scale_sums(struct scale_sums *all) {
-    pool_each(scale_one, all, all->rows, all->outputs, all->threads);
     return 1;
 }

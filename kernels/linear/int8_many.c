@@ -1,65 +1,78 @@
-/* Many rows through a matrix of 8-bit integers, on AMX. */
+/* Many rows through a matrix of 8-bit integers. */
 #include "linear/many.h"
 
-TEAM_TAKES(struct linear);
-
-static inline long steps_of(const struct linear *all) {
-    return (all->inputs + STEP - 1) / STEP;
+static void order_bytes(const struct many *all, long output, long start, long words, char *to) {
+    order_columns(all, output, start, words, all->given->inputs, STEP, NULL, to);
 }
 
-static void order(const struct linear *all, long first, char *to) {
-    const char *weight = all->weight;
-    char filled[TILE * STEP];
-    for (long output = first; output < first + BLOCK; output += TILE)
-        for (long place = 0; place < all->inputs; place += STEP, to += TILE * STEP) {
-            const char *from = weight + output * all->inputs + place;
-            long rows = smaller(TILE, all->outputs - output), stride = all->inputs;
-            long width = smaller(STEP, all->inputs - place);
-            if (rows < TILE || width < STEP) {
-                memset(filled, 0, sizeof filled);
-                for (long row = 0; row < rows; row++)
-                    memcpy(filled + row * STEP, from + row * stride, width);
-                from = filled, stride = STEP;
-            }
-            turn_words(from, stride, to);
-        }
+static void order_moved(const struct many *all, long output, long start, long words, char *to) {
+    order_columns(all, output, start, words, all->given->inputs, STEP, moved_bytes, to);
 }
 
-INLINE void put(const struct linear *all, const int32_t *found, long row, long output,
-                int is_bfloat) {
-    long rows = smaller(BLOCK, all->rows - row), outputs = smaller(BLOCK, all->outputs - output);
-    const float *scales = (const float *)all->scales + output;
-    for (long each = 0; each < rows; each++)
-        for (long place = 0; place < outputs; place++) {
-            float sum = (float)found[each * BLOCK + place] * scales[place] * row_scales[row + each];
-            if (all->bias) sum += read_number(all->bias, output + place, is_bfloat);
-            write_number(all->to, (row + each) * all->to_stride + output + place, sum, is_bfloat);
-        }
+static void order_shorts(const struct many *all, long output, long start, long words, char *to) {
+    order_columns(all, output, start, words, all->given->inputs, STEP / 2, shorts_of_bytes, to);
 }
 
-static void multiply(const struct linear *all, const struct tiles *own, long row, long output,
-                     const char *weights) {
-    int32_t found[BLOCK * BLOCK];
-    struct block_product product = {.left = row_integers + row * all->inputs,
-                                    .right = weights,
-                                    .to = found,
-                                    .left_stride = all->inputs,
-                                    .right_stride = steps_of(all) * STEP * TILE,
-                                    .to_stride = BLOCK * sizeof *found,
-                                    .steps = steps_of(all)};
-    multiply_integers(own, product);
-    if (all->is_bfloat)
-        put(all, found, row, output, 1);
+static void multiply_integers(const struct many *all, struct product product, long row,
+                              long start) {
+    (void)row, (void)start;
+    if (all->on_tiles)
+        multiply(1, OF_INT8, product);
     else
-        put(all, found, row, output, 0);
+        multiply(0, WORDS_OF_INT8, product);
 }
 
-static void one_part(const void *given, long part, void *result) {
-    (void)result;
-    some_outputs(given, part, steps_of(given), order, multiply);
+static void put(const struct many *all, const void *given, long row, long rows, long output) {
+    long outputs = outputs_of_block(all, output);
+    const float *scales = (const float *)all->given->scales + output;
+    const int32_t *found = given;
+    for (long each = row; each < row + rows; each++, found += OUTPUTS_AT_ONCE) {
+        float results[OUTPUTS_AT_ONCE];
+        for (long place = 0; place < outputs; place++) {
+            int32_t exact = found[place] - all->too_much[each];
+            results[place] = (float)exact * scales[place] * all->row_scales[each];
+        }
+        put_row(all->given, results, each, output, outputs);
+    }
 }
 
-int waymark_linear_int8_many(struct linear *all) {
-    quantise_rows(all);
-    return run_many(one_part, all);
+/* A row as integers, with zeros behind them, and what is too much of its sums. */
+static void integers_of_row(const void *arguments, long row) {
+    const struct many *all = arguments;
+    long inputs = all->given->inputs, bytes = all->left_stride;
+    int8_t *to = (int8_t *)all->left + row * all->left_stride;
+    int32_t total = 0;
+    if (all->kind == OF_INT16) bytes /= 2, to += bytes; /* widened in place, from the front */
+    all->row_scales[row] = quantise_row(all->given, row, to);
+    memset(to + inputs, 0, bytes - inputs);
+    for (long place = 0; place < inputs; place++) total += to[place];
+    all->too_much[row] = all->on_tiles ? 0 : -LOWEST_BYTE * total;
+    if (all->kind == OF_INT16) {
+        int16_t *wide = (int16_t *)(all->left + row * all->left_stride);
+        for (long place = 0; place < bytes; place++) wide[place] = to[place];
+    }
+}
+
+int waymark_linear_int8_many(struct linear *given) {
+    int on_tiles = tiles_allowed();
+    enum words kind = on_tiles ? OF_INT8 : WORDS_OF_INT8;
+    struct many all = {.given = given,
+                       .kind = kind,
+                       .on_tiles = on_tiles,
+                       .word_bytes = STEP,
+                       .order = kind == OF_INT16           ? order_shorts
+                                : on_tiles || !LOWEST_BYTE ? order_bytes
+                                                           : order_moved,
+                       .multiply = multiply_integers,
+                       .put = put};
+    count_words(&all, kind == OF_INT16 ? 2 : 4);
+    long left_bytes = rows_in_memory(&all) * all.left_stride;
+    all.left = aligned_alloc(STEP, left_bytes + pool_parts(8 * given->rows, STEP) * STEP);
+    if (!all.left) return 0;
+    all.row_scales = (float *)(all.left + left_bytes);
+    all.too_much = (int32_t *)(all.row_scales + given->rows);
+    pool_each(integers_of_row, &all, given->rows, given->inputs, given->threads);
+    int done = run_many(&all);
+    free(all.left);
+    return done;
 }

@@ -1,5 +1,9 @@
-/* Products of many rows on AMX: outputs a block at a time, each in order for the
- * products by the thread that needs it, which takes less than a tenth of multiplying 100 rows. */
+/* Products of many rows: GEMM over weights that lie row by row, on AMX or on vectors of words.
+ *
+ * A part is some outputs. Their weights are put in order a block at a time, in a core's cache, by
+ * the thread that needs them, and all rows go through the block. The bits of a row depend on
+ * nothing but itself: neither on the rows beside it, nor on their number, nor on threads.
+ */
 #ifndef WAYMARK_MANY_H
 #define WAYMARK_MANY_H
 
@@ -7,49 +11,169 @@
 
 #include "linear/product.h"
 #include "native/tiles.h"
+#include "native/turn.h"
 
-/* Puts weights of BLOCK outputs from `first` on in order, with zeros where there are none. */
-typedef void (*order_block)(const struct linear *all, long first, char *to);
-/* BLOCK rows from `row` on through them. */
-typedef void (*multiply_block)(const struct linear *all, const struct tiles *own, long row,
-                               long output, const char *weights);
+/* Of a block, sixteen outputs each: more of them want more of a cache and fewer threads. */
+#define FEW_COLUMNS 4
+#define MOST_COLUMNS (REGISTER == 64 ? 8 : FEW_COLUMNS)
+#define OUTPUTS_AT_ONCE (MOST_COLUMNS * COLUMN) /* whose results lie in a row */
+#define WORDS_AT_ONCE 384 /* of a block's rows; on AMX there are all of them */
 
-/* Work of one part: `steps` times STEP bytes are a row of a weight in order. Outputs are taken
- * AT_A_TIME blocks at once, for all of which a block of rows comes into the cache once. */
-#define AT_A_TIME 2
-INLINE void some_outputs(const struct linear *all, long part, long steps, order_block order,
-                         multiply_block multiply_rows_of) {
-    long first = first_output(all, part), end = end_of_outputs(all, part);
-    long block_bytes = BLOCK * steps * STEP;
-    char *weights = aligned_alloc(STEP, AT_A_TIME * block_bytes);
-    struct tiles own;
-    if (!weights) {
-        __atomic_store_n((int *)all->failed, 1, __ATOMIC_RELAXED);
-        return;
-    }
-    tiles_begin(&own);
-    for (; first < end; first += AT_A_TIME * BLOCK) {
-        long blocks = smaller(AT_A_TIME, pool_parts(end - first, BLOCK));
-        for (long block = 0; block < blocks; block++)
-            order(all, first + block * BLOCK, weights + block * block_bytes);
-        for (long row = 0; row < all->rows; row += BLOCK)
-            for (long block = 0; block < blocks; block++)
-                multiply_rows_of(all, &own, row, first + block * BLOCK,
-                                 weights + block * block_bytes);
-    }
-    tiles_end(&own);
-    free(weights);
+struct many;
+/* Puts `words` words from `start` on of weights of a block in order, with zeros where none are. */
+typedef void (*order_block)(const struct many *all, long output, long start, long words, char *to);
+/* Rows through a block that is in order. */
+typedef void (*multiply_block)(const struct many *all, struct product product, long row,
+                               long start);
+/* Results of some rows and all outputs of a block, [.., OUTPUTS_AT_ONCE] of 32 bits. */
+typedef void (*put_block)(const struct many *all, const void *found, long row, long rows,
+                          long output);
+
+struct many {
+    const struct linear *given;
+    enum words kind;
+    int on_tiles, columns;
+    long words;      /* of a row, rounded up to sixteen on AMX */
+    long word_bytes; /* of a block in order: STEP a word, and what else there is */
+    char *left;      /* rows as words, `left_stride` bytes apart */
+    long left_stride;
+    float *row_scales; /* of integers, [rows] */
+    int32_t *too_much; /* that every sum of a row has, [rows]; of groups, [rows, groups] */
+    float *input_sums; /* of groups, [rows, groups] */
+    order_block order;
+    multiply_block multiply;
+    put_block put;
+    long outputs_of_part;
+    int *failed;
+};
+
+/* Rows and words of which there is memory: those that AMX takes are whole blocks. */
+static inline long rows_in_memory(const struct many *all) {
+    long of_block = rows_of_block(all->on_tiles);
+    return pool_parts(all->given->rows, of_block) * of_block;
 }
 
-/* All outputs, by `compute`, which does some_outputs of a part. */
-static inline int run_many(pool_compute compute, const struct linear *given) {
-    struct linear all = *given; /* which may be called again */
-    long blocks = pool_parts(all.outputs, AT_A_TIME * BLOCK);
+static inline long words_at_once(const struct many *all) {
+    return all->on_tiles ? all->words : smaller(all->words, WORDS_AT_ONCE);
+}
+
+static inline long outputs_of_block(const struct many *all, long output) {
+    return smaller(all->columns * COLUMN, all->given->outputs - output);
+}
+
+/* Of a block: words come by sixteen. */
+static inline long column_bytes(const struct many *all) {
+    return pool_parts(words_at_once(all), COLUMN) * COLUMN * all->word_bytes;
+}
+
+/* The block's words from `start` on, for all rows: sums of several stretches of words are kept for
+ * all rows until the last one. */
+static inline void block_of_words(const struct many *all, long output, long start, char *block,
+                                  char *sums) {
+    long words = smaller(words_at_once(all), all->words - start), rows = all->given->rows;
+    int first = start == 0, last = start + words == all->words;
+    long of_block = rows_of_block(all->on_tiles), stride = OUTPUTS_AT_ONCE * 4;
+    all->order(all, output, start, words, block);
+    for (long row = 0; row < rows; row += of_block) {
+        char *to = first && last ? sums : sums + row * stride;
+        struct product product = {.left = all->left + row * all->left_stride + start * 4,
+                                  .right = block,
+                                  .to = to,
+                                  .left_stride = all->left_stride,
+                                  .right_step = STEP,
+                                  .right_stride = column_bytes(all),
+                                  .to_stride = stride,
+                                  .words = words,
+                                  .rows = (int)smaller(of_block, rows - row),
+                                  .columns = all->columns,
+                                  .more = !first};
+        all->multiply(all, product, row, start);
+        if (last) all->put(all, to, row, product.rows, output);
+    }
+}
+
+static void outputs_of_many(const void *given, long part, void *result) {
+    const struct many *all = given;
+    long first = part * all->outputs_of_part, at_once = words_at_once(all);
+    long end = smaller(first + all->outputs_of_part, all->given->outputs);
+    long block_bytes = all->columns * column_bytes(all);
+    long rows = at_once == all->words ? BLOCK : rows_in_memory(all);
+    char *block = aligned_alloc(STEP, block_bytes + rows * OUTPUTS_AT_ONCE * 4);
+    (void)result;
+    if (!block) {
+        __atomic_store_n(all->failed, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    struct tiles own;
+    tiles_begin(&own, all->on_tiles);
+    for (long output = first; output < end; output += all->columns * COLUMN)
+        for (long start = 0; start < all->words; start += at_once)
+            block_of_words(all, output, start, block, block + block_bytes);
+    tiles_end(&own, all->on_tiles);
+    free(block);
+}
+
+/* All outputs; 0 where there was no memory. */
+static inline int run_many(struct many *all) {
+    const struct linear *given = all->given;
+    int many = !all->on_tiles && given->outputs >= 4 * given->threads * MOST_COLUMNS * COLUMN;
+    all->columns = many ? MOST_COLUMNS : FEW_COLUMNS;
+    long outputs = all->columns * COLUMN;
     int failed = 0;
-    all.failed = &failed;
-    all.outputs_of_part = AT_A_TIME * BLOCK * pool_share(blocks, 1, all.threads);
-    pool_rows(compute, &all, pool_parts(all.outputs, all.outputs_of_part), all.threads);
+    all->failed = &failed;
+    all->outputs_of_part =
+        outputs * pool_share(pool_parts(given->outputs, outputs), 1, given->threads);
+    pool_rows(outputs_of_many, all, pool_parts(given->outputs, all->outputs_of_part),
+              given->threads);
     return !failed;
+}
+
+/* Words of so many numbers each, and how far rows of them are apart: whole cache lines. */
+static inline void count_words(struct many *all, long numbers) {
+    long words = pool_parts(all->given->inputs, numbers);
+    all->left_stride = pool_parts(words, COLUMN) * STEP;
+    all->words = all->on_tiles ? all->left_stride / 4 : words;
+}
+
+/* The results of a row, [outputs], which may be changed, where they belong. */
+INLINE void put_row(const struct linear *all, float *found, long row, long output, long outputs) {
+    if (all->bias)
+        for (long place = 0; place < outputs; place++)
+            found[place] += read_number(all->bias, output + place, all->is_bfloat);
+    long to = row * all->to_stride + output;
+    if (!all->is_bfloat) {
+        memcpy((float *)all->to + to, found, outputs * sizeof *found);
+        return;
+    }
+    uint16_t *rounded = (uint16_t *)all->to + to;
+    long place = 0;
+    for (; place + 2 * LANES <= outputs; place += 2 * LANES)
+        store_bfloats(rounded + place, load_floats(found + place),
+                      load_floats(found + place + LANES));
+    for (; place < outputs; place++) rounded[place] = to_bfloat(found[place]);
+}
+
+/* Sums as numbers, times `scales` of their rows if there are any. */
+INLINE void put_floats(const struct many *all, const float *found, const float *scales, long row,
+                       long rows, long output) {
+    long outputs = outputs_of_block(all, output);
+    for (long each = row; each < row + rows; each++, found += OUTPUTS_AT_ONCE) {
+        float results[OUTPUTS_AT_ONCE];
+        float scale = scales ? scales[each] : 1.0f;
+        for (long place = 0; place < OUTPUTS_AT_ONCE; place++)
+            results[place] = found[place] * scale;
+        put_row(all->given, results, each, output, outputs);
+    }
+}
+
+/* The numbers of an output's weights from word `start` on, in order: see turn_column. */
+INLINE void order_columns(const struct many *all, long output, long start, long words,
+                          long row_bytes, long piece, fetch of, char *to) {
+    const char *weight = (const char *)all->given->weight + start / COLUMN * piece;
+    long bytes = row_bytes - start / COLUMN * piece;
+    for (int column = 0; column < all->columns; column++, output += COLUMN, to += column_bytes(all))
+        turn_column(weight + output * row_bytes, all->given->outputs - output, row_bytes, bytes,
+                    piece, words, of, to);
 }
 
 #endif

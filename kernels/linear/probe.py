@@ -14,7 +14,9 @@ import torch
 
 from kernels.linear.cpu import PackedFormat, can_pack
 from kernels.linear.int8 import Int8Format, multiplies_integers
+from kernels.linear.native import NativeBfloatFormat, Product
 from kernels.linear.reference import Matrix, PlainFormat, WeightFormat
+from kernels.native.library import Library
 
 CHOICES = (64, 128, 256, 512)
 _ROWS = 512  # of a run between two cuts of long text
@@ -26,6 +28,9 @@ _PATIENCE_S = 0.2
 _LARGE = (4096, 4096)
 _RUN = 64
 _RUNS_A_TOKEN = 1 / 16  # a prompt of four tokens for each that is generated
+
+# Torch's own product must be so much faster to be worth that its bits depend on the number of rows.
+_MARGIN = 1.1
 
 Clock = Callable[[], float]
 T = TypeVar("T")
@@ -49,6 +54,23 @@ def best_rows(
     for rows, matrix in _in_turns(matrices):
         seconds[rows] = min(seconds[rows], _seconds(matrix, inputs, clock))
     return min(CHOICES, key=lambda rows: seconds[rows])
+
+
+def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
+    """How this processor multiplies many rows of bfloat16 fastest, by the best of some rounds.
+
+    Within a tenth the library's own products are preferred, whose rows can share a call.
+    """
+    inputs = torch.ones(_ROWS, _SHAPE[1], dtype=torch.bfloat16)
+    weight = torch.ones(_SHAPE, dtype=torch.bfloat16)
+    own: list[Product] = ["pairs", "floats"] if library.has_pairs else ["floats"]
+    products = {each: NativeBfloatFormat(library, each).prepack((weight,), None) for each in own}
+    products["torch"] = NativeBfloatFormat(library, "torch").prepack((weight,), None)
+    seconds = dict.fromkeys(products, float("inf"))
+    for product, matrix in _in_turns(products):
+        seconds[product] = min(seconds[product], _seconds(matrix, inputs, clock))
+    best = min(own, key=lambda product: seconds[product])
+    return "torch" if seconds["torch"] * _MARGIN < seconds[best] else best
 
 
 def faster_float(clock: Clock = time.perf_counter) -> torch.dtype:

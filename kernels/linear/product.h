@@ -26,6 +26,10 @@ extern float row_scales[MOST_NUMBERS / 16];
 /* Turns `from` into them. */
 void quantise_rows(const struct linear *all);
 
+/* Row `row` of `from` as integers with zeros behind them, [inputs]: as `int8.quantise_inputs`.
+ * Returns their scale. */
+float quantise_row(const struct linear *all, long row, int8_t *to);
+
 /* One output of `count` rows from `row` on, without its bias; `count` is 1 or AT_ONCE. */
 typedef void (*output_of)(const struct linear *all, long output, long row, int count, float *to);
 

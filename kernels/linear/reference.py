@@ -22,6 +22,7 @@ class Matrix(Protocol):
     """A weight matrix W [outputs, inputs], with its bias if it has one, ready to be applied.
 
     The same number of rows gives the same bits: no choice depends on anything but shapes.
+    Prompts call it, tokens that are generated `step`, which may be faster and round otherwise.
     """
 
     num_bytes: int
@@ -30,9 +31,13 @@ class Matrix(Protocol):
         """`inputs` [n, inputs] -> x W^T + b [n, outputs], in the type of `inputs`."""
         ...
 
-    def into(self, result: Tensor, inputs: Tensor) -> None:
-        """The same into `result` [n, outputs], whose rows may be further apart."""
-        result.copy_(self(inputs))
+    def step(self, inputs: Tensor) -> Tensor:
+        """The same of a token that is generated."""
+        return self(inputs)
+
+    def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
+        """Either of them into `result` [n, outputs], whose rows may be further apart."""
+        result.copy_(self.step(inputs) if is_step else self(inputs))
 
 
 class WeightFormat(Protocol):
@@ -125,11 +130,17 @@ class StackedMatrix(Matrix):
         self.into(result, inputs)
         return result
 
-    def into(self, result: Tensor, inputs: Tensor) -> None:
+    def step(self, inputs: Tensor) -> Tensor:
+        """As `Matrix`."""
+        result = inputs.new_empty(inputs.shape[0], sum(self._widths))
+        self.into(result, inputs, is_step=True)
+        return result
+
+    def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
         """As `Matrix`."""
         parts = result.split(self._widths, dim=1)
         for matrix, part in zip(self._matrices, parts, strict=True):
-            matrix.into(part, inputs)
+            matrix.into(part, inputs, is_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,12 +149,14 @@ class WeightFormats:
 
     `exact` are those of vision towers, which see many rows at a time and never one.
     `rows_from_file`: tables of which rows are looked up are not held at all. A packed output head
-    can't serve for that, and would otherwise be there twice.
+    can't serve for that, and would otherwise be there twice. `rows_alone`: products of a row have
+    the same bits however many rows share a call.
     """
 
     usual: WeightFormat
     exact: WeightFormat
     rows_from_file: bool = False
+    rows_alone: bool = False
 
     def of(self, exact: bool) -> WeightFormat:
         """The format of a matrix that stays exact, or of another."""

@@ -34,7 +34,16 @@ _SCRATCH = "building-"
 _LEFT_BEHIND_S = 600.0
 _DIGEST_CHARACTERS = 32
 # Warnings are for us: before an error they would be all that the user gets to see of it.
-_FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-pthread", "-fno-math-errno", "-w")
+_FLAGS = (
+    "-O3",
+    "-std=gnu11",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-w",
+)
 
 Check = Callable[[], None]
 

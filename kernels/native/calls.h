@@ -14,41 +14,23 @@ struct linear {
     void *to;
     long rows, outputs, inputs, given, to_stride;
     int is_bfloat, threads;
-    long outputs_of_part; /* its own, and the rest */
-    void *failed;
+    int widened;          /* see linear_bfloat_many */
+    long outputs_of_part; /* its own */
 };
 /* `weight` is bfloat16 and so is all else; no `scales`, and `given` is `inputs`. */
 int waymark_linear_bfloat(struct linear *);
+/* The same for many rows, on AMX where there is one. With `widened` on no bfloat16 instructions at
+ * all: both sides become float32 first. */
+int waymark_linear_bfloat_many(struct linear *);
 /* `weight` int8, `scales` [outputs] float32; `given` is `inputs`. */
 int waymark_linear_int8(struct linear *);
-/* The same for many rows, on AMX: filled up to 32 they are MOST_NUMBERS in all at most,
- * and a sixteenth as many. */
+/* The same for many rows. */
 int waymark_linear_int8_many(struct linear *);
 /* `weight` [outputs, inputs / 2] of two int4 values a byte, `scales` [outputs, inputs / 32] pairs
  * of a scale and an offset in bfloat16. */
 int waymark_linear_int4(struct linear *);
-/* The same of bfloat16 for many rows, on AMX; `given` is `inputs`, and behind `from`
- * there are rows to a multiple of 32. */
+/* The same for many rows; of bfloat16 on AMX the weights become bfloat16, else rows integers. */
 int waymark_linear_int4_many(struct linear *);
-
-/* What linear_int4 multiplies, as numbers: `to` [outputs, inputs]. */
-struct unpack {
-    const void *weight, *scales;
-    void *to;
-    long outputs, inputs;
-    int is_bfloat, threads;
-};
-int waymark_unpack_int4(struct unpack *);
-
-/* `sums` [rows, outputs] int32 times `scales` [outputs] and `row_scales` [rows], both float32, and
- * `bias`, which may be missing, into rows of `to` that are `to_stride` apart. */
-struct scale_sums {
-    const void *sums, *scales, *row_scales, *bias;
-    void *to;
-    long rows, outputs, to_stride;
-    int is_bfloat, threads;
-};
-int waymark_scale_sums(struct scale_sums *);
 
 /* x / sqrt(mean(x^2) + epsilon) * scale over rows `from` [tokens, heads, width]; `scale` float32.
  */
@@ -103,6 +85,20 @@ struct delta_step {
 };
 int waymark_delta_step(struct delta_step *);
 
+/* The same for many tokens: `queries`, `keys` [tokens, key_heads, key_dim] and `values` [tokens,
+ * value_heads, value_dim] whose tokens are a stride apart, `decay`, `beta` [tokens, value_heads],
+ * `to` [tokens, value_heads, value_dim]. `key_dim` is 256 at most, `value_dim` as well and a
+ * multiple of sixteen. */
+struct delta_run {
+    const void *queries, *keys, *values, *decay, *beta;
+    void *state, *to;
+    long tokens, key_heads, value_heads, key_dim, value_dim;
+    long query_stride, key_stride, value_stride;
+    int threads;
+    void *failed; /* its own */
+};
+int waymark_delta_run(struct delta_run *);
+
 /* The log decay rate * softplus(step + bias) and sigmoid(beta) of rows of `heads` numbers; `rate`,
  * `bias` [heads] and both results [tokens, heads] are float32. */
 struct delta_gates {
@@ -148,7 +144,9 @@ struct attend_many {
     long query_stride, key_stride, value_stride;
     float scale;
     int causal, threads;
-    void *failed; /* its own, and the rest */
+    int widened;  /* as of linear_bfloat_many */
+    int on_tiles; /* its own, and the rest */
+    void *failed;
     long rows_of_part;
 };
 int waymark_attend_many(struct attend_many *);

@@ -49,8 +49,10 @@ class Library:
         self._replay = loaded.waymark_replay
         self._replay.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
         self._replay.restype = ctypes.c_long
-        # Without AMX attention of many tokens is slower than torch's.
+        # Whether products of many rows go through AMX.
         self.has_tiles = bool(loaded.waymark_has_tiles())
+        # Whether it has instructions for products of bfloat16.
+        self.has_pairs = bool(loaded.waymark_has_pairs())
         for name, struct in calls().items():
             setattr(self, name, self._caller(getattr(loaded, f"waymark_{name}"), struct))
 

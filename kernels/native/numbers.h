@@ -1,20 +1,27 @@
-/* Numbers sixteen at a time: float32, and bfloat16 turned into it. */
+/* Numbers a register at a time: float32, and bfloat16 turned into it. */
 #ifndef WAYMARK_NUMBERS_H
 #define WAYMARK_NUMBERS_H
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#ifdef __AVX512F__
+#ifdef __SSE2__
 #include <immintrin.h>
 #endif
 
-#define LANES 16
+#if defined(__AVX512F__) && defined(__AVX512BW__)
+#define REGISTER 64 /* bytes */
+#elif defined(__AVX2__)
+#define REGISTER 32
+#else
+#define REGISTER 16
+#endif
+#define LANES (REGISTER / 4)
 #define INLINE static inline __attribute__((always_inline))
 
-typedef float floats __attribute__((vector_size(64)));
-typedef uint32_t words __attribute__((vector_size(64)));
-typedef uint16_t halves __attribute__((vector_size(32)));
+typedef float floats __attribute__((vector_size(REGISTER)));
+typedef uint32_t words __attribute__((vector_size(REGISTER)));
+typedef uint16_t halves __attribute__((vector_size(REGISTER / 2)));
 
 static inline long smaller(long first, long second) {
     return first < second ? first : second;
@@ -31,10 +38,13 @@ static inline void store_floats(float *to, floats given) {
 }
 
 static inline floats load_bfloats(const uint16_t *from) {
-#ifdef __AVX512F__
-    /* What gcc makes of the lines below takes four instructions for this one. */
+    /* What gcc makes of the last lines takes several instructions for the first. */
+#if REGISTER == 64
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)from));
     return (floats)_mm512_slli_epi32(wide, 16);
+#elif REGISTER == 32
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)from));
+    return (floats)_mm256_slli_epi32(wide, 16);
 #else
     halves found;
     memcpy(&found, from, sizeof found);
@@ -44,7 +54,7 @@ static inline floats load_bfloats(const uint16_t *from) {
 
 /* Lanes added up pairwise, always in the same order. */
 static inline float sum_of(floats given) {
-#ifdef __AVX512F__
+#if REGISTER == 64
     return _mm512_reduce_add_ps((__m512)given);
 #else
     float lanes[LANES];
@@ -58,7 +68,7 @@ static inline float sum_of(floats given) {
 /* Those of `count` vectors, four of them in half the instructions. */
 INLINE void sums_of(const floats *given, int count, float *to) {
     int each = 0;
-#ifdef __AVX512F__
+#if REGISTER == 64
     for (; each + 4 <= count; each += 4) {
         __m256 half[4];
         for (int vector = 0; vector < 4; vector++) {
@@ -112,56 +122,20 @@ static inline float exponential(float x) {
     return x != x ? x : found;
 }
 
-/* The larger one of each lane; the second where either is NaN. */
-static inline floats larger_lanes(floats first, floats second) {
-#ifdef __AVX512F__
-    return (floats)_mm512_max_ps((__m512)first, (__m512)second);
-#else
-    for (int lane = 0; lane < LANES; lane++)
-        second[lane] = first[lane] > second[lane] ? first[lane] : second[lane];
-    return second;
-#endif
-}
-
-/* The largest lane, of which none is NaN. */
-static inline float largest_lane(floats given) {
-#ifdef __AVX512F__
-    return _mm512_reduce_max_ps((__m512)given);
-#else
-    float found = given[0];
-    for (int lane = 1; lane < LANES; lane++) found = given[lane] > found ? given[lane] : found;
-    return found;
-#endif
-}
-
-/* 2^x of numbers up to 0, within 3e-6 of it; 0 below -125. */
-static inline floats powers_of_two(floats x) {
-#ifdef __AVX512F__
-    x = larger_lanes((floats){0} - 126.0f, x);
-    __m512 n = _mm512_roundscale_ps((__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    floats fraction = x - (floats)n;
-    floats series = (floats){0} + 9.57010034e-3f; /* the best four terms for |fraction| <= 1/2 */
-    series = series * fraction + 5.59178591e-2f;
-    series = series * fraction + 2.40247443e-1f;
-    series = series * fraction + 6.93121791e-1f;
-    series = series * fraction + 9.99999285e-1f;
-    /* Results below 2^-126 would take ten times as long, and hidden keys have nothing else. */
-    __mmask16 shows = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-125.0f), _CMP_NLT_UQ);
-    return (floats)_mm512_maskz_scalef_ps(shows, (__m512)series, n);
-#else
-    for (int lane = 0; lane < LANES; lane++) x[lane] = exponential(x[lane] * 0.693147181f);
-    return x;
-#endif
-}
-
 /* Two vectors, one behind the other. */
 static inline void store_bfloats(uint16_t *to, floats first, floats second) {
-#ifdef __AVX512BF16__
+#if REGISTER == 64 && defined(__AVX512BF16__)
     __m512bh found = _mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
     memcpy(to, &found, sizeof found);
 #else
-    for (int lane = 0; lane < LANES; lane++) to[lane] = to_bfloat(first[lane]);
-    for (int lane = 0; lane < LANES; lane++) to[LANES + lane] = to_bfloat(second[lane]);
+    floats given[2] = {first, second};
+    for (int each = 0; each < 2; each++) {
+        words bits = (words)given[each], known = (words)(given[each] == given[each]);
+        words rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        rounded = (rounded & known) | (~known & 0x7fc0);
+        halves found = __builtin_convertvector(rounded, halves);
+        memcpy(to + each * LANES, &found, sizeof found);
+    }
 #endif
 }
 

@@ -55,12 +55,6 @@ SHAPES: list[OpShape] = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where there is no AMX, attention of many tokens is slower, and right."""
-    monkeypatch.setattr(library(), "has_tiles", True)
-
-
 def ops() -> Any:
     return native_ops(library())
 

@@ -27,6 +27,7 @@ from kernels import dispatch
 from kernels.common import capability
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
 from kernels.linear.int8 import Int8Format
+from kernels.linear.native import Product
 from kernels.linear.probe import CHOICES
 from kernels.linear.reference import Integers
 from kernels.ops import PLAIN_OPS
@@ -93,11 +94,26 @@ def test_a_measured_choice_is_made_once_for_each_type(tmp_path: Path) -> None:
 
 @NEEDS_COMPILER
 @pytest.mark.parametrize("integers", [None, "int8", "int4"])
-def test_compiled_kernels_need_no_measurement(integers: Integers | None) -> None:
+def test_compiled_kernels_have_no_slices_to_measure(integers: Integers | None) -> None:
     chosen = choose_backend(settings(), CPU, torch.bfloat16, integers, Probe())
     assert chosen.name.startswith(f"compiled {library().digest}") and chosen.shares_out
     without = choose_backend(settings(), CPU, torch.bfloat16, integers, Probe(), no_library)
     assert without.name.startswith("onednn") and not without.shares_out
+
+
+@NEEDS_COMPILER
+def test_how_many_rows_are_multiplied_is_measured_once(tmp_path: Path) -> None:
+    answers: list[Product] = ["torch", "floats"]
+    for _ in range(2):
+        chosen = choose_backend(
+            settings(), CPU, torch.bfloat16, None, Probe(), library, notes(tmp_path),
+            lambda found: answers.pop(0),
+        )  # fmt: skip
+        assert chosen.name.endswith("torch") and not chosen.formats.rows_alone
+    assert answers == ["floats"]
+    unmeasured = choose_backend(settings(measure=False), CPU, torch.bfloat16, library=library)
+    assert unmeasured.name.endswith("pairs" if library().has_pairs else "floats")
+    assert unmeasured.formats.rows_alone
 
 
 def test_what_slows_replies_is_told_where_kernels_are_missed(

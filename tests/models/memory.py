@@ -13,6 +13,9 @@ CPU = torch.device("cpu")
 class ConcatenatingMemory:
     """Starts empty: no rows, all states zero. Counts how often it is asked about a cancel."""
 
+    # One run, however long.
+    runs, is_step = (1,), False
+
     def __init__(self, specs: tuple[LayerSpec, ...], device: torch.device = CPU) -> None:
         self.keys: dict[int, Tensor] = {}
         self.values: dict[int, Tensor] = {}
@@ -34,7 +37,7 @@ class ConcatenatingMemory:
         self.values[layer] = torch.cat((self.values[layer], values))
         return self.keys[layer], self.values[layer]
 
-    def state(self, layer: int) -> LayerState:
+    def state(self, layer: int, run: int = 0) -> LayerState:
         return self.states[layer]
 
     def check_cancelled(self) -> None:

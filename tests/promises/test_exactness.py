@@ -42,7 +42,7 @@ def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
     long = two_hundred_tokens(base, chat)
     cold = machine.ask(chat, sampling=long)
     assert len(cold.ids) == 200 and len(set(cold.ids)) > 50
-    assert len(cold.fed) > 6 and cold.stats.images_encoded == 2
+    assert len(cold.fed) > 4 and cold.stats.images_encoded == 2
     restored = machine.ask(chat, sampling=long)
     assert restored.fed == () and restored.stats.restored_from == "slab"
     same(restored, cold)

@@ -15,7 +15,7 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.passes.run_memory import RunMemory
+from core.engine.passes.run_memory import StepMemory
 from core.layers.memory import LayerState
 from core.models.model import Model
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
@@ -89,10 +89,10 @@ class CapturedStep:
         a number that was taken for a constant.
         """
         first, later = self._result.clone(), min(token + 1, self.slab.capacity - 1)
-        memory = RunMemory(self.slab, self._state, TokenIndex(later), check)
+        memory = StepMemory(self.slab, self._state, TokenIndex(later), check)
         computed = self.model.through(self._hidden, self._rotations, memory)
         rows = [each for pair in self.slab.view(later, later + 1).layers.values() for each in pair]
-        expected = [computed, *_tensors(memory.new_state()), *(each.clone() for each in rows)]
+        expected = [computed, *_tensors(memory.after), *(each.clone() for each in rows)]
         for each in rows:
             each.zero_()
         trace.replay(later, check)
@@ -117,6 +117,8 @@ def _tensors(state: RecurrentState) -> list[Tensor]:
 class _Memory:
     """A `LayerMemory` (core.layers.memory) of a step that is captured."""
 
+    is_step, runs = True, (1,)
+
     def __init__(
         self,
         tracer: Tracer,
@@ -134,7 +136,7 @@ class _Memory:
         self._recorder.store(values, all_values)
         return all_keys[: self._token + 1], all_values[: self._token + 1]
 
-    def state(self, layer: int) -> LayerState:
+    def state(self, layer: int, run: int = 0) -> LayerState:
         return self._state.layers[layer]
 
     def check_cancelled(self) -> None:

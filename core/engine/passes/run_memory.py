@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -16,58 +16,70 @@ class RunMemory:
     """A `LayerMemory` of the tokens from `start` on. Rows go into the slab at once and count for
     nothing until the run is added to the tree; states are moved on beside those of before."""
 
+    is_step = False
+
     def __init__(
         self,
         slab: KVSlab,
         state: RecurrentState,
         start: TokenIndex,
         check: Callable[[], None],
+        runs: tuple[int, ...],
+        kept: Sequence[bool] = (),
     ) -> None:
+        """`kept`: whose states are wanted, the last run's apart; the others are moved on."""
+        self.runs = runs
         self._slab = slab
-        self._before = state
         self._start = start
         # All at once and before the activations: laid between them, one layer after the other, they
         # would split the holes into which the next layer's activations fit.
-        self._room = state.room()
-        self._after: dict[int, LayerState] = {}
+        self._states = [state, state.room()]
+        for wanted in kept:
+            self._states.append(state.room() if wanted else self._states[-1])
+        self._asked: set[int] = set()
         self._check = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         return self._slab.write(layer, self._start.value, keys, values)
 
-    def state(self, layer: int) -> LayerState:
+    def state(self, layer: int, run: int = 0) -> LayerState:
         """A copy: what was before may be a checkpoint's, and serves again if this run fails."""
-        self._after[layer] = self._room.layers[layer]
-        for own, given in zip(self._after[layer], self._before.layers[layer], strict=True):
-            own.copy_(given)
-        return self._after[layer]
+        self._asked.add(layer)
+        before, after = (each.layers[layer] for each in self._states[run : run + 2])
+        if before is not after:
+            for own, given in zip(after, before, strict=True):
+                own.copy_(given)
+        return after
 
     def check_cancelled(self) -> None:
         self._check()
 
-    def new_state(self) -> RecurrentState:
-        """The states after the forward; every recurrent layer must have asked for its own."""
-        assert self._after.keys() == self._before.layers.keys()
-        return RecurrentState(self._after)
+    def new_states(self) -> list[RecurrentState]:
+        """Those after each run; every recurrent layer must have asked for its own. Of a run whose
+        state was not wanted it is a later one's."""
+        assert self._asked == self._states[0].layers.keys()
+        return self._states[1:]
 
 
 class StepMemory:
     """A `LayerMemory` of one-token steps, `token` being the next: nobody else has its states."""
 
+    is_step, runs = True, (1,)
+
     def __init__(
         self, slab: KVSlab, state: RecurrentState, token: TokenIndex, check: Callable[[], None]
     ) -> None:
-        """`state` is copied once."""
+        """`state` is copied once: `after` is that of the last step."""
         self.token = token
+        self.after = state.copy()
         self._slab = slab
-        self._state = state.copy()
         self._check = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         return self._slab.write(layer, self.token.value, keys, values)
 
-    def state(self, layer: int) -> LayerState:
-        return self._state.layers[layer]
+    def state(self, layer: int, run: int = 0) -> LayerState:
+        return self.after.layers[layer]
 
     def check_cancelled(self) -> None:
         self._check()

@@ -29,11 +29,11 @@ def ignore() -> None:
 
 def test_a_run_moves_copies_on_and_leaves_what_was_before() -> None:
     before = RecurrentState.zeros(SPECS, CPU)
-    memory = RunMemory(slab(), before, TokenIndex(0), ignore)
+    memory = RunMemory(slab(), before, TokenIndex(0), ignore, (1,))
     for tensor in memory.state(0):
         tensor.add_(1)
     assert all(not tensor.any() for tensor in before.layers[0])
-    after = memory.new_state()
+    (after,) = memory.new_states()
     assert all(tensor.eq(1).all() for tensor in after.layers[0])
     assert after.matches(SPECS)
     storages = [tensor.untyped_storage().nbytes() for tensor in after.layers[0]]
@@ -54,16 +54,16 @@ def test_states_have_their_room_before_the_first_activation() -> None:
     """Laid between activations they would keep those of the next layer from fitting there."""
     before = RecurrentState.zeros(SPECS, CPU)
     with Allocations() as allocations:
-        memory = RunMemory(slab(), before, TokenIndex(0), ignore)
+        memory = RunMemory(slab(), before, TokenIndex(0), ignore, (1,))
         taken = allocations.count
         memory.state(0)
         assert taken >= 2 and allocations.count == taken
 
 
 def test_a_run_that_a_layer_took_no_part_in_has_no_state() -> None:
-    memory = RunMemory(slab(), RecurrentState.zeros(SPECS, CPU), TokenIndex(0), ignore)
+    memory = RunMemory(slab(), RecurrentState.zeros(SPECS, CPU), TokenIndex(0), ignore, (1,))
     with pytest.raises(AssertionError):
-        memory.new_state()
+        memory.new_states()
 
 
 def test_steps_move_one_copy_on() -> None:

@@ -18,7 +18,7 @@ from kernels.common.trace import NotCapturableError
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
-from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with, has_tiles
+from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with
 from tests.kernels.poison import poisoned_memory
 
 pytestmark = NEEDS_COMPILER
@@ -27,15 +27,17 @@ CHUNK = 256  # keys that are gone through at once
 PARTS = (1, 2, 3)  # threads
 
 
-@pytest.fixture(autouse=True)
-def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is right on every machine; where it is slower than torch's, it is not used."""
-    has_tiles()
-    monkeypatch.setattr(library(), "has_tiles", True)
+@pytest.fixture(autouse=True, params=[False, True], ids=["pairs", "floats"])
+def widened(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the processor's bfloat16 instructions, if it has any, and without."""
+    monkeypatch.setitem(CHOSEN, "widened", request.param)
+
+
+CHOSEN = {"widened": False}
 
 
 def ops() -> Any:
-    return native_ops(library())
+    return native_ops(library(), **CHOSEN)
 
 
 def drawn(seed: int, *shape: int) -> Tensor:
@@ -162,16 +164,6 @@ def test_other_shapes_are_for_torch_to_refuse(monkeypatch: pytest.MonkeyPatch) -
                 ops().causal_attention(queries[-count:], keys, values, 1.0)
         with contextlib.suppress(RuntimeError):
             ops().causal_attention(drawn(3, count, 3, 32), keys, keys, 1.0)
-
-
-def test_without_a_matrix_unit_torch_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library(), "has_tiles", False)
-    monkeypatch.setattr(library(), "attend_many", None)
-    rows = drawn(1, 5, 2, 8)
-    assert torch.equal(
-        ops().causal_attention(rows, rows, rows, 0.5),
-        PLAIN.causal_attention(rows, rows, rows, 0.5),
-    )
 
 
 def test_others_find_the_matrix_unit_set_as_they_left_it(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, BackendName, backend
 from kernels.linear.cpu import PackedMatrix, can_pack
-from kernels.linear.probe import CHOICES, best_rows, faster_float
+from kernels.linear.probe import CHOICES, best_product, best_rows, faster_float
 from kernels.linear.reference import Matrix, PlainMatrix
 from kernels.native.library import compiled
+from tests.kernels.native.here import NEEDS_COMPILER, library
 
 TYPES = [
     pytest.param(
@@ -141,6 +142,17 @@ def test_the_probe_takes_what_was_fastest_in_its_best_round() -> None:
     """Each choice is timed in turn; 256 wins although it is slow in all rounds but one."""
     clock = seconds_of([9, 8, 1, 7, *[5, 4, 6, 3] * 4])
     assert best_rows(torch.float32, clock=clock) == 256
+
+
+@NEEDS_COMPILER
+def test_torchs_product_must_be_faster_by_a_tenth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of one call have bits of their own in the library's alone."""
+    monkeypatch.setattr(library(), "has_pairs", True)
+    assert best_product(library(), seconds_of([10, 12, 9.5] * 5)) == "pairs"
+    assert best_product(library(), seconds_of([12, 10, 9.5] * 5)) == "floats"
+    assert best_product(library(), seconds_of([10, 12, 8] * 5)) == "torch"
+    monkeypatch.setattr(library(), "has_pairs", False)
+    assert best_product(library(), seconds_of([10, 9] * 5)) == "torch"
 
 
 def test_the_faster_type_is_by_generating_and_reading_together() -> None:

@@ -1,4 +1,4 @@
-"""Many rows on AMX: no result depends on threads or on other rows, and the unit and
+"""Many rows: no result depends on threads, on other rows or on how many there are, and AMX and
 memory are left to others as they were. That results are right is in test_native."""
 
 from __future__ import annotations
@@ -7,37 +7,42 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kernels.linear.native import NativeInt4Format, NativeInt8Format
-from kernels.linear.reference import Matrix
+from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format
+from kernels.linear.reference import Matrix, WeightFormat
 from tests.kernels.linear.test_cpu import parts
 from tests.kernels.native.here import NEEDS_COMPILER, library
-from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with, has_tiles
+from tests.kernels.native.tiles import assert_unit_set_as_before, ended_with
 
 pytestmark = NEEDS_COMPILER
-Kind = type[NativeInt8Format] | type[NativeInt4Format]
-FORMATS = pytest.mark.parametrize("kind", [NativeInt8Format, NativeInt4Format])
+KINDS = ("pairs", "floats", "int8", "int4")
+FORMATS = pytest.mark.parametrize("kind", KINDS)
 ROWS = 77
 
 
-@pytest.fixture(autouse=True)
-def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is right on every machine; where it is slower than torch's, it is not used."""
-    has_tiles()
-    monkeypatch.setattr(library(), "has_tiles", True)
+def weight_format(kind: str) -> WeightFormat:
+    if kind == "int8":
+        return NativeInt8Format(library())
+    if kind == "int4":
+        return NativeInt4Format(library())
+    return NativeBfloatFormat(library(), "floats" if kind == "floats" else "pairs")
 
 
-def packed(kind: Kind, outputs: int) -> tuple[Matrix, torch.Tensor]:
-    weight_format = kind(library())
-    inputs, weight, bias = parts((outputs, 100), ROWS, torch.bfloat16)
-    return weight_format.prepack(weight_format.quantise(weight), bias), inputs
+def packed(
+    kind: str, outputs: int, num_inputs: int = 100, rows: int = ROWS
+) -> tuple[Matrix, torch.Tensor]:
+    held = weight_format(kind)
+    inputs, weight, bias = parts((outputs, num_inputs), rows, torch.bfloat16)
+    return held.prepack(held.quantise(weight), bias), inputs
 
 
 @FORMATS
-def test_bits_depend_on_no_number_of_threads(kind: Kind) -> None:
+def test_bits_depend_on_no_number_of_threads(kind: str) -> None:
     matrix, inputs = packed(kind, 1500)
     expected = matrix(inputs)
-    for threads in (2, 3, 8):
+    for threads in (2, 3, 4, 8):
         torch.set_num_threads(threads)
         found = matrix(inputs)
         torch.set_num_threads(1)
@@ -46,7 +51,7 @@ def test_bits_depend_on_no_number_of_threads(kind: Kind) -> None:
 
 @FORMATS
 @pytest.mark.parametrize("number", [7.0, float("nan"), float("inf")])
-def test_bits_depend_on_no_other_row(kind: Kind, number: float) -> None:
+def test_bits_depend_on_no_other_row(kind: str, number: float) -> None:
     """Neither on what is beside it nor on how many there are, nor on its place."""
     matrix, inputs = packed(kind, 70)
     expected = matrix(inputs)
@@ -59,10 +64,30 @@ def test_bits_depend_on_no_other_row(kind: Kind, number: float) -> None:
         assert torch.equal(matrix(inputs[-count:]), expected[-count:])
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    outputs=st.integers(1, 200),
+    num_inputs=st.integers(1, 1700),
+    rows=st.sampled_from((1, 2, 5, 6, 7, 11, 12, 13, 31, 32, 33, 200, 1025)),
+    data=st.data(),
+)
+def test_rows_in_one_call_are_those_of_many_calls(
+    kind: str, outputs: int, num_inputs: int, rows: int, data: st.DataObject
+) -> None:
+    matrix, inputs = packed(kind, outputs, num_inputs, rows)
+    together = matrix(inputs)
+    for _ in range(3):
+        first = data.draw(st.integers(0, rows - 1))
+        end = data.draw(st.integers(first + 1, rows))
+        assert torch.equal(matrix(inputs[first:end]), together[first:end])
+
+
 def test_others_find_the_matrix_unit_set_as_they_left_it(tmp_path: Path) -> None:
     both = """
         static int compute(void) {
-            return multiply(waymark_linear_int8_many) && multiply(waymark_linear_int4_many);
+            return multiply(waymark_linear_int8_many) && multiply(waymark_linear_int4_many) &&
+                   multiply(waymark_linear_bfloat_many);
         }
     """
     assert_unit_set_as_before(MULTIPLY + both, tmp_path)
@@ -75,7 +100,8 @@ def test_without_memory_it_says_so(tmp_path: Path) -> None:
         }
 
         int main(void) {
-            return multiply(waymark_linear_int8_many) || multiply(waymark_linear_int4_many);
+            return multiply(waymark_linear_int8_many) || multiply(waymark_linear_int4_many) ||
+                   multiply(waymark_linear_bfloat_many);
         }
     """
     assert ended_with(MULTIPLY + source, tmp_path) == 0

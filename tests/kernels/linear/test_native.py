@@ -1,8 +1,6 @@
-"""Compiled products against exact sums: one row and many, on odd shapes and in both types."""
+"""Compiled products against exact sums: steps and prompts, on odd shapes and in both types."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 import torch
@@ -11,42 +9,47 @@ from torch import Tensor
 from kernels.linear.int4 import dequantise_groups, unhalve
 from kernels.linear.int8 import quantise_inputs
 from kernels.linear.native import (
-    FEW_INT4,
-    FEW_ON_TILES,
+    MOST_STEPS,
     NativeBfloatFormat,
     NativeInt4Format,
     NativeInt8Format,
-    multiplies_plain_integers,
+    Product,
 )
-from kernels.linear.reference import QuantisedTensors, WeightFormat
+from kernels.linear.reference import Matrix, QuantisedTensors, WeightFormat
 from kernels.native.library import MOST_NUMBERS
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.kernels.native.tiles import has_tiles
 from tests.kernels.poison import poisoned_memory
 
 pytestmark = NEEDS_COMPILER
-SHAPES = [(1, 1), (1, 33), (13, 7), (96, 64), (129, 257), (300, 640), (70, 1000)]
+SHAPES = [(1, 1), (1, 33), (13, 7), (96, 64), (129, 257), (300, 640), (70, 1000), (20, 3000)]
 TYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 BIAS = pytest.mark.parametrize("with_bias", [True, False])
 COUNTS = (1, 2, 8, 9, 23, 32, 33, 130)
 
 
-@pytest.fixture(autouse=True, params=[True, False], ids=["tiles", "no tiles"])
-def matrix_unit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is made for it is right without one, only slow."""
-    monkeypatch.setattr(library(), "has_tiles", request.param)
+def both_ways(matrix: Matrix, inputs: Tensor) -> list[Tensor]:
+    """What a prompt's rows give, and the same rows as steps, one at a time and some."""
+    with poisoned_memory():
+        steps = [matrix.step(rows) for rows in inputs[: 2 * MOST_STEPS].split(MOST_STEPS)]
+        single = [matrix.step(inputs[row : row + 1]) for row in range(min(3, len(inputs)))]
+        return [matrix(inputs), torch.cat(steps), torch.cat(single)]
 
 
 @BIAS
 @pytest.mark.parametrize("shape", SHAPES)
-def test_bfloat16_is_exact_but_for_rounding(shape: tuple[int, int], with_bias: bool) -> None:
-    weight_format = NativeBfloatFormat(library())
+@pytest.mark.parametrize("product", ["pairs", "floats", "torch"])
+def test_bfloat16_is_exact_but_for_rounding(
+    shape: tuple[int, int], with_bias: bool, product: Product
+) -> None:
+    weight_format = NativeBfloatFormat(library(), product)
     for count in COUNTS:
         inputs, weight, bias = parts(shape, count, torch.bfloat16)
         given = bias if with_bias else None
-        with poisoned_memory():
-            found = weight_format.prepack(weight_format.quantise(weight), given)(inputs)
-        assert_exact(found, inputs, weight, given)
+        matrix = weight_format.prepack(weight_format.quantise(weight), given)
+        for found in both_ways(matrix, inputs):
+            assert_exact(found, inputs[: len(found)], weight, given)
 
 
 def rounded(inputs: Tensor) -> Tensor:
@@ -82,13 +85,13 @@ def test_int8_is_exact_but_for_rounding(
     shape: tuple[int, int], with_bias: bool, dtype: torch.dtype
 ) -> None:
     weight_format = NativeInt8Format(library())
-    for count in COUNTS if multiplies_plain_integers() else (1,):
+    for count in COUNTS:
         inputs, weight, bias = parts(shape, count, dtype)
         kept = weight_format.quantise(weight)
         given = bias if with_bias else None
-        with poisoned_memory():
-            found = weight_format.prepack(kept, given)(inputs)
-        assert_integers_exact(found, rounded(inputs), held(kept, shape[1]), given)
+        for found in both_ways(weight_format.prepack(kept, given), inputs):
+            given_rows = rounded(inputs[: len(found)])
+            assert_integers_exact(found, given_rows, held(kept, shape[1]), given)
 
 
 @TYPES
@@ -102,32 +105,12 @@ def test_int4_is_exact_but_for_rounding(
         inputs, weight, bias = parts(shape, count, dtype)
         kept = weight_format.quantise(weight)
         given, plain = bias if with_bias else None, held(kept, shape[1])
-        with poisoned_memory():
-            found = weight_format.prepack(kept, given)(inputs)
-        if count <= (FEW_ON_TILES if library().has_tiles else FEW_INT4):
-            assert_integers_exact(found, rounded(inputs), plain, given)
-        else:
-            assert_exact(found, inputs, plain.to(dtype), given)
-
-
-@pytest.mark.parametrize("rows", [64, 65])
-def test_only_rows_that_fill_no_block_are_copied(
-    rows: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A copy of a prompt's widest activation was a sixth of what a layer holds."""
-    given: list[int] = []
-    product = library().linear_int4_many
-
-    def watched(inputs: int, *more: Any) -> None:
-        given.append(inputs)
-        product(inputs, *more)
-
-    monkeypatch.setattr(library(), "has_tiles", True)
-    monkeypatch.setattr(library(), "linear_int4_many", watched)
-    inputs, weight, _ = parts((96, 64), rows, torch.bfloat16)
-    weight_format = NativeInt4Format(library())
-    weight_format.prepack(weight_format.quantise(weight), None)(inputs)
-    assert [each == inputs.data_ptr() for each in given] == [rows % 32 == 0]
+        for found in both_ways(weight_format.prepack(kept, given), inputs):
+            rows = inputs[: len(found)]
+            if dtype == torch.bfloat16 and has_tiles() and len(found) == count:
+                assert_exact(found, rows, plain.to(dtype), given)
+            else:
+                assert_integers_exact(found, rounded(rows), plain, given)
 
 
 def extreme(outputs: int, inputs: int) -> Tensor:
@@ -140,9 +123,21 @@ def extreme(outputs: int, inputs: int) -> Tensor:
 @pytest.mark.parametrize("inputs", [64, 1000, 8192])
 def test_the_largest_integers_overflow_nowhere(inputs: int) -> None:
     matrix = NativeInt8Format(library()).prepack((extreme(6, inputs), torch.ones(6, 1)), None)
-    found = matrix(torch.full((1, inputs), -1.0))
+    rows = torch.full((3, inputs), -1.0)
     expected = torch.tensor([[-1.0, 1.0] * 3]) * 127 * inputs
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0)
+    for found in (matrix(rows), matrix.step(rows)):
+        torch.testing.assert_close(found, expected.expand(3, 6), rtol=1e-6, atol=0)
+
+
+def test_the_largest_int4_values_overflow_nowhere() -> None:
+    """Sums of 16 bits hold eight pairs of products, if none is larger than it may be."""
+    halves, pairs = torch.full((5, 48), 255, dtype=torch.uint8), torch.ones(5, 3, 2).bfloat16()
+    pairs[:, :, 1] = 0
+    for sign in (-1.0, 1.0):
+        rows = torch.full((3, 96), sign * 127)
+        matrix = NativeInt4Format(library()).prepack((halves, pairs), None)
+        for found in (matrix(rows), matrix.step(rows)):
+            assert torch.equal(found, torch.full((3, 5), 96 * 7 * 127 * sign))
 
 
 @pytest.mark.parametrize("count", [1, 40])
@@ -185,19 +180,6 @@ def test_results_go_where_they_are_wanted() -> None:
             assert not wide[:, :8].any() and not wide[:, 32:].any()
 
 
-def test_matrices_of_few_rows_and_of_many_agree() -> None:
-    """What is read in a run of 32 tokens and what in one of 33 comes from the same weights."""
-    draw = torch.Generator().manual_seed(0)
-    weight, inputs = torch.randn(96, 64, generator=draw), torch.randn(33, 64, generator=draw)
-    for kind in (NativeBfloatFormat, NativeInt8Format, NativeInt4Format):
-        weight_format: WeightFormat = kind(library())
-        matrix = weight_format.prepack(weight_format.quantise(weight.bfloat16()), None)
-        many = matrix(inputs.bfloat16()).float()
-        for few in (1, 8, 9, 32):
-            found = matrix(inputs[:few].bfloat16()).float()
-            assert (found - many[:few]).abs().max() <= 0.02 * many.abs().max()
-
-
 FORMATS = [
     pytest.param(NativeBfloatFormat, id="bfloat16"),
     pytest.param(NativeInt8Format, id="int8"),
@@ -234,13 +216,3 @@ def test_a_row_too_long_for_the_kernel_goes_through_torch(kind: type[NativeInt8F
     found = weight_format.prepack(kept, None)(inputs).double()
     # Up to a million rounded inputs, and sums of as many numbers.
     torch.testing.assert_close(found, expected, rtol=0, atol=0.02 * expected.abs().max().item())
-
-
-@pytest.mark.parametrize(("count", "width"), [(300, 8192), (70_000, 7)])
-def test_more_rows_than_there_is_room_for_are_taken_in_turns(count: int, width: int) -> None:
-    """Of 8,192 numbers each there are 128 at once; of scales there are 65,536."""
-    inputs, weight, bias = parts((40, width), count, torch.bfloat16)
-    weight_format = NativeInt8Format(library())
-    kept = weight_format.quantise(weight)
-    found = weight_format.prepack(kept, bias)(inputs)
-    assert_integers_exact(found, rounded(inputs), held(kept, width), bias)

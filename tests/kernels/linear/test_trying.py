@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from kernels.linear import int4, int8, native, probe, trying
+from kernels.linear import int4, int8, probe, trying
 from kernels.linear.trying import GIVEN_UP_S, MARGIN, keeps_up
 
 
@@ -60,7 +60,6 @@ def test_H10_a_busy_moment_costs_no_product() -> None:
     [
         (int8, int8.multiplies_integers),
         (int4, int4._is_fast),
-        (native, native.multiplies_plain_integers),
     ],
 )
 def test_H10_every_choice_of_a_product_asks_for_its_speed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,10 @@ from kernels.common.shapes import (
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
-from kernels.linear.native import (
-    FEW_ON_TILES,
-    NativeBfloatFormat,
-    NativeInt4Format,
-    NativeInt8Format,
-)
+from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format, Product
 from kernels.native import build
-from kernels.native.build import CannotCompileError, built
+from kernels.native.build import built
+from kernels.native.levels import executable
 from kernels.native.library import Library
 from kernels.native_ops import native_ops
 from kernels.self_test import validated
@@ -38,8 +35,14 @@ pytestmark = [
     NEEDS_COMPILER,
     pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86"),
 ]
-# None of it, AVX2, AVX-512 without products of bytes or of bfloat16, all but AMX.
-LEVELS = ("x86-64", "x86-64-v3", "x86-64-v4", "native -mno-amx-tile")
+# AMX is played, so that what is made for it is tried where there is none.
+AMX = ("-march=native", "-include", str(Path(__file__).parent / "emulated_amx.h"))
+LEVELS = {
+    "no vectors of bytes": ("-march=x86-64",),
+    **{level.name: level.flags for level in executable()},
+    "emulated AMX": AMX,
+}
+PRODUCTS: tuple[Product, ...] = ("pairs", "floats")
 SHAPES = (
     NormShape(33),
     NormShape(64, gated=True),
@@ -54,35 +57,38 @@ SHAPES = (
 )
 
 
-@pytest.fixture(params=LEVELS)
+@pytest.fixture(params=LEVELS, scope="module")
 def older(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Library:
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Library]:
+    level = LEVELS[request.param]
+    if level is AMX and not torch.cpu.get_capabilities().get("avx512_bf16"):
+        pytest.skip("no processor has AMX without products of bfloat16")
     flags = ["-O2" if flag == "-O3" else flag for flag in build._flags()]
-    wanted = [flag for flag in flags if not flag.startswith("-march")]
-    wanted += f"-march={request.param}".split()
-    monkeypatch.setattr(build, "_flags", lambda: wanted)
-    try:
-        return Library(built(tmp_path))
-    except CannotCompileError as error:
-        pytest.skip(f"this processor or compiler has no {request.param}: {error}")
+    wanted = [*(flag for flag in flags if not flag.startswith("-march")), *level]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "_flags", lambda: wanted)
+        yield Library(built(tmp_path_factory.mktemp("level")))
 
 
 def test_products_and_operations_are_right(older: Library) -> None:
     torch.set_num_threads(2)
-    older.has_tiles = True  # so that what is made for them is tried without them
     for shape in ((13, 7), (96, 64), (129, 257), (70, 1000)):
-        for count in (1, 8, 11):
+        for count in (1, 8, 40):
             inputs, weight, bias = parts(shape, count, torch.bfloat16)
-            plain = NativeBfloatFormat(older)
-            assert_exact(plain.prepack(plain.quantise(weight), bias)(inputs), inputs, weight, bias)
+            for product in PRODUCTS:
+                plain = NativeBfloatFormat(older, product)
+                matrix = plain.prepack(plain.quantise(weight), bias)
+                for found in (matrix(inputs), matrix.step(inputs)):
+                    assert_exact(found, inputs, weight, bias)
             for weight_format in (NativeInt8Format(older), NativeInt4Format(older)):
                 kept = weight_format.quantise(weight)
-                found, numbers = weight_format.prepack(kept, bias)(inputs), held(kept, shape[1])
-                if isinstance(weight_format, NativeInt4Format) and count > FEW_ON_TILES:
-                    assert_exact(found, inputs, numbers.bfloat16(), bias)
+                matrix, numbers = weight_format.prepack(kept, bias), held(kept, shape[1])
+                assert_integers_exact(matrix.step(inputs), rounded(inputs), numbers, bias)
+                if older.has_tiles and isinstance(weight_format, NativeInt4Format):
+                    assert_exact(matrix(inputs), inputs, numbers.bfloat16(), bias)
                 else:
-                    assert_integers_exact(found, rounded(inputs), numbers, bias)
+                    assert_integers_exact(matrix(inputs), rounded(inputs), numbers, bias)
     backend = Backend("older", REFERENCE.formats, native_ops(older))
     for dtype in (torch.float32, torch.bfloat16):
         assert validated(backend, SHAPES, torch.device("cpu"), dtype) is backend

@@ -46,12 +46,12 @@ def test_a_product_has_the_same_bits_with_any_threads() -> None:
     for weight_format in formats(library()):
         matrix = weight_format.prepack(weight_format.quantise(weight), None)
         torch.set_num_threads(1)
-        expected = [matrix(each) for each in inputs]
+        expected = [matrix.step(each) for each in inputs]
         for _ in range(30):
             for count in COUNTS:
                 torch.set_num_threads(count)
                 # One after the other: a late part of one falls into the next.
-                found = [matrix(each) for each in inputs]
+                found = [matrix.step(each) for each in inputs]
                 assert all(map(torch.equal, found, expected)), count
     torch.set_num_threads(1)
 
@@ -80,10 +80,10 @@ def test_threads_that_sit_a_job_out_change_nothing() -> None:
     )
     row = torch.randn(1, 512, generator=draw).bfloat16()
     torch.set_num_threads(1)
-    expected = matrix(row)
+    expected = matrix.step(row)
     for count in (16, *[2] * 200):
         torch.set_num_threads(count)
-        assert torch.equal(matrix(row), expected)
+        assert torch.equal(matrix.step(row), expected)
     torch.set_num_threads(1)
 
 
@@ -98,10 +98,10 @@ torch.set_num_threads(4)
 weight_format = NativeBfloatFormat(library())
 matrix = weight_format.prepack((torch.ones(4096, 512).bfloat16(),), None)
 for _ in range(30):
-    matrix(torch.ones(1, 512).bfloat16())
+    matrix.step(torch.ones(1, 512).bfloat16())
     child = os.fork()
     if child == 0:
-        found = matrix(torch.ones(1, 512).bfloat16())
+        found = matrix.step(torch.ones(1, 512).bfloat16())
         del matrix
         os._exit(0 if bool((found == 512).all()) else 1)
     assert os.waitpid(child, 0)[1] == 0
@@ -118,7 +118,7 @@ def test_matrices_may_go_while_a_thread_is_late() -> None:
         weight = torch.full((8192, 1024), size + 1, dtype=torch.int8)
         matrix = weight_format.prepack((weight, torch.ones(8192, 1)), None)
         del weight
-        found = matrix(torch.ones(1, 1024))
+        found = matrix.step(torch.ones(1, 1024))
         del matrix
         assert torch.allclose(found, torch.full((1, 8192), 1024.0 * (size + 1)))
     torch.set_num_threads(1)

@@ -60,7 +60,7 @@ class Layers:
     def step(self, token: int, store: Store, part: Callable[[], None]) -> Tensor:
         hidden, ops = self.hidden, self.ops
         for matrix, (all_keys, all_values) in zip(self.matrices, self.rows, strict=True):
-            joined = matrix(ops.rms_norm(hidden, self.scale, 1e-6)).split(WIDTH, dim=1)
+            joined = matrix.step(ops.rms_norm(hidden, self.scale, 1e-6)).split(WIDTH, dim=1)
             queries, keys, values = (each.unflatten(1, (HEADS, DIM)) for each in joined)
             store(keys, all_keys)
             store(values, all_values)

@@ -1,0 +1,67 @@
+/* Many rows through a matrix of bfloat16: as pairs where the processor multiplies them, else as
+ * float32, which weights become as they are put in order. */
+#include "linear/many.h"
+
+static void order_pairs(const struct many *all, long output, long start, long words, char *to) {
+    order_columns(all, output, start, words, 2 * all->given->inputs, STEP, NULL, to);
+}
+
+static void order_floats(const struct many *all, long output, long start, long words, char *to) {
+    order_columns(all, output, start, words, 2 * all->given->inputs, STEP / 2, floats_of_bfloats,
+                  to);
+}
+
+static void multiply_numbers(const struct many *all, struct product product, long row, long start) {
+    (void)row, (void)start;
+    if (HAS_PAIRS && all->kind == OF_BFLOAT)
+        multiply(all->on_tiles, OF_BFLOAT, product);
+    else
+        multiply(0, OF_FLOAT, product);
+}
+
+static void put(const struct many *all, const void *found, long row, long rows, long output) {
+    put_floats(all, found, NULL, row, rows, output);
+}
+
+/* A row as words, with zeros behind it. */
+static void copy_row(const void *arguments, long row) {
+    const struct many *all = arguments;
+    long inputs = all->given->inputs;
+    const uint16_t *from = (const uint16_t *)all->given->from + row * inputs;
+    char *to = all->left + row * all->left_stride;
+    if (all->kind == OF_FLOAT) {
+        for (long place = 0; place < inputs; place++)
+            ((float *)to)[place] = from_bfloat(from[place]);
+        return;
+    }
+    memcpy(to, from, 2 * inputs);
+    memset(to + 2 * inputs, 0, all->left_stride - 2 * inputs);
+}
+
+int waymark_has_pairs(void) {
+    return HAS_PAIRS;
+}
+
+int waymark_linear_bfloat_many(struct linear *given) {
+    int pairs = HAS_PAIRS && !given->widened, on_tiles = pairs && tiles_allowed();
+    struct many all = {.given = given,
+                       .kind = pairs ? OF_BFLOAT : OF_FLOAT,
+                       .on_tiles = on_tiles,
+                       .word_bytes = STEP,
+                       .order = pairs ? order_pairs : order_floats,
+                       .multiply = multiply_numbers,
+                       .put = put};
+    count_words(&all, pairs ? 2 : 1);
+    int as_it_is =
+        pairs && given->inputs * 2 == all.left_stride && rows_in_memory(&all) == given->rows;
+    if (as_it_is) {
+        all.left = (char *)given->from;
+        return run_many(&all);
+    }
+    all.left = aligned_alloc(STEP, rows_in_memory(&all) * all.left_stride);
+    if (!all.left) return 0;
+    pool_each(copy_row, &all, given->rows, given->inputs, given->threads);
+    int done = run_many(&all);
+    free(all.left);
+    return done;
+}
