@@ -1,43 +1,56 @@
-"""llama-bench beside the rest, where it is on the PATH and somebody gives it a file to run."""
+"""`llama-bench` beside the rest, of llama.cpp or of another that takes the same files."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from tests.bench.rounds import Plan, Step
+from tests.bench.rounds import Step
 from tests.bench.spread import Spread
 
-PROGRAM = "llama-bench"
+Program = Literal["llama.cpp", "ik_llama.cpp"]
 
 
-def is_there() -> bool:
-    """Whether the program is on the PATH."""
-    return shutil.which(PROGRAM) is not None
+@dataclass(frozen=True)
+class Llama:
+    """A program, what its column is called, and the file that it runs for each precision.
 
-
-def measure(file: Path, plan: Plan, threads: int) -> dict[Step, Spread]:
-    """Tokens a second of the plan's prompts and contexts, over llama-bench's own repetitions.
-
-    Raises CalledProcessError when it can't run `file`.
+    ik_llama.cpp has another option for generating behind a context.
     """
-    common = ["-m", str(file), "-t", str(threads), "-r", str(plan.rounds), "-o", "json"]
-    prompts = _run([*common, "-p", _listed(plan.prompts), "-n", "0"])
-    replies = _run([*common, "-p", "0", "-n", str(plan.tokens), "-d", _listed(plan.contexts)])
-    found = {Step("prompt", each["n_prompt"]): each for each in prompts}
-    found |= {Step("generate", each["n_gen"], each["n_depth"]): each for each in replies}
-    return {step: Spread.of(each["samples_ts"]) for step, each in found.items()}
 
+    name: Program
+    program: Path
+    files: Mapping[str, Path]
+    threads: int
+    rounds: int
 
-def _run(arguments: Sequence[str]) -> list[dict[str, Any]]:
-    ran = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, check=True)
-    made: list[dict[str, Any]] = json.loads(ran.stdout)
-    return made
+    def measure(self, precision: str, step: Step) -> Spread | None:
+        """Tokens a second of a step over the program's own repetitions, None where it has no such
+        step. Raises CalledProcessError when it can't run the file.
+        """
+        sizes = self._sizes(step)
+        if precision not in self.files or not sizes:
+            return None
+        command = [str(self.program), "-m", str(self.files[precision]), "-t", str(self.threads)]
+        ran = subprocess.run(
+            [*command, "-r", str(self.rounds), "-o", "json", *sizes],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        (found,) = json.loads(ran.stdout)
+        return Spread.of(found["samples_ts"])
 
-
-def _listed(sizes: Sequence[int]) -> str:
-    return ",".join(map(str, sizes))
+    def _sizes(self, step: Step) -> list[str]:
+        match step.task:
+            case "prompt":
+                return ["-p", str(step.size), "-n", "0"]
+            case "generate" if self.name == "llama.cpp" or step.context == 0:
+                behind = ["-d", str(step.context)] if step.context else []
+                return ["-p", "0", "-n", str(step.size), *behind]
+            case "generate":
+                return ["-p", "0", "-n", "0", "-gp", f"{step.context},{step.size}"]
+            case _:
+                return []
