@@ -60,7 +60,8 @@ def _measure(options: argparse.Namespace) -> None:
 
 def _again(arguments: list[str] | None, level: Level) -> int:
     """The same in a process at that level, with all that it starts: libraries read it once."""
-    command = [sys.executable, "-m", "tests.bench", *(arguments or sys.argv[1:])]
+    given = sys.argv[1:] if arguments is None else arguments
+    command = [sys.executable, "-m", "tests.bench", *given]
     environment = {**os.environ, **level.environment()}
     return subprocess.run(command, env=environment, check=False).returncode
 
