@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import get_args
 
@@ -11,6 +12,8 @@ import psutil
 from core.api.params import Precision
 from kernels.common.capability import what_is_missing
 from tests.bench.folders import RELEASED
+from tests.bench.levels import LEVELS, Level, named
+from tests.bench.llama.build import usual_folder
 from tests.bench.page import PAGE, has_place
 from tests.bench.rounds import Plan
 
@@ -24,11 +27,8 @@ def parsed(arguments: list[str] | None, about: str | None = None) -> argparse.Na
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=about)
     _add_subjects(parser)
     _add_sizes(parser)
+    _add_peers(parser)
     parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
-    parser.add_argument(
-        "--gguf", action="append", type=_named_file, default=[], metavar="PRECISION=FILE",
-        help="what llama-bench runs beside a precision",
-    )  # fmt: skip
     parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
     parser.add_argument("--quick", action="store_true", help="a model of no size, for a try")
     parser.add_argument("--write", action="store_true", help=f"write the tables into {PAGE.name}")
@@ -37,15 +37,18 @@ def parsed(arguments: list[str] | None, about: str | None = None) -> argparse.Na
     fault = _fault(options)
     if fault is not None:
         parser.error(fault)
-    options.gguf = dict(options.gguf)
+    level = named(options.level) if options.device == "cpu" else None
+    options.is_at_level = options.level is None or level is None or level.is_set()
+    options.level = level
     return options
 
 
-def place(name: str, shape: str, device: str) -> str:
+def place(name: str, shape: str, device: str, level: Level | None = None) -> str:
     """What a table is called, in its title and on the page."""
     if device == "cuda":
         return f"{name} of {shape} on a GPU"
-    return name if shape == next(iter(RELEASED)) else f"{name} of {shape}"
+    title = name if shape == next(iter(RELEASED)) else f"{name} of {shape}"
+    return title if level is None else f"{title} at level {level.name}"
 
 
 def _add_subjects(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +56,10 @@ def _add_subjects(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", choices=DEVICES, default=DEVICES[0],
         help="cuda: an NVIDIA GPU, with tables of its own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--level", choices=[each.name for each in LEVELS],
+        help="of processors, set for all engines; the machine's own unless named",
     )  # fmt: skip
     shapes = list(RELEASED)
     parser.add_argument(
@@ -63,6 +70,24 @@ def _add_subjects(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision", nargs="+", choices=known, default=[each for each in known if each != SLOW],
         help=f"all but {SLOW} unless named",
+    )  # fmt: skip
+
+
+def _add_peers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--peers", nargs="+", choices=["bfloat16", SLOW], default=["bfloat16"],
+        help=f"what transformers computes in; it stands beside {SLOW} in {SLOW} anyway",
+    )  # fmt: skip
+    parser.add_argument(
+        "--llama", action="store_true",
+        help="llama.cpp beside them, at the same level: built once, which takes minutes",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ik", type=Path, metavar="PATH", help="the same of ik_llama.cpp's llama-bench"
+    )
+    parser.add_argument(
+        "--llama-folder", type=Path, default=usual_folder(), metavar="FOLDER",
+        help="where llama.cpp and its files are kept (%(default)s)",
     )  # fmt: skip
 
 
@@ -85,17 +110,32 @@ def _fault(options: argparse.Namespace) -> str | None:
     unknown = set(options.names) - set(NAMES)
     if unknown:
         return f"there is no bench named {', '.join(sorted(unknown))}; there are {NAMES}"
-    if options.device == "cuda":
-        missing = what_is_missing()
-        if missing is not None:
-            return f"there is no GPU to measure: {missing}"
-        if options.gguf:
-            return "llama-bench stands beside the processor's tables alone"
-    places = [place(name, each, options.device) for name in options.names for each in options.shape]
-    homeless = [each for each in places if not has_place(PAGE, each)] if options.write else []
+    on_gpu = options.device == "cuda"
+    fault = _gpu_fault(options) if on_gpu else _level_fault(options)
+    if fault is not None or not options.write:
+        return fault
+    level = None if on_gpu else named(options.level)
+    places = [
+        place(name, each, options.device, level) for name in options.names for each in options.shape
+    ]
+    homeless = [each for each in places if not has_place(PAGE, each)]
     return f"{PAGE.name} has no place for {', '.join(homeless)}" if homeless else None
 
 
-def _named_file(text: str) -> tuple[str, Path]:
-    precision, _, file = text.partition("=")
-    return precision, Path(file)
+def _gpu_fault(options: argparse.Namespace) -> str | None:
+    missing = what_is_missing()
+    if missing is not None:
+        return f"there is no GPU to measure: {missing}"
+    if options.level or options.llama or options.ik:
+        return "levels and llama-bench are of the processor's tables alone"
+    return None
+
+
+def _level_fault(options: argparse.Namespace) -> str | None:
+    try:
+        named(options.level)
+    except ValueError as error:
+        return str(error)
+    if options.ik is not None and not os.access(options.ik, os.X_OK):
+        return f"{options.ik} is no program that can be run"
+    return None

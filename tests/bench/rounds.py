@@ -109,14 +109,19 @@ def measure(
     limits: Bounds,
     dtype: torch.dtype,
     say: Callable[[str], None],
+    beside: Callable[[Step], None] = lambda step: None,
 ) -> dict[Step, Row]:
-    """Every step of the plan; `dtype` is what the matrix products are held against."""
+    """Every step of the plan; `dtype` is what the matrix products are held against.
+
+    `beside` measures right after a step what can't take turns in it.
+    """
     rows = {}
     for step in plan.steps():
         say(f"{step.task} {step.size:,}" + (f" at {step.context:,}" * (step.task == "generate")))
         rows[step] = interleaved(plan, step, peers, _limit_of(step.task, limits, dtype))
         if plan.warm:  # a GPU is there for minutes: what was measured is told whatever comes next
             say("; ".join(f"{name} {min(rows[step].seconds(name)):.4g} s" for name in peers))
+        beside(step)
         if step.task == "load":
             for peer in peers.values():
                 peer.run("prompt", WARM_UP)  # the first call of a kernel chooses it

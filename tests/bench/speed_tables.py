@@ -35,45 +35,67 @@ def table(titles: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 def model_table(
     rows: Mapping[Step, Row],
     engine: str,
-    beside: Mapping[Step, Spread] | None = None,
+    beside: Mapping[str, Mapping[Step, Spread]] | None = None,
     rates: bool = False,
 ) -> str:
-    """Everything measured of one precision beside transformers; `beside` are llama-bench's tokens
-    a second by step, None where it wasn't run. With `rates` a column says how much that moved or
-    computed a second."""
+    """Everything measured of one precision beside transformers, and further engines of the same
+    rounds. `beside` are tokens a second by step, of those that were measured right after it. With
+    `rates` a column says how much that moved or computed a second."""
+    beside = beside or {}
+    others = [name for name in _engines(rows) if name.startswith(f"{PEER} ")]
     titles = ["", "Waymark", PEER, "ratio", "of the limit"]
     if rates:
         titles.append("a second")
-    if beside is not None:
-        titles += ["llama-bench", "ratio"]
+    for name in (*others, *beside):
+        titles += [name, "ratio"]
     lines = _header(*titles)
     steps = sorted(rows, key=_order)
     timed = [rows[step] for step in steps if step.task != "context"]
-    lines += [_line(*_speed_cells(row, engine, beside, rates)) for row in timed]
+    for row in timed:
+        cells = _speed_cells(row, engine, rates)
+        for name in others:
+            cells += _pair(row, engine, name)
+        for each in beside.values():
+            cells += _llama_cells(row, engine, each.get(row.step))
+        lines.append(_line(*cells))
     for row in (each for each in rows.values() if _held(each, engine)):
         cells = _memory_cells(row, engine)
         lines.append(_line(*cells, *[""] * (len(titles) - len(cells))))
     return "\n".join(lines) + "\n"
 
 
-def _speed_cells(
-    row: Row, engine: str, beside: Mapping[Step, Spread] | None, rates: bool
-) -> list[str]:
-    step = row.step
-    if step.task in ("prompt", "generate"):
-        name, values = _rate_name(step), [row.per_second(each) for each in (engine, PEER)]
-        ratio = row.times(PEER, engine)
-    else:
-        name, unit = ("load, s", 1) if step.task == "load" else (f"{step.size:,} px, ms", 1000)
-        values = [Spread.of(row.seconds(each)).scaled(unit) for each in (engine, PEER)]
-        ratio = row.times(engine, PEER)
-    limit = "" if step.task == "load" else str(row.of_limit(engine))
-    cells = [name, *map(str, values), str(ratio), limit]
-    if rates:
-        cells.append(_rate(row, engine))
-    if beside is not None:
-        cells += _llama_cells(values[0], beside.get(step))
-    return cells
+def _speed_cells(row: Row, engine: str, rates: bool) -> list[str]:
+    limit = "" if row.step.task == "load" else str(row.of_limit(engine))
+    cells = [_name(row.step), str(_value(row, engine)), *_pair(row, engine, PEER), limit]
+    return [*cells, _rate(row, engine)] if rates else cells
+
+
+def _name(step: Step) -> str:
+    match step.task:
+        case "prompt" | "generate":
+            return _rate_name(step)
+        case "load":
+            return "load, s"
+        case _:
+            return f"{step.size:,} px, ms"
+
+
+def _value(row: Row, engine: str) -> Spread:
+    """Tokens a second, or how long it took."""
+    if row.step.task in ("prompt", "generate"):
+        return row.per_second(engine)
+    return Spread.of(row.seconds(engine)).scaled(1 if row.step.task == "load" else 1000)
+
+
+def _pair(row: Row, engine: str, other: str) -> list[str]:
+    """What another engine of the same rounds reached, and the ratio to it."""
+    faster = row.step.task in ("prompt", "generate")
+    ratio = row.times(other, engine) if faster else row.times(engine, other)
+    return [str(_value(row, other)), str(ratio)]
+
+
+def _engines(rows: Mapping[Step, Row]) -> Iterable[str]:
+    return next((row.readings for row in rows.values()), ())
 
 
 def _rate(row: Row, engine: str) -> str:
@@ -85,8 +107,10 @@ def _rate(row: Row, engine: str) -> str:
     return f"{row.rate(engine).scaled(1e-12)} TFLOP/s"
 
 
-def _llama_cells(own: Spread, other: Spread | None) -> list[str]:
-    return ["", ""] if other is None else [str(other), f"{own.middle / other.middle:.2f}"]
+def _llama_cells(row: Row, engine: str, other: Spread | None) -> list[str]:
+    if other is None:
+        return ["", ""]
+    return [str(other), f"{row.per_second(engine).middle / other.middle:.2f}"]
 
 
 def _memory_cells(row: Row, engine: str) -> list[str]:

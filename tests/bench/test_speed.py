@@ -23,11 +23,12 @@ from core.weights.plan import Weights, plan_weights
 from kernels.dispatch import BackendName
 from kernels.ops import Attend
 from tests.bench import __main__ as command
-from tests.bench import llama, ops, rounds
+from tests.bench import model, ops, rounds
 from tests.bench.folders import RELEASED, TINY, config_of, write_random
+from tests.bench.levels import LEVELS
 from tests.bench.machine import READING
-from tests.bench.options import NAMES, SLOW, parsed
-from tests.bench.page import PAGE, write_between
+from tests.bench.options import NAMES, SLOW, parsed, place
+from tests.bench.page import PAGE, has_place, write_between
 from tests.bench.peer import Engine, Peer, Reading, Task
 from tests.bench.process import Process, open_here
 from tests.bench.rig import KERNELS, attending
@@ -75,6 +76,7 @@ def lines_of(text: str) -> list[list[str]]:
 def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: Path) -> None:
     peers: list[Noted] = []
     seen: list[int] = []
+    said: list[str] = []
 
     def opened(engine: Engine) -> Peer:
         peers.append(Noted(engine))
@@ -92,7 +94,10 @@ def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: 
 
     options = parsed(["model", "--quick", "--precision", "float32"])
     with mock.patch(KERNELS, attending(counting)):
-        text = command.model_text(options, folder, tmp_path, command.quick_limits(), opened)
+        nobody = model.Beside([], said.append)
+        text = model.text(
+            options, folder, tmp_path, command.quick_limits(), opened, nobody, said.append
+        )
     own, other = (peer.answers for peer in peers)
     assert [peer.engine.name for peer in peers] == ["waymark", "transformers"]
     counts = [(task, size, each.tokens, each.context, each.ids) for task, size, each in own]
@@ -153,10 +158,10 @@ def test_precisions_share_the_rounds_of_their_peer() -> None:
     options = parsed(["--quick"])
     assert [SLOW, *options.precision] == known
     assert options.names == list(NAMES)
-    assert command.groups(["float32", "bfloat16", "fewer bits"]) == {
-        "float32": ["float32"],
-        "bfloat16": ["bfloat16", "fewer bits"],
-    }
+    assert model.groups(["float32", "bfloat16", "fewer bits"], ["bfloat16", "float32"]) == [
+        (["float32"], ["float32"]),
+        (["bfloat16", "float32"], ["bfloat16", "fewer bits"]),
+    ]
     for precision in known:
         settings = ModelSettings.model_validate({"path": "", "precision": precision})
         assert settings.precision == precision
@@ -171,12 +176,12 @@ def test_every_weight_is_counted_once(folder: Path, kernels: BackendName) -> Non
         for name, stored in file.tensors.items()
     }
     text = {name: count for name, count in numbers.items() if "language_model" in name}
-    model = load(folder, kernels=kernels)
-    assert isinstance(model, Decoder)
+    loaded = load(folder, kernels=kernels)
+    assert isinstance(loaded, Decoder)
     # The table is the head too, so a step reads all of the text's weights, in float32.
-    assert step_bytes(model) == 4 * sum(text.values())
+    assert step_bytes(loaded) == 4 * sum(text.values())
     # What a rotation turns by comes beside the weights, once for the text and once for the tower.
-    beside = held_bytes(model) - 4 * sum(numbers.values())
+    beside = held_bytes(loaded) - 4 * sum(numbers.values())
     assert 0 < beside < 1024
     maps = [name for name in text if name.endswith("_proj.weight") or "in_proj" in name]
     assert token_operations(files) == 2 * sum(text[name] for name in maps)
@@ -259,34 +264,11 @@ def test_the_other_implementation_is_of_the_same_op() -> None:
     assert compared > 8
 
 
-def test_llama_bench_stands_beside_where_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert not llama.is_there()
-    program = tmp_path / llama.PROGRAM
-    program.write_text(
-        f"#!{shutil.which('sh', path='/bin:/usr/bin')}\n"
-        'case "$*" in\n'
-        '*"-p 64,600 -n 0") echo \'[{"n_prompt": 600, "n_gen": 0, "samples_ts": [7, 9]}]\';;\n'
-        '*"-n 4 -d 0,600,700") echo \'[{"n_prompt": 0, "n_gen": 4, "n_depth": 700, '
-        '"samples_ts": [5]}]\';;\n'
-        "*) exit 1;;\n"
-        "esac\n"
-    )
-    program.chmod(0o755)
-    assert llama.is_there()
-    found = llama.measure(Path("a.gguf"), QUICK, threads=2)
-    assert {step: each.middle for step, each in found.items()} == {
-        Step("prompt", 600): 8,
-        Step("generate", 4, 700): 5,
-    }
-
-
 def test_tables_go_between_their_comments(tmp_path: Path) -> None:
     page = tmp_path / PAGE.name
     shutil.copy(PAGE, page)
-    for name in NAMES:
+    for name in (place(name, "0.8B", "cpu", level) for name in NAMES for level in LEVELS):
+        assert has_place(PAGE, name)
         write_between(page, name, "a table")
         once = page.read_text(encoding="utf-8")
         write_between(page, name, "a table")

@@ -17,7 +17,7 @@ import torch
 from core.engine import loaded
 from kernels.common.capability import what_is_missing
 from tests.bench import __main__ as command
-from tests.bench import waymark_peer
+from tests.bench import model, waymark_peer
 from tests.bench.folders import TINY, write_random
 from tests.bench.gpu import fla, words
 from tests.bench.gpu.clock import CudaClock
@@ -43,7 +43,7 @@ def test_what_cannot_be_measured_is_said_at_once(
     missing = what_is_missing()
     assert missing is not None
     expected = {"cuda": missing, "tpu": "invalid choice", "3B": "invalid choice"}
-    assert expected.get(arguments[-1], "has no place for ops of 9B, model of 9B") in said
+    assert expected.get(arguments[-1], "has no place for ops of 9B") in said
 
 
 def test_the_page_has_a_place_for_every_table() -> None:
@@ -63,7 +63,7 @@ def test_a_gpus_table_leaves_the_processors_alone(tmp_path: Path) -> None:
     before, after = old.split(f"<!-- {name}: written")[0], old.split(f"<!-- end of {name}")[1]
     new = page.read_text(encoding="utf-8")
     assert new.startswith(before) and new.endswith(after) and "a table" in new
-    assert "<!-- end of model -->" in before
+    assert "<!-- end of model at level amx -->" in before
 
 
 def test_limits_are_told_in_their_units() -> None:
@@ -128,10 +128,12 @@ def test_models_are_opened_on_the_gpu_and_warmed_up(tmp_path: Path) -> None:
 
     options = parsed(["model", "--quick", "--precision", "bfloat16", "int4"])
     options.device = "cuda"
-    text = command.model_text(options, tmp_path, tmp_path, command.quick_limits(), opened)
+    nobody, said = model.Beside([], print), list[str]()
+    limits = command.quick_limits()
+    text = model.text(options, tmp_path, tmp_path, limits, opened, nobody, said.append)
     assert [each.engine.precision for each in peers] == ["bfloat16", "int4", "bfloat16"]
     assert {each.engine.device for each in peers} == {"cuda"}
-    assert text.count("called kernels of fla") == 2 and "llama-bench" not in text
+    assert text.count("called kernels of fla") == 2 and "llama" not in text
     assert lines_of(text)[0][-1] == "a second"
     for peer in peers:
         asked = Counter(peer.asked)

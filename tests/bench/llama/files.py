@@ -1,0 +1,63 @@
+"""Files of the bench's random weights for llama-bench, in the format nearest to each precision.
+
+As a command it runs llama.cpp's own converter, from its sources, without a vocabulary: llama-bench
+feeds ids.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from core.client.programs import ROOT
+from tests.bench.llama.build import Build
+
+FORMATS = {"bfloat16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}
+
+
+def file_of(build: Build, shape: str, precision: str) -> Path:
+    """Where the file of a shape is kept: the same weights for all levels."""
+    return build.home / "files" / f"{shape}-{FORMATS[precision]}.gguf"
+
+
+def write(build: Build, folder: Path, shape: str, precision: str, threads: int) -> Path:
+    """Write what isn't there yet, from the model in `folder`. Raises BuildError."""
+    target = file_of(build, shape, precision)
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_suffix(".part")
+    if precision == "bfloat16":
+        convert = ["-m", "tests.bench.llama.files", str(build.source), str(folder), str(part)]
+        build.run([sys.executable, *convert], {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"})
+    else:
+        plain = write(build, folder, shape, "bfloat16", threads)
+        quantise = [str(build.program("llama-quantize")), str(plain), str(part)]
+        build.run([*quantise, FORMATS[precision], str(threads)])
+    part.replace(target)
+    return target
+
+
+@torch.inference_mode()
+def main() -> None:
+    """Convert the model in a folder with the converter in llama.cpp's sources."""
+    source, folder, target = map(Path, sys.argv[1:])
+    sys.path[:0] = [str(source / "gguf-py"), str(source)]
+    gguf, family = importlib.import_module("gguf"), importlib.import_module("conversion.qwen")
+
+    def no_words(model: Any) -> None:
+        writer = model.gguf_writer
+        writer.add_tokenizer_model("none")
+        writer.add_vocab_size(model.hparams["vocab_size"])
+
+    known = {"model_arch": gguf.MODEL_ARCH.QWEN35, "no_mtp": True, "set_vocab": no_words}
+    converter = type("WithoutWords", (family.Qwen3_5TextModel,), known)
+    converter(folder, gguf.LlamaFileType.MOSTLY_BF16, target).write()
+
+
+if __name__ == "__main__":
+    main()

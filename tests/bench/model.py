@@ -1,0 +1,175 @@
+"""The whole model beside its peers, in tables: who takes part, and on which files."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from tests.bench import rounds
+from tests.bench.folders import RELEASED, TINY, write_random
+from tests.bench.gpu import words
+from tests.bench.llama import files
+from tests.bench.llama.build import Build
+from tests.bench.llama.program import Llama
+from tests.bench.machine import Bounds
+from tests.bench.options import SLOW
+from tests.bench.peer import Engine, Peer
+from tests.bench.process import Process
+from tests.bench.rounds import Plan, Step
+from tests.bench.speed_tables import PEER, model_table
+from tests.bench.spread import Spread
+
+Open = Callable[[Engine], Peer]
+Say = Callable[[str], None]
+
+
+class Beside:
+    """What llama.cpp and its like did right after each step, by precision and program."""
+
+    def __init__(self, programs: Sequence[Llama], say: Say) -> None:
+        self._programs = programs
+        self._say = say
+        self._found: dict[tuple[str, str], dict[Step, Spread]] = {}
+        self._faults: dict[str, list[str]] = {}
+
+    def measure(self, precisions: Iterable[str], step: Step) -> None:
+        for precision in precisions:
+            for program in self._programs:
+                try:
+                    measured = program.measure(precision, step)
+                except (OSError, subprocess.CalledProcessError) as error:
+                    self._fail(
+                        precision, f"{program.name} failed at {step.task} {step.size}", error
+                    )
+                    continue
+                if measured is not None:
+                    self._say(f"{program.name} beside {precision}: {measured} tokens/s")
+                    self._found.setdefault((precision, program.name), {})[step] = measured
+
+    def _fail(self, precision: str, what: str, error: Exception) -> None:
+        """What the others did in minutes is told all the same."""
+        self._say(f"{what}: {error}\n{getattr(error, 'stderr', '')}")
+        self._faults.setdefault(precision, []).append(what)
+
+    def faults(self, precision: str) -> Sequence[str]:
+        """What could not be measured."""
+        return self._faults.get(precision, ())
+
+    def of(self, precision: str) -> Mapping[str, Mapping[Step, Spread]]:
+        """Tokens a second by program and step."""
+        return {name: steps for (each, name), steps in self._found.items() if each == precision}
+
+
+def measured(options: argparse.Namespace, limits: Bounds, shape: str, say: Say) -> str:
+    """The tables of a shape, from weights that are written first where there are none."""
+    build = _llama_cpp(options, say)
+    with tempfile.TemporaryDirectory(prefix="waymark-bench-") as place:
+        scratch = Path(place)
+        folder = _folder(options, shape) or scratch / "weights"
+        if not (folder / "model.safetensors").exists():
+            say(f"writing random weights to {folder}")
+            made = TINY if options.quick else RELEASED[shape]
+            write_random(folder, made, device=options.device)
+        programs = _programs(options, build, folder, shape, say) if build else []
+        opened = partial(Process, threads=options.threads)
+        return text(options, folder, scratch, limits, opened, Beside(programs, say), say)
+
+
+def text(
+    options: argparse.Namespace,
+    folder: Path,
+    scratch: Path,
+    limits: Bounds,
+    opened: Open,
+    beside: Beside,
+    say: Say,
+) -> str:
+    """A table for each precision. Those with the same peers take turns with them in the same
+    rounds."""
+    on_gpu = options.device == "cuda"
+    plan = replace(rounds.QUICK if options.quick else plan_of(options), warm=on_gpu)
+    texts = []
+    for types, precisions in groups(options.precision, options.peers):
+        given = folder, plan.longest, scratch, options.device
+        peers = {each: opened(Engine("waymark", each, *given)) for each in precisions}
+        for each in types:
+            peers[_peer(each, types)] = opened(Engine("transformers", each, *given))
+        try:
+            dtype = torch.float32 if SLOW in precisions else torch.bfloat16
+            after = partial(beside.measure, precisions)
+            rows = rounds.measure(plan, peers, limits, dtype, say, after)
+        finally:
+            for peer in peers.values():
+                peer.close()
+        for precision in precisions:
+            told = [
+                f"**{precision}**, beside transformers in {types[0]}",
+                *beside.faults(precision),
+            ]
+            if on_gpu:
+                told += [words.helped(rows), *words.strayed(rows.values(), precision)]
+            table = model_table(rows, precision, beside.of(precision), rates=on_gpu)
+            texts.append(f"{'. '.join(told)}\n\n{table}")
+    return "\n".join([*texts, ""])
+
+
+def groups(
+    precisions: Iterable[str], peers: Sequence[str]
+) -> list[tuple[Sequence[str], list[str]]]:
+    """The types in which transformers stands beside some precisions: it quantises nothing."""
+    every = list(precisions)
+    slow = [each for each in every if each == SLOW]
+    found = (([SLOW], slow), (peers, [each for each in every if each != SLOW]))
+    return [(types, those) for types, those in found if those]
+
+
+def _peer(kind: str, types: Sequence[str]) -> str:
+    """The first type's column is transformers' own, and what it computes in stands above."""
+    return PEER if kind == types[0] else f"{PEER} {kind}"
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    return Plan(
+        prompts=tuple(options.prompts),
+        contexts=tuple(options.contexts),
+        images=tuple(options.images),
+        rounds=options.rounds,
+        seconds=options.seconds,
+    )
+
+
+def _llama_cpp(options: argparse.Namespace, say: Say) -> Build | None:
+    """llama.cpp, built if it isn't; ik_llama.cpp needs the files that it makes. Raises
+    BuildError."""
+    if not (options.llama or options.ik):
+        return None
+    build = Build(options.llama_folder, options.level, say)
+    build.build(options.threads)
+    return build
+
+
+def _programs(
+    options: argparse.Namespace, build: Build, folder: Path, shape: str, say: Say
+) -> list[Llama]:
+    name = "tiny" if options.quick else shape
+    made = {}
+    for precision in options.precision:
+        if precision in files.FORMATS:
+            say(f"llama.cpp's file of {name} in {files.FORMATS[precision]}")
+            made[precision] = files.write(build, folder, name, precision, options.threads)
+    given = made, options.threads, options.rounds
+    own = [Llama("llama.cpp", build.program("llama-bench"), *given)] if options.llama else []
+    return [*own, Llama("ik_llama.cpp", options.ik, *given)] if options.ik else own
+
+
+def _folder(options: argparse.Namespace, shape: str) -> Path | None:
+    """Where random weights are kept: each shape but the first in a folder of its own."""
+    folder: Path | None = options.folder
+    return folder if folder is None or shape == next(iter(RELEASED)) else folder / shape
