@@ -79,7 +79,7 @@ class InterleavedMRoPE:
 
         Angles, cosines and sines are float32: in bfloat16 a position past 256 is no longer exact.
         """
-        chosen = positions.index_select(0, self._axis_of).T
+        chosen = positions.T.index_select(1, self._axis_of)
         angles = chosen.float() * self._frequencies
         return angles.cos().to(self._dtype), angles.sin().to(self._dtype)
 

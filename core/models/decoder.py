@@ -131,7 +131,12 @@ class Decoder:
         An `image` has to come whole: some families let its rows attend to one another both ways.
         Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
         """
-        return self.through(embeddings, self.rotations(positions), memory, image=image)
+        if len(memory.runs) == 1:
+            return self.through(embeddings, self.rotations(positions), memory, image=image)
+        # Run by run: torch's cosine rounds otherwise at the end of a tensor than within it.
+        runs = [self.rotations(each) for each in positions.split(memory.runs, dim=1)]
+        rotations = {name: _joined([run[name] for run in runs]) for name in self.ropes}
+        return self.through(embeddings, rotations, memory, image=image)
 
     @torch.inference_mode()
     def rotations(self, positions: Tensor) -> Rotations:
@@ -152,3 +157,8 @@ class Decoder:
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
         return self.head.step(hidden).float()
+
+
+def _joined(rotations: Sequence[Rotation]) -> Rotation:
+    cosines, sines = zip(*rotations, strict=True)
+    return torch.cat(cosines), torch.cat(sines)

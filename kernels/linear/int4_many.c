@@ -5,6 +5,7 @@
 #include "linear/many.h"
 
 #define GROUP_WORDS (GROUP / 4)
+#define SOME (ROWS_AT_ONCE > 4 ? 4 : 1) /* rows, where there are fewer than fit into registers */
 /* A group of a column of sixteen in order: its words, their scales and their offsets. */
 #define GROUP_BYTES ((GROUP_WORDS + 2) * STEP)
 
@@ -116,13 +117,19 @@ static void multiply_groups(const struct many *all, struct product product, long
     for (int each = 0; each < product.rows && !product.more; each++)
         memset(product.to + each * product.to_stride, 0, product.columns * STEP);
     for (; product.columns > 0; product.columns -= COLUMNS_AT_ONCE) {
-        if (product.rows == ROWS_AT_ONCE)
-            multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, product, too_much, input_sums,
-                               groups);
-        else
-            for (int each = 0; each < product.rows; each++)
-                multiply_groups_of(1, COLUMNS_AT_ONCE, rows_behind(product, each),
-                                   too_much + each * groups, input_sums + each * groups, groups);
+        struct product rest = product;
+        const int32_t *offsets = too_much;
+        const float *sums = input_sums;
+        while (rest.rows > 0) {
+            int rows = rest.rows >= ROWS_AT_ONCE ? ROWS_AT_ONCE : rest.rows >= SOME ? SOME : 1;
+            if (rows == ROWS_AT_ONCE)
+                multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, rest, offsets, sums, groups);
+            else if (rows == SOME)
+                multiply_groups_of(SOME, COLUMNS_AT_ONCE, rest, offsets, sums, groups);
+            else
+                multiply_groups_of(1, COLUMNS_AT_ONCE, rest, offsets, sums, groups);
+            rest = rows_behind(rest, rows), offsets += rows * groups, sums += rows * groups;
+        }
         product.right += COLUMNS_AT_ONCE * product.right_stride;
         product.to += COLUMNS_AT_ONCE * STEP;
     }

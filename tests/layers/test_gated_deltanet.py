@@ -74,7 +74,7 @@ def test_long_runs_go_in_blocks_and_those_in_parts(
     torch.testing.assert_close(memory.state(0)[1], after.state(0)[1], rtol=1e-4, atol=1e-5)
 
 
-def test_the_path_depends_on_the_length_of_the_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_token_that_is_generated_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[str] = []
 
     def spy(name: str) -> Any:
@@ -89,9 +89,13 @@ def test_the_path_depends_on_the_length_of_the_run_alone(monkeypatch: pytest.Mon
     names = ("recurrent_gated_delta_step", "chunked_gated_delta_")
     layer = make_layer(ops=replace(PLAIN_OPS, **{name: spy(name) for name in names}))
     monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", 64)
+    # A prompt's last row alone, and one at the end of a long run, are part of a prefill.
     run(layer, rows(1), rows(2), rows(65))
-    # A block of one row at the end of a long run is still part of a prefill.
-    assert taken == ["recurrent_gated_delta_step"] + ["chunked_gated_delta_"] * 3
+    assert taken == ["chunked_gated_delta_"] * 4
+    memory = ConcatenatingMemory((layer.spec,))
+    memory.is_step = True
+    layer(rows(1), memory, 0)
+    assert taken[4:] == ["recurrent_gated_delta_step"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 70])

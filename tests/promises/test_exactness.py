@@ -61,7 +61,7 @@ def test_X1_every_checkpoint_of_a_path_leads_to_the_same_bits(
     chat = chat_with_pictures(picture)
     cold = Machine(base).ask(chat, sampling=SHORT)
     places = [held.token for held in cold.stats.checkpoints]
-    assert len(places) == len(cold.fed)
+    assert len(places) >= len(cold.fed) > 4
     for branched in (False, True):
         machine = Machine(base)
         for place in reversed(places):
