@@ -3,7 +3,7 @@
 #include "linear/groups.h"
 #include "linear/many.h"
 
-TEAM_TAKES(struct linear);
+POOL_TAKES(struct linear);
 
 /* A group is as many numbers as a step has. */
 _Static_assert(GROUP == INNER, "a group is another step");

@@ -1,7 +1,7 @@
 /* Many rows through a matrix of 8-bit integers, on AMX. */
 #include "linear/many.h"
 
-TEAM_TAKES(struct linear);
+POOL_TAKES(struct linear);
 
 static inline long steps_of(const struct linear *all) {
     return (all->inputs + STEP - 1) / STEP;
