@@ -22,12 +22,12 @@ from pathlib import Path
 
 from kernels.common.capability import processor_facts
 from kernels.native.levels import NoSuchLevelError, wished
-from kernels.native.run import HangsError, RunError, run
+from kernels.native.run import RunError, run
 
 _KERNELS = Path(__file__).parents[1]
 _CHECK = _KERNELS / "native" / "check.c"
 _COMPILERS = ("cc", "gcc", "clang")
-# For all of a build; it takes three seconds here. One that hangs is not tried again in another way.
+# For all of a build; it takes three seconds here.
 _LONGEST_S = 60.0
 _SCRATCH = "building-"
 # What a build that was killed has left behind is older than any build can be.
@@ -117,21 +117,11 @@ def _settle(path: Path) -> None:
 
 
 def _make(target: Path, check: Check | None) -> None:
-    """With OpenMP, so that prompts run on torch's own threads; without where there is none."""
-    deadline = time.monotonic() + _LONGEST_S
-    try:
-        _compile(target, deadline, check, "-fopenmp")
-    except HangsError:
-        raise
-    except RunError:
-        _compile(target, deadline, check)
-
-
-def _compile(target: Path, deadline: float, check: Check | None, *more: str) -> None:
     """What a compiler made can still end a process, so it ends another one first."""
+    deadline = time.monotonic() + _LONGEST_S
     folder, compiler = target.parent, _compiler()
     # By a name without a folder, which some systems would write into the library.
-    flags = [*_flags(), *more, "-I", str(_KERNELS)]
+    flags = [*_flags(), "-I", str(_KERNELS)]
     library = [*compiler, *flags, *_sources(), "-o", f"./{target.name}", "-lm"]
     flags = ["-std=gnu11", "-w", "-I", str(_KERNELS)]
     program = [*compiler, *flags, str(_CHECK), f"./{target.name}", "-o", "./check"]

@@ -10,8 +10,10 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
+import sys
 import threading
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +43,15 @@ class Library:
     def __init__(self, path: Path) -> None:
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
         self.noted: list[Call] | None = None
-        self.token: ctypes.c_long | None = None
+        self.token: ctypes.c_int64 | None = None
         # A matrix may be freed, which asks for quiet, in the middle of another call of this thread.
         self._turn = threading.RLock()
         loaded = ctypes.CDLL(str(path))
         self._quiet = loaded.pool_quiesce
         self._replay = loaded.waymark_replay
-        self._replay.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
-        self._replay.restype = ctypes.c_long
+        self._replay.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        self._replay.restype = ctypes.c_int64
+        loaded.pool_share_with(_torchs_threads())
         # Without AMX attention of many tokens is slower than torch's.
         self.has_tiles = bool(loaded.waymark_has_tiles())
         for name, struct in calls().items():
@@ -81,6 +84,20 @@ class Library:
                 self.noted.append((function, arguments))
 
         return call
+
+
+@cache
+def _torchs_threads() -> ctypes.c_void_p:
+    """Where OpenMP's GOMP_parallel lies that torch uses here; nothing where it has another way.
+
+    Found through torch's own library, since a process may have loaded several.
+    """
+    name = "libtorch_cpu.dylib" if sys.platform == "darwin" else "libtorch_cpu.so"
+    try:
+        torchs = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
+        return ctypes.cast(torchs.GOMP_parallel, ctypes.c_void_p)
+    except (OSError, AttributeError):
+        return ctypes.c_void_p()
 
 
 def compiled(check: Callable[[], None] | None = None) -> Library | None:
