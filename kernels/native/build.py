@@ -52,16 +52,16 @@ def built(folder: Path, check: Check | None = None) -> Path:
     what it makes can't be kept, and where others could change it.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _keep_to_ourselves(folder)
+        keep_to_ourselves(folder)
         found = _whole(folder)
         return found if found is not None else _made(folder, check)
     except OSError as error:
         raise CannotCompileError(f"{folder} can't be written: {error}") from error
 
 
-def _keep_to_ourselves(folder: Path) -> None:
-    """Nobody else may put anything there that we would run."""
+def keep_to_ourselves(folder: Path) -> None:
+    """Make it if need be; nobody else may put anything there that we would run."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if sys.platform == "win32":
         return
     status = folder.lstat()
@@ -166,10 +166,17 @@ def _sources() -> list[str]:
 
 def _digest() -> str:
     """Of all that decides what the compiler makes, its own version apart."""
-    files = sorted([*_KERNELS.glob("*/*.c"), *_KERNELS.glob("*/*.h")])
     digest = hashlib.blake2b(digest_size=8)
-    for part in (*_flags(), platform.system(), platform.machine(), processor_facts()):
+    system = platform.system(), platform.machine(), processor_facts()
+    for part in (*_flags(), *system, sources_digest()):
         digest.update(part.encode() + b"\0")
-    for file in files:
+    return digest.hexdigest()
+
+
+def sources_digest() -> str:
+    """Of all that is compiled, wherever it lies."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in sorted([*_KERNELS.glob("*/*.c"), *_KERNELS.glob("*/*.h")]):
+        digest.update(file.relative_to(_KERNELS).as_posix().encode() + b"\0")
         digest.update(file.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -23,6 +23,8 @@ from torch import Tensor
 
 from kernels.native.build import CannotCompileError, built
 from kernels.native.calls import calls
+from kernels.native.levels import NoSuchLevelError, executable, wished
+from kernels.native.shipped import NoneShippedError, usable
 
 _LOG = logging.getLogger(__name__)
 MOST_NUMBERS = 2**20  # of rows that are multiplied, together: linear/product.h
@@ -103,8 +105,8 @@ def _torchs_threads() -> ctypes.c_void_p:
 def compiled(check: Callable[[], None] | None = None) -> Library | None:
     """The kernels for this processor; None where there are none, and the log says once why.
 
-    The first call on a machine compiles them, for some seconds; `check` is asked meanwhile, and
-    what it raises leaves everything to the next call.
+    The first call on a machine compiles them, for some seconds, or where it can't tries those that
+    came along; `check` is asked meanwhile, and what it raises leaves everything to the next call.
     """
     found = _found(check)
     return found if isinstance(found, Library) else None
@@ -122,12 +124,31 @@ _FOUND: list[Library | str] = []
 
 def _found(check: Callable[[], None] | None = None) -> Library | str:
     if not _FOUND:
-        try:
-            _FOUND.append(Library(built(cache_folder(), check)))
-        except (CannotCompileError, OSError, AttributeError) as error:
-            _LOG.warning("Compiled kernels are not used, replies are slower: %s", error)
-            _FOUND.append(str(error))
+        found = _chosen(check)
+        if isinstance(found, str):
+            _LOG.warning("Compiled kernels are not used, replies are slower: %s", found)
+        _FOUND.append(found)
     return _FOUND[0]
+
+
+def _chosen(check: Callable[[], None] | None) -> Library | str:
+    """What is compiled here; else what came along for the newest level that this processor runs, or
+    for the one that the user names; else why there is neither."""
+    try:
+        level = wished()
+    except NoSuchLevelError as error:
+        return str(error)
+    try:
+        return Library(built(cache_folder(), check))
+    except (CannotCompileError, OSError, AttributeError) as error:
+        why = str(error)
+    try:
+        path = usable(executable() if level is None else (level,), cache_folder(), check)
+        library = Library(path)
+    except (NoneShippedError, CannotCompileError, OSError, AttributeError) as error:
+        return f"{why}; {error}" if str(error) not in {"", why} else why
+    _LOG.info("Kernels that came along are used, %s, since none were compiled: %s", path.stem, why)
+    return library
 
 
 def cache_folder() -> Path:

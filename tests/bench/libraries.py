@@ -12,6 +12,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,11 @@ def cases(shape: Shape = _SHAPE) -> Iterator[Case]:
         for rows in (1, 8, 32):
             yield f"{name}, {rows} rows", _linear(weight_format, rows, shape)
     for name, operation in _operations(shape):
-        yield name, lambda library, operation=operation: operation(native_ops(library))
+        yield name, partial(_on, operation)
+
+
+def _on(operation: Callable[[Any], Callable[[], object]], library: Library) -> Callable[[], object]:
+    return operation(native_ops(library))
 
 
 def _linear(

@@ -25,9 +25,10 @@ from kernels.linear.native import (
     NativeInt4Format,
     NativeInt8Format,
 )
-from kernels.native import build
+from kernels.native import build, levels
 from kernels.native.build import CannotCompileError, built
 from kernels.native.library import Library
+from kernels.native.shipped import NoneShippedError, folder, usable
 from kernels.native_ops import native_ops
 from kernels.self_test import validated
 from tests.kernels.linear.test_cpu import assert_exact, parts
@@ -38,8 +39,10 @@ pytestmark = [
     NEEDS_COMPILER,
     pytest.mark.skipif(platform.machine() != "x86_64", reason="levels of x86"),
 ]
-# None of it, AVX2, AVX-512 without products of bytes or of bfloat16, all but AMX.
+# None of it, AVX2, AVX-512 without products of bytes or of bfloat16, all but AMX; and what comes
+# along for each level.
 LEVELS = ("x86-64", "x86-64-v3", "x86-64-v4", "native -mno-amx-tile")
+SHIPPED = [f"shipped {level.name}" for level in levels.LEVELS if level.machine == "x86_64"]
 SHAPES = (
     NormShape(33),
     NormShape(64, gated=True),
@@ -54,10 +57,12 @@ SHAPES = (
 )
 
 
-@pytest.fixture(params=LEVELS)
+@pytest.fixture(params=(*LEVELS, *SHIPPED))
 def older(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Library:
+    if request.param.startswith("shipped"):
+        return came_along(request.param.removeprefix("shipped "), tmp_path)
     flags = ["-O2" if flag == "-O3" else flag for flag in build._flags()]
     wanted = [flag for flag in flags if not flag.startswith("-march")]
     wanted += f"-march={request.param}".split()
@@ -66,6 +71,22 @@ def older(
         return Library(built(tmp_path))
     except CannotCompileError as error:
         pytest.skip(f"this processor or compiler has no {request.param}: {error}")
+
+
+def came_along(name: str, cache: Path) -> Library:
+    """What `make native` has built for this level."""
+    if not folder().is_dir():
+        pytest.skip("`make native` was not run here")
+    wanted = [level for level in levels.executable() if level.name == name]
+    if not wanted:
+        pytest.skip(f"this processor has no {name}")
+    try:
+        return Library(usable(wanted, cache))
+    except NoneShippedError as error:
+        # A processor may be said to have what it hasn't; and sources change between two builds.
+        if "lacks an instruction" in str(error) or "other sources" in str(error):
+            pytest.skip(str(error))
+        raise
 
 
 def test_products_and_operations_are_right(older: Library) -> None:
