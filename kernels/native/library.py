@@ -13,7 +13,6 @@ import logging
 import sys
 import threading
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from kernels.native.shipped import NoneShippedError, usable
 
 _LOG = logging.getLogger(__name__)
 MOST_NUMBERS = 2**20  # of rows that are multiplied, together: linear/product.h
+_INTELS = ("__kmpc_fork_call", "__kmpc_push_num_threads", "__kmpc_global_thread_num")
 TYPES = (torch.bfloat16, torch.float32)
 
 Call = tuple[Any, ctypes.Structure]
@@ -53,7 +53,7 @@ class Library:
         self._replay = loaded.waymark_replay
         self._replay.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self._replay.restype = ctypes.c_int64
-        loaded.pool_share_with(_torchs_threads())
+        _share_threads(loaded)
         # Without AMX attention of many tokens is slower than torch's.
         self.has_tiles = bool(loaded.waymark_has_tiles())
         for name, struct in calls().items():
@@ -88,18 +88,22 @@ class Library:
         return call
 
 
-@cache
-def _torchs_threads() -> ctypes.c_void_p:
-    """Where OpenMP's GOMP_parallel lies that torch uses here; nothing where it has another way.
+def _share_threads(library: ctypes.CDLL) -> None:
+    """Have prompts run on torch's threads, by what the OpenMP offers that torch uses here.
 
-    Found through torch's own library, since a process may have loaded several.
+    Found through torch's own library, since a process may have loaded several; Windows does not
+    look further than a library itself.
     """
-    name = "libtorch_cpu.dylib" if sys.platform == "darwin" else "libtorch_cpu.so"
+    names = {"darwin": "libtorch_cpu.dylib", "win32": "libiomp5md.dll"}
+    name = names.get(sys.platform, "libtorch_cpu.so")
     try:
         torchs = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
-        return ctypes.cast(torchs.GOMP_parallel, ctypes.c_void_p)
+        if sys.platform == "win32":
+            library.pool_share_with_intel(*(getattr(torchs, name) for name in _INTELS))
+        else:
+            library.pool_share_with(torchs.GOMP_parallel)
     except (OSError, AttributeError):
-        return ctypes.c_void_p()
+        _LOG.info("Torch's threads are not shared, so prompts are slower: %s has another way", name)
 
 
 def compiled(check: Callable[[], None] | None = None) -> Library | None:

@@ -32,6 +32,9 @@ typedef void (*pool_parallel)(void (*)(void *), void *, unsigned threads, unsign
 /* From now on pool_rows runs on the threads of this, which is torch's; NULL for our own. */
 void pool_share_with(pool_parallel theirs);
 
+/* The same with three functions of another OpenMP: openmp.c. */
+void pool_share_with_intel(void *fork, void *push, void *number);
+
 /* Whether it does. */
 int pool_shares_rows(void);
 
