@@ -73,7 +73,9 @@ def installed() -> list[str]:
     return [str(python), "-m", "ziglang", "cc"]
 
 
-def build(compiler: list[str], system: str, machine: str, to: Path) -> None:
+def build(
+    compiler: list[str], system: str, machine: str, to: Path, wanted: list[Level] | None = None
+) -> None:
     """All libraries for a system, the program that tries them, and the manifest, in place of what
     was there."""
     digests: dict[str, str] = {}
@@ -86,7 +88,7 @@ def build(compiler: list[str], system: str, machine: str, to: Path) -> None:
         made, library = Path(scratch), Path(scratch) / f"{TRIED}{suffix}"
         new = made / "new"
         new.mkdir()
-        for level in levels(system, machine):
+        for level in wanted or levels(system, machine):
             print(f"{system}-{machine} {level.name}", flush=True)
             flags[level.name] = [*FLAGS, *level_flags(level)]
             objects = []
