@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kernels.common.capability import processor_facts
@@ -90,9 +90,8 @@ def _digest_of(path: Path) -> str:
 
 
 def _made(folder: Path, check: Check | None) -> Path:
-    _clear_left_behind(folder)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
-        part = Path(scratch) / "kernels.so"
+    with scratch_in(folder) as scratch:
+        part = scratch / "kernels.so"
         try:
             _make(part, check)
         except RunError as error:
@@ -101,6 +100,17 @@ def _made(folder: Path, check: Check | None) -> Path:
         path = folder / f"kernels-{_digest()}-{_digest_of(part)}.so"
         os.replace(part, path)  # whole or not at all, whoever else compiles meanwhile
     return path
+
+
+@contextlib.contextmanager
+def scratch_in(folder: Path) -> Iterator[Path]:
+    """A folder that goes, and with it what others left that were killed."""
+    _clear_left_behind(folder)
+    # Windows keeps a program that has just run from being deleted, now and then.
+    with tempfile.TemporaryDirectory(
+        dir=folder, prefix=_SCRATCH, ignore_cleanup_errors=True
+    ) as scratch:
+        yield Path(scratch)
 
 
 def _clear_left_behind(folder: Path) -> None:

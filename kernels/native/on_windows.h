@@ -22,6 +22,8 @@
 
 /* There is no aligned_alloc, and what is aligned has a free of its own. */
 #define malloc(bytes) _aligned_malloc(bytes, 64)
+#define calloc(count, bytes) _aligned_recalloc(NULL, count, bytes, 64)
+#define realloc(given, bytes) _aligned_realloc(given, bytes, 64)
 #define aligned_alloc(alignment, bytes) _aligned_malloc(bytes, alignment)
 #define free _aligned_free
 

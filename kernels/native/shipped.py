@@ -12,14 +12,13 @@ import json
 import os
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from kernels.common.capability import processor_facts
-from kernels.native.build import keep_to_ourselves, sources_digest
+from kernels.native.build import keep_to_ourselves, scratch_in, sources_digest
 from kernels.native.levels import Level, machine
 from kernels.native.run import DiedError, RunError, run
 
@@ -119,13 +118,13 @@ def _tried(
     data: dict[str, bytes], program: str, cache: Path, check: Callable[[], None] | None
 ) -> tuple[str, bool]:
     """What goes wrong when `program` calls all kernels; and whether it will go on to."""
-    with tempfile.TemporaryDirectory(dir=cache, prefix="trying-") as scratch:
+    with scratch_in(cache) as scratch:
         for name, contents in data.items():
-            (Path(scratch) / name).write_bytes(contents)
-        command = Path(scratch) / program
+            (scratch / name).write_bytes(contents)
+        command = scratch / program
         command.chmod(0o700)
         try:
-            run([str(command)], Path(scratch), time.monotonic() + _LONGEST_S, check)
+            run([str(command)], scratch, time.monotonic() + _LONGEST_S, check)
         except DiedError as error:
             illegal = error.status in _ILLEGAL
             fault = (

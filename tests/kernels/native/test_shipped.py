@@ -199,6 +199,16 @@ def test_trying_can_be_cancelled(along: Along) -> None:
     assert list(along.cache.iterdir()) == []
 
 
+def test_what_a_try_left_that_was_killed_is_cleared_away(along: Along) -> None:
+    along.library(NEW, b"new")
+    along.describe()
+    left = along.cache / "building-old"
+    left.mkdir(parents=True)
+    os.utime(left, (0, 0))
+    usable(BOTH, along.cache)
+    assert not left.exists()
+
+
 def test_H4_what_was_found_is_not_kept_where_others_could_change_it(
     along: Along, monkeypatch: pytest.MonkeyPatch
 ) -> None:
