@@ -21,8 +21,12 @@
 #define long long long
 
 /* There is no aligned_alloc, and what is aligned has a free of its own. */
+static inline void *aligned_zeros(size_t count, size_t bytes) {
+    void *found = _aligned_malloc(count * bytes, 64);
+    return found ? memset(found, 0, count * bytes) : found;
+}
 #define malloc(bytes) _aligned_malloc(bytes, 64)
-#define calloc(count, bytes) _aligned_recalloc(NULL, count, bytes, 64)
+#define calloc aligned_zeros
 #define realloc(given, bytes) _aligned_realloc(given, bytes, 64)
 #define aligned_alloc(alignment, bytes) _aligned_malloc(bytes, alignment)
 #define free _aligned_free
