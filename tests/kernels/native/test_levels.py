@@ -41,7 +41,7 @@ pytestmark = [
 ]
 # None of it, AVX2, AVX-512 without products of bytes or of bfloat16, all but AMX; and what comes
 # along for each level.
-LEVELS = ("x86-64", "x86-64-v3", "x86-64-v4", "native -mno-amx-tile")
+LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "native -mno-amx-tile")
 SHIPPED = [f"shipped {level.name}" for level in levels.LEVELS if level.machine == "x86_64"]
 SHAPES = (
     NormShape(33),
