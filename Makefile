@@ -27,7 +27,7 @@ LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds
 
 export PYTHON TORCH
 
-.PHONY: help run test test-gpu test-long test-hostile bench bench-cache check house format clean
+.PHONY: help run test test-gpu test-long test-hostile bench bench-cache native check house format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -57,6 +57,9 @@ bench: $(STAMPS)/test ## print how fast ops and model are, beside the machine's 
 bench-cache: $(STAMPS)/test ## print what reuse is worth and what the cache costs, as ratios (20 minutes)
 	@$(BIN)/python -m tests.bench.cache $(ARGS)
 
+native: $(STAMPS)/run ## compile the kernels for all processors, to go along with a wheel (downloads a compiler)
+	@$(BIN)/python packaging/native/libraries.py $(ARGS)
+
 check: $(STAMPS)/check ## formatting, lint, types and import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -76,7 +79,7 @@ format: $(STAMPS)/check ## rewrite the code in the agreed format
 	$(BIN)/clang-format -i $(C_SOURCES)
 
 clean: ## remove the environment and all caches
-	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build kernels/native/shipped *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMPS)/venv: $(SETUP)/make_venv.sh

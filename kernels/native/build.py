@@ -17,17 +17,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from kernels.common.capability import processor_facts
 from kernels.native.levels import NoSuchLevelError, wished
-from kernels.native.run import HangsError, RunError, run
+from kernels.native.run import RunError, run
 
 _KERNELS = Path(__file__).parents[1]
 _CHECK = _KERNELS / "native" / "check.c"
 _COMPILERS = ("cc", "gcc", "clang")
-# For all of a build; it takes three seconds here. One that hangs is not tried again in another way.
+# For all of a build; it takes three seconds here.
 _LONGEST_S = 60.0
 _SCRATCH = "building-"
 # What a build that was killed has left behind is older than any build can be.
@@ -61,16 +61,16 @@ def built(folder: Path, check: Check | None = None) -> Path:
     what it makes can't be kept, and where others could change it.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _keep_to_ourselves(folder)
+        keep_to_ourselves(folder)
         found = _whole(folder)
         return found if found is not None else _made(folder, check)
     except OSError as error:
         raise CannotCompileError(f"{folder} can't be written: {error}") from error
 
 
-def _keep_to_ourselves(folder: Path) -> None:
-    """Nobody else may put anything there that we would run."""
+def keep_to_ourselves(folder: Path) -> None:
+    """Make it if need be; nobody else may put anything there that we would run."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if sys.platform == "win32":
         return
     status = folder.lstat()
@@ -99,9 +99,8 @@ def _digest_of(path: Path) -> str:
 
 
 def _made(folder: Path, check: Check | None) -> Path:
-    _clear_left_behind(folder)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=_SCRATCH) as scratch:
-        part = Path(scratch) / "kernels.so"
+    with scratch_in(folder) as scratch:
+        part = scratch / "kernels.so"
         try:
             _make(part, check)
         except RunError as error:
@@ -110,6 +109,17 @@ def _made(folder: Path, check: Check | None) -> Path:
         path = folder / f"kernels-{_digest()}-{_digest_of(part)}.so"
         os.replace(part, path)  # whole or not at all, whoever else compiles meanwhile
     return path
+
+
+@contextlib.contextmanager
+def scratch_in(folder: Path) -> Iterator[Path]:
+    """A folder that goes, and with it what others left that were killed."""
+    _clear_left_behind(folder)
+    # Windows keeps a program that has just run from being deleted, now and then.
+    with tempfile.TemporaryDirectory(
+        dir=folder, prefix=_SCRATCH, ignore_cleanup_errors=True
+    ) as scratch:
+        yield Path(scratch)
 
 
 def _clear_left_behind(folder: Path) -> None:
@@ -126,21 +136,11 @@ def _settle(path: Path) -> None:
 
 
 def _make(target: Path, check: Check | None) -> None:
-    """With OpenMP, so that prompts run on torch's own threads; without where there is none."""
-    deadline = time.monotonic() + _LONGEST_S
-    try:
-        _compile(target, deadline, check, "-fopenmp")
-    except HangsError:
-        raise
-    except RunError:
-        _compile(target, deadline, check)
-
-
-def _compile(target: Path, deadline: float, check: Check | None, *more: str) -> None:
     """What a compiler made can still end a process, so it ends another one first."""
+    deadline = time.monotonic() + _LONGEST_S
     folder, compiler = target.parent, _compiler()
     # By a name without a folder, which some systems would write into the library.
-    flags = [*_flags(), *more, "-I", str(_KERNELS)]
+    flags = [*_flags(), "-I", str(_KERNELS)]
     library = [*compiler, *flags, *_sources(), "-o", f"./{target.name}", "-lm"]
     flags = ["-std=gnu11", "-w", "-I", str(_KERNELS)]
     program = [*compiler, *flags, str(_CHECK), f"./{target.name}", "-o", "./check"]
@@ -185,10 +185,17 @@ def _sources() -> list[str]:
 
 def _digest() -> str:
     """Of all that decides what the compiler makes, its own version apart."""
-    files = sorted([*_KERNELS.glob("*/*.c"), *_KERNELS.glob("*/*.h")])
     digest = hashlib.blake2b(digest_size=8)
-    for part in (*_flags(), platform.system(), platform.machine(), processor_facts()):
+    system = platform.system(), platform.machine(), processor_facts()
+    for part in (*_flags(), *system, sources_digest()):
         digest.update(part.encode() + b"\0")
-    for file in files:
+    return digest.hexdigest()
+
+
+def sources_digest() -> str:
+    """Of all that is compiled, wherever it lies."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in sorted([*_KERNELS.glob("*/*.c"), *_KERNELS.glob("*/*.h")]):
+        digest.update(file.relative_to(_KERNELS).as_posix().encode() + b"\0")
         digest.update(file.read_bytes() + b"\0")
     return digest.hexdigest()

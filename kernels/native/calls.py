@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 _HEADER = Path(__file__).with_name("calls.h")
-_TYPES = {"long": ctypes.c_long, "int": ctypes.c_int, "float": ctypes.c_float}
+_TYPES = {"long": ctypes.c_int64, "int": ctypes.c_int, "float": ctypes.c_float}
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _STRUCT = re.compile(r"struct (\w+) \{(.*?)\};", re.DOTALL)
 _FUNCTION = re.compile(r"int waymark_(\w+)\(struct (\w+) \*\);")

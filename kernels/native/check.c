@@ -93,6 +93,10 @@ static int attention(int bfloat) {
 }
 
 int main(void) {
+#ifdef _WIN32
+    /* That it may crash is what it is for: nobody has to be told in a dialog. */
+    SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
+#endif
     for (int bfloat = 0; bfloat < 2; bfloat++) {
         for (long rows = 1; rows < 12; rows += 10)
             if (!products(rows, bfloat)) return 1;

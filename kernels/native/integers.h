@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX512VNNI__) || defined(__AVX2__)
+#if defined(__AVX512VNNI__) || defined(__SSE4_1__)
 #include <immintrin.h>
 #endif
 
@@ -42,13 +42,18 @@ static inline sums add_products(sums total, bytes first, bytes second) {
     __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16((__m256i)first, 8),
                                     _mm256_srai_epi16((__m256i)second, 8));
     return total + (sums)even + (sums)odd;
+#elif defined(__SSE4_1__)
+    __m128i even = _mm_madd_epi16(_mm_and_si128((__m128i)first, _mm_set1_epi16(255)),
+                                  _mm_srai_epi16(_mm_slli_epi16((__m128i)second, 8), 8));
+    __m128i odd =
+        _mm_madd_epi16(_mm_srli_epi16((__m128i)first, 8), _mm_srai_epi16((__m128i)second, 8));
+    return total + (sums)even + (sums)odd;
 #else
-    int8_t right[BYTES];
-    uint8_t left[BYTES];
-    memcpy(left, &first, BYTES);
-    memcpy(right, &second, BYTES);
-    for (int place = 0; place < BYTES; place++)
-        total[place / 4] += (int32_t)left[place] * right[place];
+    typedef uint8_t unsigned_bytes __attribute__((vector_size(BYTES)));
+    typedef int32_t wide __attribute__((vector_size(4 * BYTES)));
+    wide products = __builtin_convertvector((unsigned_bytes)first, wide) *
+                    __builtin_convertvector(second, wide);
+    for (int place = 0; place < BYTES; place++) total[place / 4] += products[place];
     return total;
 #endif
 }

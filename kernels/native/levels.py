@@ -48,13 +48,17 @@ LEVELS = (
 )
 
 
+def machine() -> str:
+    """This processor's architecture, by one name on all systems."""
+    name = platform.machine().lower()
+    return {"amd64": "x86_64", "aarch64": "arm64"}.get(name, name)
+
+
 def executable() -> tuple[Level, ...]:
     """The levels that this processor can run, the newest last."""
-    machine = {"amd64": "x86_64", "aarch64": "arm64"}.get(
-        platform.machine().lower(), platform.machine().lower()
-    )
+    here = machine()
     has = {name for name, value in torch.cpu.get_capabilities().items() if value}
-    return tuple(each for each in LEVELS if each.machine == machine and has.issuperset(each.needs))
+    return tuple(each for each in LEVELS if each.machine == here and has.issuperset(each.needs))
 
 
 def wished() -> Level | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,9 +22,12 @@ from torch import Tensor
 
 from kernels.native.build import CannotCompileError, built
 from kernels.native.calls import calls
+from kernels.native.levels import NoSuchLevelError, executable, wished
+from kernels.native.shipped import NoneShippedError, usable
 
 _LOG = logging.getLogger(__name__)
 MOST_NUMBERS = 2**20  # of rows that are multiplied, together: linear/product.h
+_INTELS = ("__kmpc_fork_call", "__kmpc_push_num_threads", "__kmpc_global_thread_num")
 TYPES = (torch.bfloat16, torch.float32)
 
 Call = tuple[Any, ctypes.Structure]
@@ -41,14 +45,15 @@ class Library:
     def __init__(self, path: Path) -> None:
         self.digest = hashlib.blake2b(path.read_bytes(), digest_size=6).hexdigest()
         self.noted: list[Call] | None = None
-        self.token: ctypes.c_long | None = None
+        self.token: ctypes.c_int64 | None = None
         # A matrix may be freed, which asks for quiet, in the middle of another call of this thread.
         self._turn = threading.RLock()
         loaded = ctypes.CDLL(str(path))
         self._quiet = loaded.pool_quiesce
         self._replay = loaded.waymark_replay
-        self._replay.argtypes = (ctypes.c_void_p, ctypes.c_long, ctypes.c_long)
-        self._replay.restype = ctypes.c_long
+        self._replay.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        self._replay.restype = ctypes.c_int64
+        _share_threads(loaded)
         # Whether products of many rows go through AMX.
         self.has_tiles = bool(loaded.waymark_has_tiles())
         # Whether it has instructions for products of bfloat16.
@@ -85,11 +90,29 @@ class Library:
         return call
 
 
+def _share_threads(library: ctypes.CDLL) -> None:
+    """Have prompts run on torch's threads, by what the OpenMP offers that torch uses here.
+
+    Found through torch's own library, since a process may have loaded several; Windows does not
+    look further than a library itself.
+    """
+    names = {"darwin": "libtorch_cpu.dylib", "win32": "libiomp5md.dll"}
+    name = names.get(sys.platform, "libtorch_cpu.so")
+    try:
+        torchs = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / name))
+        if sys.platform == "win32":
+            library.pool_share_with_intel(*(getattr(torchs, name) for name in _INTELS))
+        else:
+            library.pool_share_with(torchs.GOMP_parallel)
+    except (OSError, AttributeError):
+        _LOG.info("Torch's threads are not shared, so prompts are slower: %s has another way", name)
+
+
 def compiled(check: Callable[[], None] | None = None) -> Library | None:
     """The kernels for this processor; None where there are none, and the log says once why.
 
-    The first call on a machine compiles them, for some seconds; `check` is asked meanwhile, and
-    what it raises leaves everything to the next call.
+    The first call on a machine compiles them, for some seconds, or where it can't tries those that
+    came along; `check` is asked meanwhile, and what it raises leaves everything to the next call.
     """
     found = _found(check)
     return found if isinstance(found, Library) else None
@@ -107,12 +130,31 @@ _FOUND: list[Library | str] = []
 
 def _found(check: Callable[[], None] | None = None) -> Library | str:
     if not _FOUND:
-        try:
-            _FOUND.append(Library(built(cache_folder(), check)))
-        except (CannotCompileError, OSError, AttributeError) as error:
-            _LOG.warning("Compiled kernels are not used, replies are slower: %s", error)
-            _FOUND.append(str(error))
+        found = _chosen(check)
+        if isinstance(found, str):
+            _LOG.warning("Compiled kernels are not used, replies are slower: %s", found)
+        _FOUND.append(found)
     return _FOUND[0]
+
+
+def _chosen(check: Callable[[], None] | None) -> Library | str:
+    """What is compiled here; else what came along for the newest level that this processor runs, or
+    for the one that the user names; else why there is neither."""
+    try:
+        level = wished()
+    except NoSuchLevelError as error:
+        return str(error)
+    try:
+        return Library(built(cache_folder(), check))
+    except (CannotCompileError, OSError, AttributeError) as error:
+        why = str(error)
+    try:
+        path = usable(executable() if level is None else (level,), cache_folder(), check)
+        library = Library(path)
+    except (NoneShippedError, CannotCompileError, OSError, AttributeError) as error:
+        return f"{why}; {error}" if str(error) not in {"", why} else why
+    _LOG.info("Kernels that came along are used, %s, since none were compiled: %s", path.stem, why)
+    return library
 
 
 def cache_folder() -> Path:

@@ -5,22 +5,30 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psutil
 
 _GLANCE_S = 0.05
 _LONGEST_REASON = 400
+# Windows would open a console beside the window.
+_NO_CONSOLE = 0x08000000 if sys.platform == "win32" else 0
 
 
 class RunError(Exception):
     """Why a program was of no use, for a person to read."""
 
 
-class HangsError(RunError):
-    """The program did not end in time, and was ended."""
+class DiedError(RunError):
+    """The program ended, and not well."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 def run(
@@ -43,6 +51,7 @@ def run(
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
+                creationflags=_NO_CONSOLE,
             )
     except OSError as error:
         raise RunError(f"{command[0]} could not be run: {error}") from error
@@ -54,7 +63,7 @@ def run(
     if process.returncode != 0:
         words = said.read_bytes().decode(errors="replace").strip()
         reason = words[-_LONGEST_REASON:] or f"nothing, and ended with {process.returncode}"
-        raise RunError(f"{command[0]} said: {reason}")
+        raise DiedError(f"{command[0]} said: {reason}", process.returncode)
 
 
 def _wait(
@@ -70,7 +79,7 @@ def _wait(
             if check is not None:
                 check()
             if time.monotonic() > deadline:
-                raise HangsError(f"{name} did not end, so it was ended") from None
+                raise RunError(f"{name} did not end, so it was ended") from None
         else:
             return
 
@@ -81,9 +90,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         started = psutil.Process(process.pid).children(recursive=True)
     except psutil.Error:
         started = []
-    for end in (lambda: os.killpg(process.pid, signal.SIGKILL), *(each.kill for each in started)):
+    ends: list[Callable[[], None]] = [partial(_end_group, process)]
+    for end in (*ends, *(each.kill for each in started)):
         try:
             end()
         except (OSError, psutil.Error):
             continue  # it ended by itself meanwhile
     process.wait()
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    if sys.platform == "win32":
+        process.kill()  # what it started goes one by one
+    else:
+        os.killpg(process.pid, signal.SIGKILL)

@@ -11,12 +11,11 @@
 #define _GNU_SOURCE
 #include "thread_pool.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#include <time.h>
+
+#include "native/threads.h"
 
 #define MOST_THREADS 255
 /* Waiting in a loop costs less than being woken: the next operation comes within microseconds. But
@@ -45,8 +44,8 @@ static _Atomic uint64_t states[POOL_PARTS];
 static _Atomic int num_inside, num_asleep;
 static _Atomic int64_t crowded_until;
 static int num_started = 1; /* the caller counts */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t awake = PTHREAD_COND_INITIALIZER;
+static system_lock lock = SYSTEM_LOCK;
+static system_condition awake = SYSTEM_CONDITION;
 
 static inline void pause_briefly(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -54,12 +53,6 @@ static inline void pause_briefly(void) {
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
-}
-
-static int64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
 static inline uint64_t generation_of(uint64_t value) {
@@ -132,11 +125,11 @@ static int has_work(int index) {
 }
 
 static void sleep_until_work(int index) {
-    pthread_mutex_lock(&lock);
+    system_acquire(&lock);
     atomic_fetch_add(&num_asleep, 1);
-    while (!has_work(index)) pthread_cond_wait(&awake, &lock);
+    while (!has_work(index)) system_wait(&awake, &lock);
     atomic_fetch_sub(&num_asleep, 1);
-    pthread_mutex_unlock(&lock);
+    system_release(&lock);
 }
 
 static void loop_until_work(int index) {
@@ -150,14 +143,14 @@ static void loop_until_work(int index) {
     }
 }
 
-static void *member(void *argument) {
+SYSTEM_THREAD(member) {
     int index = (int)(intptr_t)argument;
     for (;;) {
         loop_until_work(index);
         if (!has_work(index)) sleep_until_work(index);
         help(index);
     }
-    return NULL;
+    return 0;
 }
 
 /* A process that was forked has none of the threads, and nobody there finishes what they did. */
@@ -165,21 +158,16 @@ static void forget(void) {
     num_started = 1;
     atomic_store(&num_inside, 0);
     atomic_store(&num_asleep, 0);
-    pthread_mutex_init(&lock, NULL);
-    pthread_cond_init(&awake, NULL);
+    lock = (system_lock)SYSTEM_LOCK;
+    awake = (system_condition)SYSTEM_CONDITION;
 }
 
 /* As many threads as asked for, or as the system gives. */
 static int start(int threads) {
     static int prepared;
-    if (!prepared) prepared = pthread_atfork(NULL, NULL, forget) == 0;
+    if (!prepared) prepared = system_at_fork(forget);
     threads = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
-    while (num_started < threads) {
-        pthread_t thread;
-        if (pthread_create(&thread, NULL, member, (void *)(intptr_t)num_started)) break;
-        pthread_detach(thread);
-        num_started++;
-    }
+    while (num_started < threads && system_start(member, num_started)) num_started++;
     return threads < num_started ? threads : num_started;
 }
 
@@ -190,9 +178,9 @@ static void publish(long parts, int threads, uint64_t generation) {
     atomic_store(&ticket, generation << 40 | (uint64_t)threads << 32 | (uint64_t)parts << 16);
     /* More sleep than have nothing to do with this job. */
     if (atomic_load(&num_asleep) > num_started - threads) {
-        pthread_mutex_lock(&lock);
-        pthread_cond_broadcast(&awake);
-        pthread_mutex_unlock(&lock);
+        system_acquire(&lock);
+        system_wake_all(&awake);
+        system_release(&lock);
     }
 }
 
@@ -208,7 +196,7 @@ static void finish(long parts, uint64_t generation) {
             if (until == 0) until = now + PATIENCE_NS;
             if (now < until) continue;
             if (!current.keep) {
-                sched_yield();
+                system_yield();
             } else if (take(part, generation, KEEPING)) {
                 char result[POOL_RESULT] __attribute__((aligned(64)));
                 current.compute(current.arguments, part, result);
@@ -246,24 +234,52 @@ void pool_run(pool_compute compute, pool_keep keep, const void *arguments, long 
     finish(parts, generation);
 }
 
-void pool_rows(pool_compute compute, const void *arguments, long parts, int threads) {
-    if (parts == 1 || threads == 1) {
-        alone(compute, NULL, arguments, parts);
-        return;
-    }
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (long part = 0; part < parts; part++) {
-        char result[POOL_RESULT] __attribute__((aligned(64)));
-        compute(arguments, part, result);
-    }
+/* ------------------------------------------------------------------ prompts */
+
+static pool_parallel parallel;
+
+void pool_share_with(pool_parallel theirs) {
+    parallel = theirs;
 }
 
 int pool_shares_rows(void) {
-#ifdef _OPENMP
-    return 1;
-#else
-    return 0;
-#endif
+    return parallel != NULL;
+}
+
+struct parts {
+    pool_compute compute;
+    const void *arguments;
+    long first, end;
+    _Atomic long next; /* that nobody took */
+};
+
+/* What each of torch's threads does. */
+static void take_parts(void *given) {
+    struct parts *all = given;
+    char result[POOL_RESULT] __attribute__((aligned(64)));
+    for (long part; (part = atomic_fetch_add(&all->next, 1)) < all->end;)
+        all->compute(all->arguments, part, result);
+}
+
+/* The same on our own. */
+static void take_one(const void *given, long part, void *result) {
+    struct parts *const *all = given;
+    (*all)->compute((*all)->arguments, (*all)->first + part, result);
+}
+
+void pool_rows(pool_compute compute, const void *arguments, long parts, int threads) {
+    struct parts all = {compute, arguments, 0, parts, 0}, *given = &all;
+    if (parts == 1 || threads == 1) {
+        alone(compute, NULL, arguments, parts);
+    } else if (parallel) {
+        parallel(take_parts, &all, threads, 0);
+    } else {
+        for (; all.first < parts; all.first += POOL_PARTS) {
+            long left = parts - all.first;
+            pool_run(take_one, NULL, &given, sizeof given, left < POOL_PARTS ? left : POOL_PARTS,
+                     threads);
+        }
+    }
 }
 
 /* ------------------------------------------------------------------ rows */
@@ -291,5 +307,5 @@ void pool_each(pool_row one_row, const void *arguments, long rows, long width, i
 }
 
 void pool_quiesce(void) {
-    while (atomic_load(&num_inside) > 0) sched_yield();
+    while (atomic_load(&num_inside) > 0) system_yield();
 }

@@ -22,11 +22,20 @@ void pool_run(pool_compute compute, pool_keep keep, const void *arguments, long 
 /* Returns when no thread reads anything of a job any more. For whoever frees memory. */
 void pool_quiesce(void);
 
-/* As pool_run without `keep`, for prompts: on the threads that torch has there, if its OpenMP can
- * be shared. Two pools that wait in loops for each other's work would take each other's cores. */
+/* As pool_run without `keep`, for prompts: on the threads that torch has there, if they are shared.
+ * Two pools that wait in loops for each other's work would take each other's cores. */
 void pool_rows(pool_compute compute, const void *arguments, long parts, int threads);
 
-/* Whether it has more threads than the caller's. */
+/* Calls a function with an argument on so many threads at once; OpenMP's GOMP_parallel. */
+typedef void (*pool_parallel)(void (*)(void *), void *, unsigned threads, unsigned flags);
+
+/* From now on pool_rows runs on the threads of this, which is torch's; NULL for our own. */
+void pool_share_with(pool_parallel theirs);
+
+/* The same with three functions of another OpenMP: openmp.c. */
+void pool_share_with_intel(void *fork, void *push, void *number);
+
+/* Whether it does. */
 int pool_shares_rows(void);
 
 typedef void (*pool_row)(const void *arguments, long row);

@@ -34,7 +34,7 @@ class CallTrace:
 
     def __init__(self, library: Library, token: int) -> None:
         self._library = library
-        self._token = ctypes.c_long(token)
+        self._token = ctypes.c_int64(token)
         self._calls: list[Call] = []
         self._ends: list[int] = []
         # Whatever was there meanwhile: calls know addresses only.

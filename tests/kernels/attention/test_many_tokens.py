@@ -201,7 +201,7 @@ ATTEND = """
 
 def test_it_is_no_part_of_a_recorded_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """How many keys there are would stay as it was."""
-    monkeypatch.setattr(library(), "token", ctypes.c_long(3))
+    monkeypatch.setattr(library(), "token", ctypes.c_int64(3))
     rows = drawn(1, 4, 1, 8)
     with pytest.raises(NotCapturableError, match="many tokens"):
         ops().causal_attention(rows, rows, rows, 1.0)

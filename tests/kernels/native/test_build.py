@@ -15,17 +15,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kernels.native import build, library
+from kernels.native import build, library, shipped
 from kernels.native.build import CannotCompileError, built
 from kernels.native.library import Library, compiled, why_none
-from tests.kernels.native.here import NEEDS_COMPILER
+from tests.kernels.native.here import COMPILES
 
 
 @pytest.fixture
-def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """`compiled` asks anew, here and after the test."""
+def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """`compiled` asks anew, here and after the test, and nothing came along."""
     with monkeypatch.context() as patch:
         patch.setattr(library, "_FOUND", [])
+        patch.setattr(shipped, "_SHIPPED", tmp_path / "nothing came along")
         yield
 
 
@@ -38,7 +39,7 @@ def fake_compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("CC", str(path))
 
 
-@NEEDS_COMPILER
+@COMPILES
 def test_it_compiles_once_and_leaves_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +131,7 @@ def emptied(path: Path) -> None:
 DAMAGE = pytest.mark.parametrize("damage", [cut_short, zeroed, flipped, emptied])
 
 
-@NEEDS_COMPILER
+@COMPILES
 @DAMAGE
 def test_H4_a_damaged_library_is_made_once_more_and_never_loaded(
     tmp_path: Path,
@@ -151,7 +152,7 @@ def test_H4_a_damaged_library_is_made_once_more_and_never_loaded(
     assert path.read_bytes() == data
 
 
-@NEEDS_COMPILER
+@COMPILES
 @DAMAGE
 def test_H4_a_damaged_library_is_not_used_where_none_can_be_made(
     tmp_path: Path,
@@ -184,7 +185,7 @@ def test_H4_a_folder_of_somebody_else_is_not_used(
         built(link)
 
 
-@NEEDS_COMPILER
+@COMPILES
 def test_H4_only_the_user_can_write_to_the_folder(tmp_path: Path) -> None:
     """One that an earlier version made is mended."""
     folder = copied_to(tmp_path / "kernels").parent
@@ -193,7 +194,7 @@ def test_H4_only_the_user_can_write_to_the_folder(tmp_path: Path) -> None:
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-@NEEDS_COMPILER
+@COMPILES
 def test_H4_a_link_in_place_of_the_library_is_not_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

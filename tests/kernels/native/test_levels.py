@@ -21,10 +21,11 @@ from kernels.common.shapes import (
 )
 from kernels.dispatch import REFERENCE, Backend
 from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format, Product
-from kernels.native import build
+from kernels.native import build, levels
 from kernels.native.build import built
 from kernels.native.levels import executable
 from kernels.native.library import Library
+from kernels.native.shipped import NoneShippedError, folder, usable
 from kernels.native_ops import native_ops
 from kernels.self_test import validated
 from tests.kernels.linear.test_cpu import assert_exact, parts
@@ -43,6 +44,8 @@ LEVELS = {
     "emulated AMX": AMX,
 }
 PRODUCTS: tuple[Product, ...] = ("pairs", "floats")
+# And what comes along for each level.
+SHIPPED = [f"shipped {level.name}" for level in levels.LEVELS if level.machine == "x86_64"]
 SHAPES = (
     NormShape(33),
     NormShape(64, gated=True),
@@ -57,10 +60,14 @@ SHAPES = (
 )
 
 
-@pytest.fixture(params=LEVELS, scope="module")
+@pytest.fixture(params=(*LEVELS, *SHIPPED), scope="module")
 def older(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Library]:
+    folder_of = tmp_path_factory.mktemp("level")
+    if request.param in SHIPPED:
+        yield came_along(request.param.removeprefix("shipped "), folder_of)
+        return
     level = LEVELS[request.param]
     if level is AMX and not torch.cpu.get_capabilities().get("avx512_bf16"):
         pytest.skip("no processor has AMX without products of bfloat16")
@@ -68,7 +75,23 @@ def older(
     wanted = [*(flag for flag in flags if not flag.startswith("-march")), *level]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(build, "_flags", lambda: wanted)
-        yield Library(built(tmp_path_factory.mktemp("level")))
+        yield Library(built(folder_of))
+
+
+def came_along(name: str, cache: Path) -> Library:
+    """What `make native` has built for this level."""
+    if not folder().is_dir():
+        pytest.skip("`make native` was not run here")
+    wanted = [level for level in levels.executable() if level.name == name]
+    if not wanted:
+        pytest.skip(f"this processor has no {name}")
+    try:
+        return Library(usable(wanted, cache))
+    except NoneShippedError as error:
+        # A processor may be said to have what it hasn't; and sources change between two builds.
+        if "lacks an instruction" in str(error) or "other sources" in str(error):
+            pytest.skip(str(error))
+        raise
 
 
 def test_products_and_operations_are_right(older: Library) -> None:
