@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar, get_args
 
 import torch
@@ -29,7 +29,7 @@ from kernels.dispatch import (
 from kernels.linear.cpu import can_pack
 from kernels.linear.native import Product
 from kernels.linear.probe import CHOICES, best_product, best_rows, faster_float
-from kernels.linear.reference import Integers
+from kernels.linear.reference import Integers, WeightFormat
 from kernels.native.library import Library, compiled, why_none
 
 VARIABLE = "WAYMARK_KERNELS"
@@ -99,14 +99,24 @@ def what_slows(
 
 def faster_type(
     settings: ModelSettings,
-    measure: Callable[[], torch.dtype] = faster_float,
+    measure: Callable[[Mapping[torch.dtype, WeightFormat]], torch.dtype] = faster_float,
     notes: DiskStore | None = None,
-) -> torch.dtype:
-    """Whether this processor is faster in bfloat16 or in float32; bfloat16 if it isn't measured."""
-    if not settings.measure_kernels:
-        return torch.bfloat16
-    types = {str(dtype): dtype for dtype in (torch.bfloat16, torch.float32)}
-    return types[remembered(notes, "faster type", tuple(types), lambda: str(measure()))]
+    library: Callable[[], Library | None] = compiled,
+) -> torch.dtype | None:
+    """Whether this processor is faster in bfloat16 or in float32; None if it isn't measured.
+
+    `measure` is given the matrices that a model would have here. It is called where the settings
+    ask for it and nothing is remembered in `notes` of the same kernels.
+    """
+    name = _wished() or "cpu"
+    if not settings.measure_kernels or name == "gpu":  # Triton's interpreter is no processor
+        return None
+    cpu, exact = torch.device("cpu"), (torch.bfloat16, torch.float32)
+    bfloats = choose_backend(settings, cpu, torch.bfloat16, library=library, notes=notes)
+    usual = bfloats.formats.usual, backend(name, torch.float32).formats.usual
+    formats, types = dict(zip(exact, usual, strict=True)), {str(dtype): dtype for dtype in exact}
+    key = f"faster type beside {bfloats.name}"
+    return types[remembered(notes, key, tuple(types), lambda: str(measure(formats)))]
 
 
 def _wished() -> BackendName | None:

@@ -46,7 +46,7 @@ def choose_precision(
     plan: ModelPlan,
     device: torch.device,
     free: int,
-    faster: Callable[[ModelSettings], torch.dtype] | None = None,
+    faster: Callable[[ModelSettings], torch.dtype | None] | None = None,
     check: Callable[[], None] | None = None,
     notes: DiskStore | None = None,
 ) -> tuple[Precision, Backend, int]:
@@ -56,7 +56,8 @@ def choose_precision(
     keeps what is measured. Of the automatic choices the first that fits is taken, or the smallest.
     Raises UnsupportedDeviceError, and what `plan.num_bytes` and `check` raise.
     """
-    *larger, smallest = wished(settings, device, faster or partial(faster_type, notes=notes))
+    measure = partial(faster_type, notes=notes, library=partial(compiled, check))
+    *larger, smallest = wished(settings, device, faster or measure)
     for precision in larger:
         kernels, needed = _needs(precision, settings, plan, device, check, notes)
         if needed * _ROOM + HEADROOM_BYTES <= free:
@@ -81,7 +82,7 @@ def _needs(
 def wished(
     settings: ModelSettings,
     device: torch.device,
-    faster: Callable[[ModelSettings], torch.dtype] = faster_type,
+    faster: Callable[[ModelSettings], torch.dtype | None] = faster_type,
 ) -> tuple[Precision, ...]:
     """What may be used, the best first.
 

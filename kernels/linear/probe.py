@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import torch
 
-from kernels.linear.cpu import PackedFormat, can_pack
+from kernels.linear.cpu import PackedFormat
 from kernels.linear.int8 import Int8Format, multiplies_integers
 from kernels.linear.native import NativeBfloatFormat, Product
-from kernels.linear.reference import Matrix, PlainFormat, WeightFormat
+from kernels.linear.reference import Matrix, WeightFormat
 from kernels.native.library import Library
 
 CHOICES = (64, 128, 256, 512)
@@ -73,19 +73,18 @@ def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
     return "torch" if seconds["torch"] * _MARGIN < seconds[best] else best
 
 
-def faster_float(clock: Clock = time.perf_counter) -> torch.dtype:
-    """bfloat16 or float32: whichever generates and reads sooner, with one large matrix."""
-    types = (torch.bfloat16, torch.float32)
-    if [can_pack(dtype) for dtype in types] == [True, False]:
-        return torch.bfloat16
-    matrices = {dtype: _large(dtype) for dtype in types}
-    seconds = dict.fromkeys(types, float("inf"))
+def faster_float(
+    formats: Mapping[torch.dtype, WeightFormat], clock: Clock = time.perf_counter
+) -> torch.dtype:
+    """The type that generates and reads sooner, with one large matrix in the format of each."""
+    matrices = {dtype: _large(dtype, held) for dtype, held in formats.items()}
+    seconds = dict.fromkeys(matrices, float("inf"))
     for dtype, matrix in _in_turns(matrices):
         run = torch.ones(_RUN, _LARGE[1], dtype=dtype)
-        spent = _seconds(matrix, run[:1], clock)
+        spent = _seconds(matrix.step, run[:1], clock)
         spent += _seconds(matrix, run, clock) * _RUNS_A_TOKEN
         seconds[dtype] = min(seconds[dtype], spent)
-    return min(types, key=lambda dtype: seconds[dtype])
+    return min(seconds, key=lambda dtype: seconds[dtype])
 
 
 def _in_turns(matrices: Mapping[T, Matrix]) -> Iterator[tuple[T, Matrix]]:
@@ -98,12 +97,13 @@ def _in_turns(matrices: Mapping[T, Matrix]) -> Iterator[tuple[T, Matrix]]:
             yield choice, matrix
 
 
-def _large(dtype: torch.dtype) -> Matrix:
-    weight_format = PackedFormat(_RUN) if can_pack(dtype) else PlainFormat()
-    return weight_format.prepack(weight_format.quantise(torch.ones(_LARGE, dtype=dtype)), None)
+def _large(dtype: torch.dtype, held: WeightFormat) -> Matrix:
+    return held.prepack(held.quantise(torch.ones(_LARGE, dtype=dtype)), None)
 
 
-def _seconds(matrix: Matrix, inputs: torch.Tensor, clock: Clock) -> float:
+def _seconds(
+    multiply: Callable[[torch.Tensor], object], inputs: torch.Tensor, clock: Clock
+) -> float:
     began = clock()
-    matrix(inputs)
+    multiply(inputs)
     return clock() - began

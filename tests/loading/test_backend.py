@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +28,10 @@ from kernels import dispatch
 from kernels.common import capability
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
 from kernels.linear.int8 import Int8Format
-from kernels.linear.native import Product
+from kernels.linear.native import NativeBfloatFormat, Product
 from kernels.linear.probe import CHOICES
-from kernels.linear.reference import Integers
+from kernels.linear.reference import Integers, WeightFormat
+from kernels.native.library import Library
 from kernels.ops import PLAIN_OPS
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.storage.disks import RoomyFiles
@@ -147,10 +149,52 @@ def test_float32_is_torchs_alone() -> None:
 def test_the_faster_type_is_measured_once(tmp_path: Path) -> None:
     answers = iter([torch.float32])
     for _ in range(3):
-        found = faster_type(settings(), lambda: next(answers), notes(tmp_path))
+        found = faster_type(settings(), lambda _: next(answers), notes(tmp_path), no_library)
         assert found == torch.float32
-    # Nothing is measured where nobody wants it, and then it is what nearly all processors like.
-    assert faster_type(settings(measure=False), lambda: next(answers)) == torch.bfloat16
+    assert faster_type(settings(measure=False), lambda _: next(answers)) is None
+
+
+@NEEDS_COMPILER
+def test_the_faster_type_is_measured_with_the_matrices_that_run_here() -> None:
+    given: list[Mapping[torch.dtype, WeightFormat]] = []
+
+    def measure(formats: Mapping[torch.dtype, WeightFormat]) -> torch.dtype:
+        given.append(formats)
+        return torch.bfloat16
+
+    faster_type(settings(), measure, None, library)
+    faster_type(settings(), measure, None, no_library)
+    compiled, torchs = given
+    assert isinstance(compiled[torch.bfloat16], NativeBfloatFormat)
+    assert not isinstance(torchs[torch.bfloat16], NativeBfloatFormat)
+    for formats in given:
+        as_loaded = choose_backend(settings(measure=False), CPU, torch.float32).formats.usual
+        assert type(formats[torch.float32]) is type(as_loaded)
+
+
+@NEEDS_COMPILER
+def test_the_faster_type_of_other_kernels_is_measured_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([torch.float32, torch.bfloat16, torch.float32])
+
+    def found(library: Callable[[], Library | None]) -> torch.dtype | None:
+        return faster_type(settings(), lambda _: next(answers), notes(tmp_path), library)
+
+    assert found(no_library) == torch.float32
+    assert found(library) == torch.bfloat16
+    monkeypatch.setattr(library(), "digest", "of another compiler")
+    assert found(library) == torch.float32
+    monkeypatch.undo()
+    assert found(library) == torch.bfloat16
+
+
+def test_an_interpreted_gpu_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(_: object) -> torch.dtype:
+        raise AssertionError("it takes minutes")
+
+    monkeypatch.setenv(VARIABLE, "gpu")
+    assert faster_type(settings(), measure) is None
 
 
 def test_what_was_found_on_this_machine_is_found_once(tmp_path: Path) -> None:

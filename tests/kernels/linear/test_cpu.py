@@ -14,7 +14,7 @@ from torch import Tensor
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, BackendName, backend
 from kernels.linear.cpu import PackedMatrix, can_pack
 from kernels.linear.probe import CHOICES, best_product, best_rows, faster_float
-from kernels.linear.reference import Matrix, PlainMatrix
+from kernels.linear.reference import Matrix, PlainFormat, PlainMatrix, QuantisedTensors
 from kernels.native.library import compiled
 from tests.kernels.native.here import NEEDS_COMPILER, library
 
@@ -155,7 +155,44 @@ def test_torchs_product_must_be_faster_by_a_tenth(monkeypatch: pytest.MonkeyPatc
     assert best_product(library(), seconds_of([10, 9] * 5)) == "torch"
 
 
+class Timed(PlainMatrix):
+    """Notes how it was called, and computes nothing."""
+
+    def __init__(self, weight: Tensor, timed: list[tuple[str, int]]) -> None:
+        super().__init__(weight, None)
+        self._timed = timed
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        self._timed.append(("prompt", inputs.shape[0]))
+        return inputs
+
+    def step(self, inputs: Tensor) -> Tensor:
+        self._timed.append(("step", inputs.shape[0]))
+        return inputs
+
+
+class Noting(PlainFormat):
+    """Makes matrices that share a list of how they were called."""
+
+    def __init__(self) -> None:
+        self.timed: list[tuple[str, int]] = []
+
+    def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
+        return Timed(kept[0], self.timed)
+
+
 def test_the_faster_type_is_by_generating_and_reading_together() -> None:
     """Seconds of one row and of 64, for each type: bfloat16 waits less and computes more."""
-    assert faster_float(seconds_of([1, 64, 2, 16] * 5)) == torch.float32
-    assert faster_float(seconds_of([1, 32, 3, 16] * 5)) == torch.bfloat16
+    formats = {torch.bfloat16: Noting(), torch.float32: Noting()}
+    assert faster_float(formats, seconds_of([1, 64, 2, 16] * 5)) == torch.float32
+    assert faster_float(formats, seconds_of([1, 32, 3, 16] * 5)) == torch.bfloat16
+    for each in formats.values():  # a step is timed as a step, a prompt as a prompt
+        assert set(each.timed) == {("step", 1), ("prompt", 64)}
+
+
+@NEEDS_COMPILER
+def test_the_faster_type_is_found_with_compiled_matrices() -> None:
+    types = (torch.bfloat16, torch.float32)
+    formats = {each: backend("cpu", each, library=library()).formats.usual for each in types}
+    assert faster_float(formats, seconds_of([1, 32, 3, 16] * 5)) == torch.bfloat16
+    assert faster_float(formats) in types
