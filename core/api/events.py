@@ -133,12 +133,35 @@ class LoadFacts(_Frozen):
     processor: str = ""
 
 
+class TooLarge(_Frozen):
+    """A precision that did not fit, and the bytes that should have been free for it."""
+
+    precision: str
+    needed: int
+
+
+class PrecisionChoice(_Frozen):
+    """Why a precision was chosen automatically.
+
+    `needed` bytes should be free for it, with room for contexts, and `free` were: fewer where even
+    the smallest does not fit. `too_large` would have been preferred, the most exact first.
+    `faster_than` names the other exact precision where the speed measured on this machine decided
+    between the two.
+    """
+
+    needed: int
+    free: int
+    too_large: tuple[TooLarge, ...] = ()
+    faster_than: str = ""
+
+
 class ModelInfo(_Frozen):
     """What the window needs to know of the loaded model. Sizes in bytes, detail in tokens.
 
     `spliced_replies` is False where this model's template forces history to be tokenised again,
     with `history_note` saying why. The budgets are the defaults in bytes; a host budget below
-    `smallest_host_budget` (a device budget below `smallest_device_budget`) is refused.
+    `smallest_host_budget` (a device budget below `smallest_device_budget`) is refused. `choice` is
+    None where the user named the precision.
     """
 
     name: str
@@ -166,6 +189,7 @@ class ModelInfo(_Frozen):
     spliced_replies: bool = True
     history_note: str = ""
     load: LoadFacts = LoadFacts()
+    choice: PrecisionChoice | None = None
 
 
 class Hello(_Frozen):

@@ -93,13 +93,12 @@ def load(
     plan = ModelPlan(folder)
     if settings.cache_folder is not None and (blobs is None or blobs.closed):
         blobs = DiskStore(Path(settings.cache_folder))
-    precision, kernels, needed = choose_precision(
-        settings, plan, device, free, check=check, notes=blobs
-    )
+    chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
+    precision = chosen.precision
     dtype = precision.dtype
     # Before the weights are read: a kernel that is at fault should not cost that.
     recall = partial(recalled, blobs)
-    kernels = validated(kernels, plan.shapes(dtype), device, dtype, recall, check)
+    kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
     keeping = open_keeping(settings, precision, blobs)
     held = plan.held(dtype, kernels)
     read = read_model(held, device, progress, check, keeping=keeping)
@@ -129,8 +128,8 @@ def load(
         cache=cache,
         steps=StepCapture(kernels.capture),
         drawing=choose_drawing(kernels.draw, model.vocab_size, device, recall),
-        weight_bytes=needed,
-        info=info.model_copy(update={"load": facts}),
+        weight_bytes=chosen.num_bytes,
+        info=info.model_copy(update={"load": facts, "choice": chosen.why}),
     )
 
 
@@ -165,8 +164,8 @@ def fits_without(present: LoadedModel, settings: ModelSettings) -> bool:
     plan = ModelPlan(ModelFolder.open(Path(settings.path)))
     store = present.cache.disk.store
     notes = store.blobs if store is not None else None
-    _, _, needed = choose_precision(settings, plan, device, free, notes=notes)
-    return needed + HEADROOM_BYTES <= free
+    chosen = choose_precision(settings, plan, device, free, notes=notes)
+    return chosen.num_bytes + HEADROOM_BYTES <= free
 
 
 def resolve_device(settings: ModelSettings) -> torch.device:

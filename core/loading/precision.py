@@ -7,11 +7,12 @@ the two that are exact: nobody should have to know that a slow processor got coa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
 
+from core.api.events import PrecisionChoice, TooLarge
 from core.api.params import ModelSettings
 from core.loading.backend import choose_backend, faster_type
 from core.loading.plan import ModelPlan
@@ -39,6 +40,20 @@ BFLOAT16 = Precision("bfloat16", torch.bfloat16)
 INT8 = Precision("int8", torch.bfloat16, "int8")
 INT4 = Precision("int4", torch.bfloat16, "int4")
 PRECISIONS = {each.name: each for each in (FLOAT32, BFLOAT16, INT8, INT4)}
+_SLOWER = {torch.float32: BFLOAT16, torch.bfloat16: FLOAT32}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A precision, its kernels, and the bytes that the model takes with them.
+
+    `why` is None where the precision was wished for.
+    """
+
+    precision: Precision
+    kernels: Backend
+    num_bytes: int
+    why: PrecisionChoice | None = None
 
 
 def choose_precision(
@@ -49,47 +64,55 @@ def choose_precision(
     faster: Callable[[ModelSettings], torch.dtype | None] | None = None,
     check: Callable[[], None] | None = None,
     notes: DiskStore | None = None,
-) -> tuple[Precision, Backend, int]:
-    """The precision, its kernels, and the bytes that the model takes with them.
+) -> Chosen:
+    """The precision wished for; of the automatic choices the first that fits, or the smallest.
 
-    `free` are the bytes that may be used; `check` is asked while kernels are compiled, and `notes`
-    keeps what is measured. Of the automatic choices the first that fits is taken, or the smallest.
-    Raises UnsupportedDeviceError, and what `plan.num_bytes` and `check` raise.
+    `free` are the bytes that may be used. `faster` says which of the two exact types a processor is
+    faster in, None if nobody knows; `check` is asked while kernels are compiled, and `notes` keeps
+    what is measured. Raises UnsupportedDeviceError, and what `plan.num_bytes` and `check` raise.
     """
-    measure = partial(faster_type, notes=notes, library=partial(compiled, check))
-    *larger, smallest = wished(settings, device, faster or measure)
-    for precision in larger:
-        kernels, needed = _needs(precision, settings, plan, device, check, notes)
-        if needed * _ROOM + HEADROOM_BYTES <= free:
-            return precision, kernels, needed
-    return smallest, *_needs(smallest, settings, plan, device, check, notes)
+    reckoned = partial(_reckoned, settings, plan, device, check, notes)
+    if settings.precision != "auto":
+        return reckoned(PRECISIONS[settings.precision])
+    fast = None
+    if device.type == "cpu":
+        measure = partial(faster_type, notes=notes, library=partial(compiled, check))
+        fast = (faster or measure)(settings)
+    first, *others = automatic(fast)
+    chosen, too_large = reckoned(first), []
+    for precision in others:
+        if _with_room(chosen) <= free:
+            break
+        too_large.append(TooLarge(precision=chosen.precision.name, needed=_with_room(chosen)))
+        chosen = reckoned(precision)
+    why = PrecisionChoice(
+        needed=_with_room(chosen),
+        free=free,
+        too_large=tuple(too_large),
+        faster_than="" if too_large or fast is None else _SLOWER[fast].name,
+    )
+    return replace(chosen, why=why)
 
 
-def _needs(
-    precision: Precision,
+def _reckoned(
     settings: ModelSettings,
     plan: ModelPlan,
     device: torch.device,
     check: Callable[[], None] | None,
     notes: DiskStore | None,
-) -> tuple[Backend, int]:
+    precision: Precision,
+) -> Chosen:
     integers, library = precision.integers, partial(compiled, check)
     dtype = precision.dtype
     kernels = choose_backend(settings, device, dtype, integers, library=library, notes=notes)
-    return kernels, plan.num_bytes(dtype, kernels)
+    return Chosen(precision, kernels, plan.num_bytes(dtype, kernels))
 
 
-def wished(
-    settings: ModelSettings,
-    device: torch.device,
-    faster: Callable[[ModelSettings], torch.dtype | None] = faster_type,
-) -> tuple[Precision, ...]:
-    """What may be used, the best first.
+def _with_room(chosen: Chosen) -> int:
+    """Bytes that should be free for a model."""
+    return int(chosen.num_bytes * _ROOM) + HEADROOM_BYTES
 
-    `faster` says which of the two exact types this processor is faster in.
-    """
-    if settings.precision != "auto":
-        return (PRECISIONS[settings.precision],)
-    if device.type == "cpu" and faster(settings) == torch.float32:
-        return FLOAT32, BFLOAT16, INT8, INT4
-    return BFLOAT16, INT8, INT4
+
+def automatic(fast: torch.dtype | None) -> tuple[Precision, ...]:
+    """What may be chosen, the best first, where `fast` is the faster of the two exact types."""
+    return (*((FLOAT32,) if fast == torch.float32 else ()), BFLOAT16, INT8, INT4)

@@ -33,8 +33,8 @@ def run(settings: ModelSettings) -> int:
     """Print the self-tests of one model's sizes and return how many failed. Raises WaymarkError."""
     device = resolve_device(settings)
     plan = ModelPlan(ModelFolder.open(Path(settings.path)))
-    precision, kernels, _ = choose_precision(settings, plan, device, available_bytes(device))
-    dtype = precision.dtype
+    chosen = choose_precision(settings, plan, device, available_bytes(device))
+    precision, kernels, dtype = chosen.precision, chosen.kernels, chosen.precision.dtype
     print(f"{processor_level()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
     print(
         f"{Path(settings.path).resolve().name}: {precision.name} on {device.type}, {kernels.name}"
@@ -46,8 +46,8 @@ def run(settings: ModelSettings) -> int:
     for name in (each for each in Ops.__slots__ if each != "rows_per_part"):
         print(f"  {name:30}{failed.get(name, RIGHT if name in tested else PLAIN)}")
     if kernels.draw is not None:
-        chosen = choose_drawing(kernels.draw, plan.vocab_size(dtype), device)
-        there = chosen.draw is kernels.draw
+        drawing = choose_drawing(kernels.draw, plan.vocab_size(dtype), device)
+        there = drawing.draw is kernels.draw
         print(f"  {'draw':30}{RIGHT if there else 'not as the processor draws'}")
         failed |= {} if there else {"draw": ""}
     print(

@@ -21,7 +21,7 @@ from desktop.presentation.plain_text import shortened
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label, set_tip
 from desktop.words import settings as words
-from desktop.words.numbers import describe_load
+from desktop.words.numbers import describe_choice, describe_load
 
 LONGEST_NAME = 100
 # What the style leaves free beside the words.
@@ -132,7 +132,8 @@ class ModelBox(QWidget):
             (model.context_length, model.model_context_length),
             model.kv_bytes_per_token,
         )
-        parts = (cancelled, facts, describe_load(model.load), model.history_note)
+        why = describe_choice(model.precision, model.choice)
+        parts = (cancelled, facts, why, describe_load(model.load), model.history_note)
         return " ".join(part for part in parts if part)
 
     def _on_folder(self, at: int) -> None:

@@ -6,7 +6,7 @@ the engine reported: no widgets, no state. Leaves where the words stand to the v
 
 from __future__ import annotations
 
-from core.api.events import LoadFacts, Miss, MissReason, RequestStats, Tier
+from core.api.events import LoadFacts, Miss, MissReason, PrecisionChoice, RequestStats, Tier
 
 BETWEEN = " \N{MIDDLE DOT} "
 
@@ -88,6 +88,30 @@ def describe_load(load: LoadFacts) -> str:
     if load.slowed_by:
         words += f" Replies are slower than they could be: {load.slowed_by}."
     return words
+
+
+def describe_choice(precision: str, choice: PrecisionChoice | None) -> str:
+    """Why a precision was chosen automatically; nothing where it was not."""
+    if choice is None:
+        return ""
+    if choice.needed > choice.free:
+        why = f"it is the smallest: it needs {_against(choice.needed, choice.free)}"
+    elif choice.too_large:
+        next_one = choice.too_large[-1]
+        why = f"{next_one.precision} would need {_against(next_one.needed, choice.free)}"
+    else:
+        fast = choice.faster_than
+        speed = f" and is faster than {fast} on this processor" if fast else ""
+        why = f"it fits{speed}: it needs {_against(choice.needed, choice.free)}"
+    return f"Automatic: {precision}, because {why}."
+
+
+def _against(needed: int, free: int) -> str:
+    """What is needed beside what was free; never equal where it is more."""
+    need, had = format_bytes(needed), format_bytes(free)
+    if need == had and needed > free:
+        return f"more than the {had} that were free"
+    return f"{need} and {had} were free"
 
 
 def count_of(count: int, noun: str) -> str:

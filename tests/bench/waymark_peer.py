@@ -170,8 +170,9 @@ def compile_kernels(settings: ModelSettings) -> None:
     """
     device, folder = resolve_device(settings), ModelFolder.open(Path(settings.path))
     plan = ModelPlan(folder)
-    precision, kernels, _ = choose_precision(settings, plan, device, available_bytes(device))
-    validated(kernels, plan.shapes(precision.dtype), device, precision.dtype)
+    chosen = choose_precision(settings, plan, device, available_bytes(device))
+    kernels, dtype = chosen.kernels, chosen.precision.dtype
+    validated(kernels, plan.shapes(dtype), device, dtype)
     vocabulary = folder.config["text_config"]["vocab_size"]
     choose_drawing(kernels.draw, vocabulary, device)
 

@@ -27,7 +27,7 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import Event, Finished, Loading
-from core.api.params import ModelSettings
+from core.api.params import ModelSettings, Precision
 from core.engine import engine as engine_module
 from core.engine import loaded as loaded_module
 from core.engine.cancel import CancelFlag
@@ -256,3 +256,16 @@ def test_what_a_request_freed_goes_back_to_the_system(
     with pytest.raises(PromptTooLongError):
         engine.generate(Generate(request=4, conversation=long), CancelFlag(), lambda event: None)
     assert given == ["back"] * 3
+
+
+@pytest.mark.parametrize("precision", ["auto", "bfloat16"])
+def test_a_model_tells_why_its_precision_was_chosen_unless_it_was_named(
+    folder_of: Callable[[str], Path], precision: Precision
+) -> None:
+    settings = ModelSettings(
+        path=str(folder_of("hybrid")), device="cpu", precision=precision, grid=64
+    )
+    info = loaded_module.load(settings, lambda done, total: None, lambda: None).info
+    assert (info.choice is not None) == (precision == "auto")
+    if info.choice is not None:
+        assert info.choice.needed > 0 and info.choice.free > 0

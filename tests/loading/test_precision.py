@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from core.api.events import PrecisionChoice, TooLarge
 from core.api.params import Device, ModelSettings, Precision
 from core.loading.backend import choose_backend
 from core.loading.plan import ModelPlan
@@ -16,11 +17,14 @@ from core.loading.precision import (
     INT4,
     INT8,
     PRECISIONS,
+    Chosen,
+    automatic,
     choose_precision,
-    wished,
 )
+from core.storage.store import DiskStore
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES
+from tests.storage.disks import RoomyFiles
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 DEMO = Path(__file__).parents[2] / "resources" / "models" / "demo"
@@ -38,36 +42,109 @@ def in_float32(_: ModelSettings) -> torch.dtype:
     return torch.float32
 
 
-@pytest.mark.parametrize("device", [CPU, GPU])
+def unmeasured(_: ModelSettings) -> None:
+    """Nobody knows which is faster."""
+
+
+def unasked(_: ModelSettings) -> torch.dtype:
+    raise AssertionError("nothing should be measured")
+
+
+@pytest.fixture(scope="module")
+def plan() -> ModelPlan:
+    return ModelPlan(ModelFolder.open(DEMO))
+
+
+def num_bytes(plan: ModelPlan, each: Chosen) -> int:
+    return plan.num_bytes(each.precision.dtype, each.kernels)
+
+
+def needed(plan: ModelPlan) -> dict[str, int]:
+    """Bytes that should be free for each precision: a tenth more than the model, and headroom."""
+    found = {}
+    for name, each in PRECISIONS.items():
+        kernels = choose_backend(settings(), CPU, each.dtype, each.integers)
+        found[name] = int(plan.num_bytes(each.dtype, kernels) * 1.1) + HEADROOM_BYTES
+    return found
+
+
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "int8", "int4"])
-def test_a_wish_is_a_wish(name: Precision, device: torch.device) -> None:
-    assert wished(settings(name), device) == (PRECISIONS[name],)
+def test_a_wish_is_a_wish_and_needs_no_reason(name: Precision, plan: ModelPlan) -> None:
+    """Even where it does not fit. Loading refuses it then, with numbers; nobody gets coarser
+    answers than they asked for."""
+    for free in (0, 2**40):
+        chosen = choose_precision(settings(name), plan, CPU, free, unasked)
+        assert chosen.precision == PRECISIONS[name] and chosen.why is None
+        assert chosen.num_bytes == num_bytes(plan, chosen)
 
 
 def test_automatic_goes_from_exact_to_small() -> None:
-    assert wished(settings(), CPU, in_bfloat16) == (BFLOAT16, INT8, INT4)
-    assert wished(settings(), CPU, in_float32) == (FLOAT32, BFLOAT16, INT8, INT4)
+    assert automatic(torch.bfloat16) == automatic(None) == (BFLOAT16, INT8, INT4)
+    assert automatic(torch.float32) == (FLOAT32, BFLOAT16, INT8, INT4)
 
 
-def test_a_graphics_card_computes_in_bfloat16_unless_told_otherwise() -> None:
-    assert wished(settings(), GPU, in_float32) == (BFLOAT16, INT8, INT4)
+def test_a_graphics_card_computes_in_bfloat16_unless_told_otherwise(plan: ModelPlan) -> None:
+    chosen = choose_precision(settings(), plan, GPU, 2**40, unasked)
+    assert chosen.precision == BFLOAT16 and chosen.why is not None
+    assert chosen.why.free == 2**40 and chosen.why.needed < 2**40
+    assert chosen.why.too_large == () and chosen.why.faster_than == ""
 
 
-def test_automatic_takes_the_first_that_fits_and_else_the_smallest() -> None:
-    plan = ModelPlan(ModelFolder.open(DEMO))
-    needs = {}
-    for each in (BFLOAT16, INT8, INT4):
-        kernels = choose_backend(settings(), CPU, each.dtype, each.integers)
-        needs[each] = plan.num_bytes(each.dtype, kernels)
-    assert needs[BFLOAT16] > needs[INT8] > needs[INT4] > 0
-    frees = [2**40, *(HEADROOM_BYTES + needs[each] * 6 // 5 for each in needs), HEADROOM_BYTES, 0]
-    chosen = [choose_precision(settings(), plan, CPU, free, in_bfloat16) for free in frees]
-    assert [each for each, _, _ in chosen] == [BFLOAT16, BFLOAT16, INT8, INT4, INT4, INT4]
-    assert [needed for _, _, needed in chosen] == [needs[each] for each, _, _ in chosen]
+def test_automatic_takes_the_first_that_fits_and_else_the_smallest(plan: ModelPlan) -> None:
+    needs = needed(plan)
+    assert needs["bfloat16"] > needs["int8"] > needs["int4"] > 0
+    expected = {2**40: BFLOAT16, needs["bfloat16"]: BFLOAT16, needs["bfloat16"] - 1: INT8}
+    expected |= {needs["int8"]: INT8, needs["int8"] - 1: INT4, needs["int4"] - 1: INT4, 0: INT4}
+    for free, precision in expected.items():
+        chosen = choose_precision(settings(), plan, CPU, free, in_bfloat16)
+        assert chosen.precision == precision and chosen.num_bytes == num_bytes(plan, chosen)
 
 
-def test_what_is_wished_for_is_taken_even_where_it_does_not_fit() -> None:
-    """Loading refuses it then, with numbers; nobody gets coarser answers than they asked for."""
-    plan = ModelPlan(ModelFolder.open(DEMO))
-    precision, kernels, needed = choose_precision(settings("bfloat16"), plan, CPU, 0)
-    assert precision == BFLOAT16 and needed == plan.num_bytes(torch.bfloat16, kernels)
+def too_large(needs: dict[str, int], *names: str) -> tuple[TooLarge, ...]:
+    return tuple(TooLarge(precision=name, needed=needs[name]) for name in names)
+
+
+def test_the_reason_is_what_did_not_fit(plan: ModelPlan) -> None:
+    needs = needed(plan)
+    for free, name, larger in (
+        (needs["bfloat16"] - 1, "int8", ("bfloat16",)),
+        (needs["int8"] - 1, "int4", ("bfloat16", "int8")),
+        (1, "int4", ("bfloat16", "int8")),  # nothing fits
+    ):
+        chosen = choose_precision(settings(), plan, CPU, free, in_bfloat16)
+        expected = PrecisionChoice(
+            needed=needs[name], free=free, too_large=too_large(needs, *larger)
+        )
+        assert chosen.precision.name == name and chosen.why == expected
+    without_the_faster = choose_precision(settings(), plan, CPU, needs["float32"] - 1, in_float32)
+    assert without_the_faster.precision == BFLOAT16
+    assert without_the_faster.why == PrecisionChoice(
+        needed=needs["bfloat16"],
+        free=needs["float32"] - 1,
+        too_large=too_large(needs, "float32"),
+    )
+
+
+def test_the_reason_is_speed_only_where_it_was_measured(plan: ModelPlan) -> None:
+    needs, free = needed(plan), 2**40
+    for faster, name, slower in (
+        (in_bfloat16, "bfloat16", "float32"),
+        (in_float32, "float32", "bfloat16"),
+        (unmeasured, "bfloat16", ""),
+    ):
+        chosen = choose_precision(settings(), plan, CPU, free, faster)
+        assert chosen.precision.name == name
+        assert chosen.why == PrecisionChoice(needed=needs[name], free=free, faster_than=slower)
+
+
+def test_the_speed_of_this_machine_decides_and_is_remembered(
+    plan: ModelPlan, tmp_path: Path
+) -> None:
+    """As the app asks: nothing is given but where to remember it."""
+    asked = settings().model_copy(update={"measure_kernels": True})
+    notes = DiskStore(tmp_path, 0, RoomyFiles())
+    chosen = choose_precision(asked, plan, CPU, 2**40, notes=notes)
+    assert chosen.why is not None
+    assert {chosen.precision.name, chosen.why.faster_than} == {"bfloat16", "float32"}
+    again = choose_precision(asked, plan, CPU, 2**40, notes=notes)
+    assert (again.precision, again.why) == (chosen.precision, chosen.why)

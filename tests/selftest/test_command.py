@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.loading.precision import choose_precision
+from core.loading.precision import Chosen, choose_precision
 from core.selftest import __main__ as selftest
-from kernels.dispatch import Backend
 from kernels.ops import PLAIN_OPS, Ops
 from tests.bench.folders import DEMO
 
@@ -37,9 +36,10 @@ def test_an_operation_that_lies_is_named_and_fails_the_command(
 
     choose = choose_precision
 
-    def with_a_liar(*args: Any) -> tuple[Any, Backend, int]:
-        precision, kernels, needed = choose(*args)
-        return precision, replace(kernels, ops=replace(PLAIN_OPS, add=lies)), needed
+    def with_a_liar(*args: Any) -> Chosen:
+        found = choose(*args)
+        liar = replace(found.kernels, ops=replace(PLAIN_OPS, add=lies))
+        return replace(found, kernels=liar)
 
     monkeypatch.setattr(selftest, "choose_precision", with_a_liar)
     assert selftest.main([str(DEMO), "--device", "cpu", "--precision", "bfloat16"]) == 1
@@ -65,9 +65,9 @@ def test_nothing_is_drawn_on_a_processor_but_by_the_processor(
     def never_right(scores: Tensor, *_: object) -> int:
         return -1
 
-    def with_drawing(*args: Any) -> tuple[Any, Backend, int]:
-        precision, kernels, needed = choose(*args)
-        return precision, replace(kernels, ops=PLAIN_OPS, draw=never_right), needed
+    def with_drawing(*args: Any) -> Chosen:
+        found = choose(*args)
+        return replace(found, kernels=replace(found.kernels, ops=PLAIN_OPS, draw=never_right))
 
     monkeypatch.setattr(selftest, "choose_precision", with_drawing)
     monkeypatch.setattr(selftest, "resolve_device", lambda _: torch.device("cpu"))

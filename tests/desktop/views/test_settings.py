@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.errors import BudgetTooSmallError, InternalError, NotEnoughMemoryError
-from core.api.events import LoadFacts
+from core.api.events import LoadFacts, PrecisionChoice
 from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.presentation.engine_status import Phase
@@ -243,6 +243,23 @@ async def test_quantised_weights_are_seen_and_deleted(
     await until(lambda: words(app, "costModelWeightsBytes") == "Nothing is kept now.")
     assert not button.isEnabled()
     assert "Loaded in" in words(app, "modelWords")
+
+
+async def test_an_automatic_precision_says_why_and_a_wished_one_nothing(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    choice = PrecisionChoice(needed=2 * GB, free=20 * GB, faster_than="float32")
+    engine.model_to_load = model_info(precision="bfloat16", choice=choice)
+    app = await opened(open_app)
+    why = "Automatic: bfloat16, because it fits and is faster than float32 on this processor"
+    assert f" {why}: it needs 2.0 GB and 20.0 GB were free." in words(app, "modelWords")
+    engine.model_to_load = model_info(precision="bfloat16")
+    choose(app, "settingModelPrecision", 2)
+    assert words(app, "modelWords") == "Press Load to work with these settings."
+    press(app, "loadModel")
+    await until(lambda: len(engine.loads) == 2)
+    await until(lambda: "bfloat16" in words(app, "modelWords"))
+    assert "Automatic" not in words(app, "modelWords")
 
 
 async def test_the_budget_of_quantised_weights_takes_effect_with_load(

@@ -4,7 +4,15 @@ from typing import get_args
 
 import pytest
 
-from core.api.events import LoadFacts, Miss, MissReason, Place, RequestStats
+from core.api.events import (
+    LoadFacts,
+    Miss,
+    MissReason,
+    Place,
+    PrecisionChoice,
+    RequestStats,
+    TooLarge,
+)
 from desktop.words import numbers
 
 Size = tuple[int, int]
@@ -125,3 +133,48 @@ def test_what_was_restored_is_placed() -> None:
 )
 def test_a_load_says_how_long_it_took(load: LoadFacts, words: str) -> None:
     assert numbers.describe_load(load) == words
+
+
+def choice(needed: int, free: int, *larger: int, faster_than: str = "") -> PrecisionChoice:
+    """`larger`: what bfloat16, then int8, should have had free, in MB like the others."""
+    names = ("bfloat16", "int8")[: len(larger)]
+    too_large = tuple(
+        TooLarge(precision=name, needed=size * 10**6)
+        for name, size in zip(names, larger, strict=True)
+    )
+    return PrecisionChoice(
+        needed=needed * 10**6, free=free * 10**6, too_large=too_large, faster_than=faster_than
+    )
+
+
+@pytest.mark.parametrize(
+    ("precision", "why", "words"),
+    [
+        ("int8", None, ""),
+        (
+            "bfloat16",
+            choice(1_600, 20_000, faster_than="float32"),
+            "it fits and is faster than float32 on this processor: it needs 1.6 GB and 20.0 GB "
+            "were free",
+        ),
+        ("bfloat16", choice(1_600, 1_600), "it fits: it needs 1.6 GB and 1.6 GB were free"),
+        ("int8", choice(4_500, 6_100, 8_400), "bfloat16 would need 8.4 GB and 6.1 GB were free"),
+        ("int4", choice(2_900, 3_000, 8_400, 4_500), "int8 would need 4.5 GB and 3.0 GB were free"),
+        # What is written alike is not said to be.
+        (
+            "int8",
+            choice(4_500, 6_100, 6_101),
+            "bfloat16 would need more than the 6.1 GB that were free",
+        ),
+        (
+            "int4",
+            choice(2_900, 2_000, 8_400, 4_500),
+            "it is the smallest: it needs 2.9 GB and 2.0 GB were free",
+        ),
+    ],
+)
+def test_an_automatic_precision_says_why(
+    precision: str, why: PrecisionChoice | None, words: str
+) -> None:
+    expected = f"Automatic: {precision}, because {words}." if words else ""
+    assert numbers.describe_choice(precision, why) == expected
