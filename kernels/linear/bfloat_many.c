@@ -3,12 +3,11 @@
 #include "linear/many.h"
 
 static void order_pairs(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, 2 * all->given->inputs, STEP, NULL, to);
+    order_columns(all, output, start, words, NULL, to);
 }
 
 static void order_floats(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, 2 * all->given->inputs, STEP / 2, floats_of_bfloats,
-                  to);
+    order_columns(all, output, start, words, floats_of_bfloats, to);
 }
 
 static void multiply_numbers(const struct many *all, struct product product, long row, long start) {
@@ -48,6 +47,8 @@ int waymark_linear_bfloat_many(struct linear *given) {
                        .kind = pairs ? OF_BFLOAT : OF_FLOAT,
                        .on_tiles = on_tiles,
                        .word_bytes = STEP,
+                       .row_bytes = 2 * given->inputs,
+                       .piece_bytes = pairs ? STEP : STEP / 2,
                        .order = pairs ? order_pairs : order_floats,
                        .multiply = multiply_numbers,
                        .put = put};

@@ -2,15 +2,15 @@
 #include "linear/many.h"
 
 static void order_bytes(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, all->given->inputs, STEP, NULL, to);
+    order_columns(all, output, start, words, NULL, to);
 }
 
 static void order_moved(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, all->given->inputs, STEP, moved_bytes, to);
+    order_columns(all, output, start, words, moved_bytes, to);
 }
 
 static void order_shorts(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, all->given->inputs, STEP / 2, shorts_of_bytes, to);
+    order_columns(all, output, start, words, shorts_of_bytes, to);
 }
 
 static void multiply_integers(const struct many *all, struct product product, long row,
@@ -60,6 +60,8 @@ int waymark_linear_int8_many(struct linear *given) {
                        .kind = kind,
                        .on_tiles = on_tiles,
                        .word_bytes = STEP,
+                       .row_bytes = given->inputs,
+                       .piece_bytes = kind == OF_INT16 ? STEP / 2 : STEP,
                        .order = kind == OF_INT16           ? order_shorts
                                 : on_tiles || !LOWEST_BYTE ? order_bytes
                                                            : order_moved,

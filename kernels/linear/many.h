@@ -17,7 +17,7 @@
 #define FEW_COLUMNS 4
 #define MOST_COLUMNS (REGISTER == 64 ? 8 : FEW_COLUMNS)
 #define OUTPUTS_AT_ONCE (MOST_COLUMNS * COLUMN) /* whose results lie in a row */
-#define WORDS_AT_ONCE 384 /* of a block's rows; on AMX there are all of them */
+#define WORDS_AT_ONCE 512 /* of a block's rows at most; on AMX there are all of them */
 
 struct many;
 /* Puts `words` words from `start` on of weights of a block in order, with zeros where none are. */
@@ -35,7 +35,9 @@ struct many {
     int on_tiles, columns;
     long words;      /* of a row, rounded up to sixteen on AMX */
     long word_bytes; /* of a block in order: STEP a word, and what else there is */
-    char *left;      /* rows as words, `left_stride` bytes apart */
+    long row_bytes;  /* of a weight's row as it lies in memory, and of sixteen words of it */
+    long piece_bytes;
+    char *left; /* rows as words, `left_stride` bytes apart */
     long left_stride;
     float *row_scales; /* of integers, [rows] */
     int32_t *too_much; /* that every sum of a row has, [rows]; of groups, [rows, groups] */
@@ -53,8 +55,10 @@ static inline long rows_in_memory(const struct many *all) {
     return pool_parts(all->given->rows, of_block) * of_block;
 }
 
+/* As even as whole sixteens are: a short rest would cost more than its share. */
 static inline long words_at_once(const struct many *all) {
-    return all->on_tiles ? all->words : smaller(all->words, WORDS_AT_ONCE);
+    long blocks = all->on_tiles ? 1 : pool_parts(all->words, WORDS_AT_ONCE);
+    return smaller(all->words, pool_parts(pool_parts(all->words, blocks), COLUMN) * COLUMN);
 }
 
 static inline long outputs_of_block(const struct many *all, long output) {
@@ -167,8 +171,9 @@ INLINE void put_floats(const struct many *all, const float *found, const float *
 }
 
 /* The numbers of an output's weights from word `start` on, in order: see turn_column. */
-INLINE void order_columns(const struct many *all, long output, long start, long words,
-                          long row_bytes, long piece, fetch of, char *to) {
+INLINE void order_columns(const struct many *all, long output, long start, long words, fetch of,
+                          char *to) {
+    long row_bytes = all->row_bytes, piece = all->piece_bytes;
     const char *weight = (const char *)all->given->weight + start / COLUMN * piece;
     long bytes = row_bytes - start / COLUMN * piece;
     for (int column = 0; column < all->columns; column++, output += COLUMN, to += column_bytes(all))
