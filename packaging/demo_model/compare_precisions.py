@@ -167,9 +167,9 @@ def read_prompt(loaded: LoadedModel, sample: Sample) -> tuple[Tensor, RecurrentS
     model, num_tokens = loaded.model, sample.prompt_end.token.value
     positions = torch.tensor(sample.encoded.positions[:num_tokens]).T
     before = RecurrentState.zeros(model.layer_specs, model.device)
-    memory = RunMemory(loaded.cache.slab, before, ORIGIN.token, lambda: None)
+    memory = RunMemory(loaded.cache.slab, before, ORIGIN.token, lambda: None, (num_tokens,))
     hidden = model.forward(embed_prompt(loaded, sample), positions, memory)
-    return model.logits(hidden[-1:])[0], memory.new_state()
+    return model.logits(hidden[-1:])[0], memory.new_states()[-1]
 
 
 def embed_prompt(loaded: LoadedModel, sample: Sample) -> Tensor:
