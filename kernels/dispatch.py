@@ -119,6 +119,8 @@ def _compiled(library: Library, integers: Integers | None, product: Product) -> 
         "int4": NativeInt4Format(library),
     }
     title = f"compiled {library.digest}, {integers or 'bfloat16'}, {product}"
+    if library.has_tiles:  # which a system may refuse to a processor that has them
+        title += ", tiles"
     alone = integers is not None or product != "torch"
     held = WeightFormats(formats[integers], bfloats, rows_from_file=True, rows_alone=alone)
     ops = native_ops(library, widened=product == "floats")

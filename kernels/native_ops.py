@@ -1,7 +1,7 @@
 """The operations of a processor that its compiled kernels do, and torch where none fits.
 
 Which of the two runs is decided by shapes and types alone, so equal calls always take the same way.
-Prompts go through torch wherever it is as fast.
+What kernels have no room for goes through torch.
 """
 
 from __future__ import annotations
@@ -134,6 +134,7 @@ class _NativeOps:
         inputs, gates = (queries, keys, values), (decay, beta)
         key_dim, value_dim = state.shape[1:]
         fits = max(key_dim, value_dim) <= _WIDEST_IN_CHUNKS and value_dim % 16 == 0
+        fits = fits and keys.shape[0] > 0 and state.shape[0] % keys.shape[1] == 0
         float32 = all(each.dtype == torch.float32 for each in (*inputs, *gates))
         lie = all(map(_together, inputs)) and all(each.is_contiguous() for each in (*gates, state))
         if not (fits and float32 and lie):

@@ -7,7 +7,6 @@ as they are prefilled, and ends in a stop. Nothing here runs the model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -190,15 +189,6 @@ class ContextCache:
         if self._usage.turn and not node.is_stop:
             self._drop_older_stops(node)
         return True
-
-    @property
-    def spare_bytes(self) -> int:
-        """Host memory that is free within the budget."""
-        return max(0, self.ledger.room(Held.IN_FLIGHT))
-
-    def in_flight(self, num_bytes: int) -> AbstractContextManager[None]:
-        """Count bytes that are held for the length of a forward."""
-        return self.ledger.passing(Held.IN_FLIGHT, num_bytes)
 
     def end_use(self) -> None:
         """The request is over: name what of its path a restart should find."""

@@ -7,8 +7,6 @@ is.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-
 from torch import Tensor
 
 from core.api.errors import NoRoomBesideError
@@ -43,9 +41,6 @@ class SideEmbeddings:
 class Branch:
     """Runs outside the tree, their KV in a slab of their own."""
 
-    # Nothing is kept on the way, so nothing needs room.
-    spare_bytes = 0
-
     def __init__(self, slab: KVSlab) -> None:
         self.slab = slab
 
@@ -59,9 +54,6 @@ class Branch:
 
     def keep(self, node: Node, state: RecurrentState, last_hidden: Tensor) -> bool:
         return False
-
-    def in_flight(self, num_bytes: int) -> AbstractContextManager[None]:
-        return nullcontext()
 
 
 class SideBranch(Branch):

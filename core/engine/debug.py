@@ -51,7 +51,8 @@ def check_restored(
     scratch = Branch(slab.beside(prompt.num_tokens))
     cold = loaded.cache.restorer.start(restored.keys)
     prefill = Prefill(loaded.model, scratch, cold, pictures.beside(), lambda: None)
-    steps = prefill.run(prompt, frozenset())
+    # Its state is wanted, so no forward goes on behind it with the same.
+    steps = prefill.run(prompt, frozenset({prompt.runs[restored.num_runs - 1]}))
     for _ in range(restored.num_runs):
         next(steps)
     fresh = [tensor for state in prefill.state.layers.values() for tensor in state]

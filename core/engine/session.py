@@ -141,7 +141,10 @@ class Session:
         self._tell_progress()
         self._stop_here_if_asked()
         began = time.perf_counter()
-        for done in prefill.run(self._prompt, planned):
+        wanted, stop = self._command.cancel_prefill_after_tokens, None
+        if wanted is not None:
+            stop = self._restored.cut.token.value + wanted
+        for done in prefill.run(self._prompt, planned, stop):
             self._report.evaluated_to = done
             self._tell_progress()
             self._stop_here_if_asked()

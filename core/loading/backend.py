@@ -81,7 +81,7 @@ def _product(
     if not settings.measure_kernels:
         return "pairs" if library.has_pairs else "floats"
     choices: dict[str, Product] = {each: each for each in get_args(Product)}
-    key = f"product of {library.digest}"
+    key = f"product of {library.digest}{', tiles' if library.has_tiles else ''}"
     return choices[remembered(notes, key, tuple(choices), lambda: multiply(library))]
 
 

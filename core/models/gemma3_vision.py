@@ -12,7 +12,6 @@ from typing import Literal
 
 from pydantic import model_validator
 from torch import Tensor
-from torch.nn import functional as F
 
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.mlp import GeluMLP
@@ -93,8 +92,9 @@ class VisionTower:
         patches = tower.scope("embeddings.patch_embedding")
         # Its kernel equals its stride, so the published convolution is one matrix over patches.
         kernel = (width, config.num_channels, config.patch_size, config.patch_size)
-        self.patch_weight = patches.tensor("weight", kernel).flatten(1)
-        self.patch_bias = patches.tensor("bias", (width,))
+        self._dtype = weights.dtype
+        weight, bias = patches.tensor("weight", kernel), patches.tensor("bias", (width,))
+        self.patches = weights.packed(weight.flatten(1), bias)
         positions = (config.side**2, width)
         self.positions = tower.tensor("embeddings.position_embedding.weight", positions)
         self.blocks = [
@@ -105,7 +105,8 @@ class VisionTower:
         projector = weights.scope("multi_modal_projector", exact=True)
         self.pooled_norm = ZeroCentredRMSNorm(projector.scope("mm_soft_emb_norm"), width, epsilon)
         # Stored [in, out], unlike every other matrix.
-        self.projection = projector.tensor("mm_input_projection_weight", (width, out_width))
+        projection = projector.tensor("mm_input_projection_weight", (width, out_width))
+        self.projection = weights.packed(projection.T)
 
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
@@ -116,13 +117,13 @@ class VisionTower:
         may raise.
         """
         assert rows == columns == self.config.side
-        hidden = F.linear(pixels.to(self.patch_weight.dtype), self.patch_weight, self.patch_bias)
+        hidden = self.patches(pixels.to(self._dtype))
         hidden = hidden + self.positions
         for block in self.blocks:
             check()
             hidden = block(hidden)
         pooled = self._pool(self.last_norm(hidden))
-        return self.pooled_norm(pooled) @ self.projection
+        return self.projection(self.pooled_norm(pooled))
 
     def _pool(self, hidden: Tensor) -> Tensor:
         """The mean of each square of patches that becomes one token, row by row."""

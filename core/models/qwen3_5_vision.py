@@ -13,7 +13,6 @@ from typing import Any, Literal
 import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
-from torch.nn import functional as F
 
 from core.layers.linear import Linear
 from core.layers.mlp import GeluMLP
@@ -103,8 +102,9 @@ class VisionTower:
         self.config = config
         kernel = (config.in_channels, config.temporal_patch_size, *[config.patch_size] * 2)
         # Its kernel equals its stride, so the published convolution is one matrix over patches.
-        self.patch_weight = weights.tensor("patch_embed.proj.weight", (width, *kernel)).flatten(1)
-        self.patch_bias = weights.tensor("patch_embed.proj.bias", (width,))
+        patches, self._dtype = weights.scope("patch_embed.proj"), weights.dtype
+        weight, bias = patches.tensor("weight", (width, *kernel)), patches.tensor("bias", (width,))
+        self.patches = weights.packed(weight.flatten(1), bias)
         count = config.num_position_embeddings
         self.positions = weights.tensor("pos_embed.weight", (count, width))
         self.blocks = [
@@ -126,7 +126,7 @@ class VisionTower:
         `rows` and `columns` count patches and are multiples of `spatial_merge_size`; `check` is
         called before every block and may raise.
         """
-        hidden = F.linear(pixels.to(self.patch_weight.dtype), self.patch_weight, self.patch_bias)
+        hidden = self.patches(pixels.to(self._dtype))
         hidden = hidden + self._position_embedding(rows, columns).to(hidden.dtype)
         rotation = self._rotation(rows, columns)
         for block in self.blocks:

@@ -180,6 +180,13 @@ class Weights:
         release_to_system()  # or what comes next is laid beside what has gone
         return matrix
 
+    def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
+        """The exact matrix of a tensor that the file has in another shape: [outputs, inputs]."""
+        if self._formats is None:
+            return PlainMatrix(weight, bias)
+        weight_format = self._formats.exact
+        return weight_format.prepack(weight_format.quantise(weight.contiguous()), bias)
+
     def _matrix_slices(self, shape: Shape, input_norm: InputNorm | None) -> list[QuantisedTensors]:
         spec = TensorSpec(shape, self.dtype, Use.MATRIX, self._exact, input_norm)
         spec = self._note("weight", spec)

@@ -19,7 +19,6 @@
 #define MOST_ROWS 2048
 #define MOST_DIM 512
 #define LOG2_E 1.44269504f
-POOL_TAKES(struct attend_many);
 
 /* A thread's own, for one part. Rows are filled up with zeros to what products want. All but scores
  * and sums are words of two numbers of bfloat16, or else of one float32. */

@@ -15,9 +15,8 @@
 
 #define CHUNK 64
 #define MOST_DIM 256
-#define SOLVED                                                                                     \
-    16 /* rows of D that are solved one after the other; those before, in one product              \
-        */
+/* Rows of D that are solved one after the other; what those before take is one product. */
+#define SOLVED 16
 
 /* A thread's own. Rows of queries follow those of keys. */
 struct scratch {

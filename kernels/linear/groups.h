@@ -27,17 +27,7 @@ INLINE void unpack_bytes(const uint8_t *from, char *to) {
 #endif
 }
 
-/* A group as numbers. */
-INLINE void unpack_group(const uint8_t *from, uint32_t pair, void *to, long place, int is_bfloat) {
-    float scale = from_bfloat(pair & 0xffff), offset = from_bfloat(pair >> 16);
-    for (long byte = 0; byte < HALF; byte++) {
-        float even = (float)(from[byte] & 15) - 8, odd = (float)(from[byte] >> 4) - 8;
-        write_number(to, place + 2 * byte, even * scale + offset, is_bfloat);
-        write_number(to, place + 2 * byte + 1, odd * scale + offset, is_bfloat);
-    }
-}
-
-/* The same of bfloat16, [GROUP]. */
+/* A group as bfloat16, [GROUP]. */
 static inline void unpack_bfloats(const uint8_t *from, uint32_t pair, uint16_t *to) {
 #ifdef __AVX512BF16__
     const __m128i low = _mm_set1_epi8(15);
@@ -50,7 +40,11 @@ static inline void unpack_bfloats(const uint8_t *from, uint32_t pair, uint16_t *
     floats right = (floats)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(second));
     store_bfloats(to, (left - 8) * scale + offset, (right - 8) * scale + offset);
 #else
-    unpack_group(from, pair, to, 0, 1);
+    float scale = from_bfloat(pair & 0xffff), offset = from_bfloat(pair >> 16);
+    for (long byte = 0; byte < HALF; byte++) {
+        to[2 * byte] = to_bfloat(((float)(from[byte] & 15) - 8) * scale + offset);
+        to[2 * byte + 1] = to_bfloat(((float)(from[byte] >> 4) - 8) * scale + offset);
+    }
 #endif
 }
 

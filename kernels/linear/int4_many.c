@@ -222,8 +222,6 @@ int waymark_linear_int4_many(struct linear *given) {
                        .kind = on_tiles ? OF_BFLOAT : WORDS_OF_INT4,
                        .on_tiles = on_tiles,
                        .word_bytes = on_tiles ? STEP : GROUP_BYTES / GROUP_WORDS,
-                       .row_bytes = given->inputs / 2,
-                       .piece_bytes = on_tiles ? HALF : 2 * HALF,
                        .order = on_tiles ? order_bfloats : order_groups,
                        .multiply = on_tiles ? multiply_bfloats : multiply_groups,
                        .put = on_tiles ? put : put_scaled};

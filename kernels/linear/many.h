@@ -49,10 +49,10 @@ struct many {
     int *failed;
 };
 
-/* Rows and words of which there is memory: those that AMX takes are whole blocks. */
+/* Rows of which there is memory: AMX takes whole blocks. */
 static inline long rows_in_memory(const struct many *all) {
-    long of_block = rows_of_block(all->on_tiles);
-    return pool_parts(all->given->rows, of_block) * of_block;
+    long rows = all->given->rows;
+    return all->on_tiles ? pool_parts(rows, BLOCK) * BLOCK : rows;
 }
 
 /* As even as whole sixteens are: a short rest would cost more than its share. */
@@ -70,7 +70,7 @@ static inline long column_bytes(const struct many *all) {
     return pool_parts(words_at_once(all), COLUMN) * COLUMN * all->word_bytes;
 }
 
-/* The block's words from `start` on, for all rows: sums of several stretches of words are kept for
+/* The block's words from `start` on, for all rows: sums of several splits of a row are kept for
  * all rows until the last one. */
 static inline void block_of_words(const struct many *all, long output, long start, char *block,
                                   char *sums) {
@@ -164,8 +164,7 @@ INLINE void put_floats(const struct many *all, const float *found, const float *
     for (long each = row; each < row + rows; each++, found += OUTPUTS_AT_ONCE) {
         float results[OUTPUTS_AT_ONCE];
         float scale = scales ? scales[each] : 1.0f;
-        for (long place = 0; place < OUTPUTS_AT_ONCE; place++)
-            results[place] = found[place] * scale;
+        for (long place = 0; place < outputs; place++) results[place] = found[place] * scale;
         put_row(all->given, results, each, output, outputs);
     }
 }

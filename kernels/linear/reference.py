@@ -149,8 +149,8 @@ class WeightFormats:
 
     `exact` are those of vision towers, which see many rows at a time and never one.
     `rows_from_file`: tables of which rows are looked up are not held at all. A packed output head
-    can't serve for that, and would otherwise be there twice. `rows_alone`: products of a row have
-    the same bits however many rows share a call.
+    can't serve for that, and would otherwise be there twice. `rows_alone`: products of a row, and
+    the operations that go with them, have the same bits however many rows share a call.
     """
 
     usual: WeightFormat

@@ -39,15 +39,19 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return restores
 
 
-@pytest.mark.parametrize("name", ["hybrid", "pure"])
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [("hybrid", "float32"), ("pure", "float32"), ("hybrid", "bfloat16"), ("hybrid", "int4")],
+)
 def test_S13_a_day_of_a_chat_passes_every_check(
     loaded_of: Callable[..., LoadedModel],
     picture: Draw,
     tmp_path: Path,
     checked: list[int],
     name: str,
+    precision: str,
 ) -> None:
-    machine = Machine(loaded_of(name), tmp_path / "cache")
+    machine = Machine(loaded_of(name, precision), tmp_path / "cache")
     chat: list[Message] = [system(words(20)), user(picture(1, "wide"), "What is it?")]
     reply = machine.ask(chat).reply
     for said in (words(50), words(20, "more")):

@@ -11,13 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.api.params import CacheSettings
-from core.api.prompt import Prompt, TextRun
+from core.api.prompt import Prompt, Run, TextRun
+from core.cache.node import Node
 from core.engine.loaded import LoadedModel
 from core.engine.passes import prefill
 from core.loading.precision import PRECISIONS
 from tests.oracle.checkpoints import token_id
-from tests.promises.machine import Machine
-from tests.promises.reading import prompt, read
+from tests.promises.machine import Machine, user, words
+from tests.promises.reading import prompt, read, read_like_cold, text
 
 SOME = CacheSettings(count=32, interval=40)
 
@@ -72,3 +73,31 @@ def test_X1_short_turns_share_a_forward(
     machine = Machine(base)
     read(machine, turns([20] * 40), SOME)
     assert len(machine.model.fed) == 2
+
+
+def test_M6_a_prefill_stops_at_the_cut_that_was_asked_for(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    """Not where the forward would have ended that this cut is in."""
+    machine = Machine(loaded_of("hybrid", "bfloat16"))
+    stopped = machine.ask([user(words(100))], cancel_prefill_after_tokens=70)
+    assert stopped.finished.reason == "cancelled"
+    assert sum(stopped.fed) == 128 == machine.ask([user(words(100))]).reused
+
+
+def test_X1_a_failure_between_joined_runs_keeps_no_state_of_a_later_one(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    machine, long = Machine(loaded_of("hybrid", "bfloat16")), prompt(text(200))
+    few = CacheSettings(count=32, interval=1000)
+    add = machine.cache.add
+
+    def fails(parent: Node, run: Run) -> Node:
+        if run.start.token.value > 0:
+            raise MemoryError("no room for a node")
+        return add(parent, run)
+
+    with patch.object(machine.cache, "add", fails), pytest.raises(MemoryError):
+        read(machine, long, few)
+    assert not checkpoints(machine)
+    read_like_cold(machine, long, few)

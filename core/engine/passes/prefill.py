@@ -24,6 +24,12 @@ from core.models.model import Model
 
 # Of several runs in one forward; the grid cuts long text into runs of as many.
 MOST_ROWS = 512
+# Of states between these runs, until they are kept or not: like a forward's other activations,
+# which are as large, no budget covers them.
+MOST_STATE_BYTES = 128 * 2**20
+
+End = tuple[RecurrentState, Tensor] | None
+"""The state and the hidden row at a run's end."""
 
 
 class Prefill:
@@ -43,14 +49,18 @@ class Prefill:
         self._pictures = pictures
         self._check = check
         self._fed = restored.cut.token.value
-        self._node = restored.node
+        # Where the next run goes, and where `state` belongs.
+        self._node = self._end = restored.node
         self._num_runs = restored.num_runs
         self.state = restored.state
         self.last_hidden = restored.last_hidden
 
-    def run(self, prompt: Prompt, planned: frozenset[Run]) -> Iterator[int]:
+    def run(
+        self, prompt: Prompt, planned: frozenset[Run], stop: int | None = None
+    ) -> Iterator[int]:
         """Prefill run after run, yielding the tokens in the cache after each.
 
+        Who means to stop at the first cut at or behind token `stop` says so, or more is evaluated.
         A pass that is cancelled or fails keeps the state at its last finished cut and raises.
         """
         self._cache.slab.reserve(prompt.num_tokens)
@@ -58,38 +68,36 @@ class Prefill:
         try:
             while runs:
                 self._check()
-                joined = self._joined(runs, planned)
-                for run, state, last_hidden in self._forward(joined, planned):
-                    self._finish(run, state, last_hidden)
+                joined = self._joined(runs, planned, stop)
+                for run, end in self._forward(joined, planned):
+                    self._finish(run, end)
                     if run in planned:
                         self._keep()
                     yield run.end.token.value
                 runs = runs[len(joined) :]
         except Exception:
-            if self._node.checkpoint is None and self._node.parent is not None:
+            if self._end is self._node and self._node.checkpoint is None and self._node.parent:
                 self._keep()
             raise
 
-    def _joined(self, runs: Sequence[Run], planned: frozenset[Run]) -> Sequence[Run]:
-        """How many of the next runs one forward takes. It holds a state of its own for each
-        checkpoint in between, for which there must be room."""
-        num_rows, states = runs[0].num_tokens, self._spare_states()
-        count = 1
-        for before, run in pairwise(runs):
+    def _joined(
+        self, runs: Sequence[Run], planned: frozenset[Run], stop: int | None
+    ) -> Sequence[Run]:
+        """The runs that the next forward takes, which holds a state for each checkpoint between
+        them."""
+        num_rows, state_bytes = runs[0].num_tokens, 0
+        for count, (before, run) in enumerate(pairwise(runs), start=1):
             texts = isinstance(before.content, TextRun) and isinstance(run.content, TextRun)
-            num_rows, states = num_rows + run.num_tokens, states - (before in planned)
-            if not (self._model.joins_runs and texts) or num_rows > MOST_ROWS or states < 0:
-                break
-            count += 1
-        return runs[:count]
+            num_rows += run.num_tokens
+            state_bytes += self.state.num_bytes if before in planned else 0
+            fits = num_rows <= MOST_ROWS and state_bytes <= MOST_STATE_BYTES
+            stops = stop is not None and before.end.token.value >= stop
+            if not (self._model.joins_runs and texts and fits) or stops:
+                return runs[:count]
+        return runs
 
-    def _spare_states(self) -> int:
-        return self._cache.spare_bytes // max(1, self.state.num_bytes)
-
-    def _forward(
-        self, runs: Sequence[Run], planned: frozenset[Run]
-    ) -> Iterator[tuple[Run, RecurrentState, Tensor]]:
-        """Each run with what belongs to its end."""
+    def _forward(self, runs: Sequence[Run], planned: frozenset[Run]) -> list[tuple[Run, End]]:
+        """Each run with what belongs to its end, if that is wanted or the last."""
         first, last = runs[0], runs[-1]
         kept = [run in planned for run in runs[:-1]]
         sizes = tuple(run.num_tokens for run in runs)
@@ -100,18 +108,19 @@ class Prefill:
         positions = torch.cat(ids, dim=1).to(self._model.device)
         image = isinstance(first.content, Image)
         embeddings = torch.cat([self._embeddings(run) for run in runs])
-        long_step = pulse.long_step(pulse.attention_s(sum(sizes), last.end.token.value))
-        with long_step, self._cache.in_flight(sum(kept) * self.state.num_bytes):
+        with pulse.long_step(pulse.attention_s(sum(sizes), last.end.token.value)):
             hidden = self._model.forward(embeddings, positions, memory, image=image)
-        ends = (rows[-1] for rows in hidden.split(sizes))
-        yield from zip(runs, memory.new_states(), map(own, ends), strict=True)
+        wanted = zip(memory.new_states(), hidden.split(sizes), [*kept, True], strict=True)
+        ends = [(state, own(rows[-1])) if keep else None for state, rows, keep in wanted]
+        return list(zip(runs, ends, strict=True))
 
-    def _finish(self, run: Run, state: RecurrentState, last_hidden: Tensor) -> None:
-        """Whatever may fail came first: node, state and hidden row change together."""
+    def _finish(self, run: Run, end: End) -> None:
+        """A run enters the tree. Whatever may fail came first, but for entering itself."""
         self._fed += run.num_tokens
         assert self._fed == run.end.token.value, "a token index counts the tokens fed"
         self._node = self._cache.add(self._node, run)
-        self.state, self.last_hidden = state, last_hidden
+        if end is not None:
+            (self.state, self.last_hidden), self._end = end, self._node
 
     def _embeddings(self, run: Run) -> Tensor:
         if isinstance(run.content, TextRun):

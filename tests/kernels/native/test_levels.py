@@ -20,7 +20,14 @@ from kernels.common.shapes import (
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
-from kernels.linear.native import NativeBfloatFormat, NativeInt4Format, NativeInt8Format, Product
+from kernels.linear.native import (
+    MOST_STEPS,
+    NativeBfloatFormat,
+    NativeInt4Format,
+    NativeInt8Format,
+    Product,
+)
+from kernels.linear.reference import WeightFormat
 from kernels.native import build, levels
 from kernels.native.build import built
 from kernels.native.levels import executable
@@ -31,6 +38,7 @@ from kernels.self_test import validated
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, rounded
 from tests.kernels.native.here import NEEDS_COMPILER
+from tests.kernels.poison import poisoned_memory
 
 pytestmark = [
     NEEDS_COMPILER,
@@ -57,6 +65,7 @@ SHAPES = (
     AttentionShape(4, 2, 40),
     FullAttentionShape(2, 72),
     DeltaShape(2, 40, 4, 50, 4),
+    DeltaShape(2, 40, 4, 48, 4),
 )
 
 
@@ -107,7 +116,8 @@ def test_products_and_operations_are_right(older: Library) -> None:
             for weight_format in (NativeInt8Format(older), NativeInt4Format(older)):
                 kept = weight_format.quantise(weight)
                 matrix, numbers = weight_format.prepack(kept, bias), held(kept, shape[1])
-                assert_integers_exact(matrix.step(inputs), rounded(inputs), numbers, bias)
+                steps = inputs[:MOST_STEPS]
+                assert_integers_exact(matrix.step(steps), rounded(steps), numbers, bias)
                 if older.has_tiles and isinstance(weight_format, NativeInt4Format):
                     assert_exact(matrix(inputs), inputs, numbers.bfloat16(), bias)
                 else:
@@ -116,6 +126,26 @@ def test_products_and_operations_are_right(older: Library) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         assert validated(backend, SHAPES, torch.device("cpu"), dtype) is backend
     torch.set_num_threads(1)
+
+
+def test_no_bit_depends_on_rows_beside_it_or_on_threads(older: Library) -> None:
+    inputs, weight, bias = parts((70, 1000), 1025, torch.bfloat16)
+    formats: tuple[WeightFormat, ...] = (
+        *(NativeBfloatFormat(older, product) for product in PRODUCTS),
+        NativeInt8Format(older),
+        NativeInt4Format(older),
+    )
+    for weight_format in formats:
+        matrix = weight_format.prepack(weight_format.quantise(weight), bias)
+        together = matrix(inputs)
+        for threads in (2, 3, 4):
+            torch.set_num_threads(threads)
+            with poisoned_memory():
+                assert torch.equal(matrix(inputs), together)
+        torch.set_num_threads(1)
+        for first, end in ((0, 1), (5, 18), (31, 64), (1000, 1025)):
+            with poisoned_memory():
+                assert torch.equal(matrix(inputs[first:end]), together[first:end])
 
 
 def test_integers_are_exact(older: Library) -> None:
