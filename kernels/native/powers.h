@@ -23,14 +23,13 @@ INLINE float largest_lane(floats given) {
     return found;
 }
 
-/* To the nearest. */
+/* To the nearest, whatever a thread has set. */
+#define TO_NEAREST (_MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 INLINE floats round_lanes(floats given) {
 #if REGISTER == 64
-    const int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-    return (floats)_mm512_roundscale_ps((__m512)given, how);
+    return (floats)_mm512_roundscale_ps((__m512)given, TO_NEAREST);
 #elif REGISTER == 32
-    const int how = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-    return (floats)_mm256_round_ps((__m256)given, how);
+    return (floats)_mm256_round_ps((__m256)given, TO_NEAREST);
 #else
     /* Of numbers that are far smaller: what is behind the point falls off. */
     const floats large = (floats){0} + 12582912.0f;

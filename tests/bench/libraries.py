@@ -33,14 +33,15 @@ _APART = 2**27
 
 
 def cases(shape: Shape = _SHAPE) -> Iterator[Case]:
-    """GEMV and few rows of each weight format, and each operation, at the 0.8B shape."""
+    """GEMV and GEMM of each weight format, and each operation, at the 0.8B shape."""
     weights: tuple[tuple[str, Callable[[Library], WeightFormat]], ...] = (
         ("bfloat16", NativeBfloatFormat),
+        ("as float32", partial(NativeBfloatFormat, product="floats")),
         ("int8", NativeInt8Format),
         ("int4", NativeInt4Format),
     )
     for name, weight_format in weights:
-        for rows in (1, 8, 32):
+        for rows in (1, 32, 512):
             yield f"{name}, {rows} rows", _linear(weight_format, rows, shape)
     for name, operation in _operations(shape):
         yield name, partial(_on, operation)
@@ -64,6 +65,8 @@ def _linear(
         matrices = cycle(
             [first] + [weight_format.prepack(_copied(kept), None) for _ in range(copies)]
         )
+        if rows == 1:
+            return lambda: next(matrices).step(given)
         return lambda: next(matrices)(given)
 
     return case
@@ -86,6 +89,11 @@ def _operations(shape: Shape) -> Iterator[tuple[str, Callable[[Any], Callable[[]
         "attention, 1 row of 8,192",
         lambda ops: lambda: ops.causal_attention(query, keys, keys, shape.head_dim**-0.5),
     )
+    queries, seen = _random(run, shape.heads, shape.head_dim), keys[: 4 * run]
+    yield (
+        "attention, 512 rows of 2,048",
+        lambda ops: lambda: ops.causal_attention(queries, seen, seen, shape.head_dim**-0.5),
+    )
     state = _random(heads, width, width).float()
     one = _random(1, heads, width).float()
     key, decay = one[:, : shape.linear_heads], -one[:, :, 0].abs()
@@ -93,6 +101,14 @@ def _operations(shape: Shape) -> Iterator[tuple[str, Callable[[Any], Callable[[]
         "delta rule, 1 row",
         lambda ops: (
             lambda: ops.recurrent_gated_delta_step(key, key / 20, one, decay, -decay, state=state)
+        ),
+    )
+    many = _random(64, heads, width).float()
+    some, decays = many[:, : shape.linear_heads], -many[:, :, 0].abs().contiguous()
+    yield (
+        "delta rule, 64 rows",
+        lambda ops: (
+            lambda: ops.chunked_gated_delta_(some, some, many, decays, -decays, state=state)
         ),
     )
 
