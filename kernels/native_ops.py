@@ -1,7 +1,8 @@
 """The operations of a processor that its compiled kernels do, and torch where none fits.
 
 Which of the two runs is decided by shapes and types alone, so equal calls always take the same way.
-What kernels have no room for goes through torch.
+What kernels have no room for goes through torch. The file is as long as there are operations: one
+method each, which says what its kernel takes.
 """
 
 from __future__ import annotations

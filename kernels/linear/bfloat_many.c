@@ -22,19 +22,12 @@ static void put(const struct many *all, const void *found, long row, long rows, 
     put_floats(all, found, NULL, row, rows, output);
 }
 
-/* A row as words, with zeros behind it. */
-static void copy_row(const void *arguments, long row) {
+static void widen_row(const void *arguments, long row) {
     const struct many *all = arguments;
     long inputs = all->given->inputs;
     const uint16_t *from = (const uint16_t *)all->given->from + row * inputs;
-    char *to = all->left + row * all->left_stride;
-    if (all->kind == OF_FLOAT) {
-        for (long place = 0; place < inputs; place++)
-            ((float *)to)[place] = from_bfloat(from[place]);
-        return;
-    }
-    memcpy(to, from, 2 * inputs);
-    memset(to + 2 * inputs, 0, all->left_stride - 2 * inputs);
+    float *to = (float *)(all->left + row * all->left_stride);
+    for (long place = 0; place < inputs; place++) to[place] = from_bfloat(from[place]);
 }
 
 int waymark_has_pairs(void) {
@@ -61,7 +54,7 @@ int waymark_linear_bfloat_many(struct linear *given) {
     }
     all.left = aligned_alloc(STEP, rows_in_memory(&all) * all.left_stride);
     if (!all.left) return 0;
-    pool_each(copy_row, &all, given->rows, given->inputs, given->threads);
+    pool_each(pairs ? copy_bfloats : widen_row, &all, given->rows, given->inputs, given->threads);
     int done = run_many(&all);
     free(all.left);
     return done;

@@ -199,20 +199,11 @@ static void put(const struct many *all, const void *found, long row, long rows, 
     put_floats(all, found, NULL, row, rows, output);
 }
 
-/* A row with zeros behind it. */
-static void copy_row(const void *arguments, long row) {
-    const struct many *all = arguments;
-    long given = all->given->given;
-    char *to = all->left + row * all->left_stride;
-    memcpy(to, (const uint16_t *)all->given->from + row * given, 2 * given);
-    memset(to + 2 * given, 0, all->left_stride - 2 * given);
-}
-
 static int multiply_on_amx(struct many *all) {
     const struct linear *given = all->given;
     all->left = aligned_alloc(STEP, rows_in_memory(all) * all->left_stride);
     if (!all->left) return 0;
-    pool_each(copy_row, all, given->rows, given->inputs, given->threads);
+    pool_each(copy_bfloats, all, given->rows, given->inputs, given->threads);
     return run_many(all);
 }
 

@@ -157,6 +157,15 @@ INLINE void put_row(const struct linear *all, float *found, long row, long outpu
     for (; place < outputs; place++) rounded[place] = to_bfloat(found[place]);
 }
 
+/* A row of bfloat16 as words, with zeros behind it. */
+static inline void copy_bfloats(const void *arguments, long row) {
+    const struct many *all = arguments;
+    long bytes = 2 * all->given->given;
+    char *to = all->left + row * all->left_stride;
+    memcpy(to, (const char *)all->given->from + row * bytes, bytes);
+    memset(to + bytes, 0, all->left_stride - bytes);
+}
+
 /* Sums as numbers, times `scales` of their rows if there are any. */
 INLINE void put_floats(const struct many *all, const float *found, const float *scales, long row,
                        long rows, long output) {

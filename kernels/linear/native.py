@@ -7,6 +7,7 @@ depend on nothing but the row itself, however many share a call.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Literal
 
@@ -95,9 +96,9 @@ class _NativeMatrix(Matrix):
             inputs.dtype == torch.bfloat16, get_num_threads(), self._widened,
         )  # fmt: skip
 
+    @abstractmethod
     def _otherwise(self, inputs: Tensor) -> Tensor:
         """As `Matrix`, for inputs that the kernels don't take."""
-        raise NotImplementedError
 
 
 class NativeBfloatMatrix(_NativeMatrix):
