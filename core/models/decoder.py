@@ -24,14 +24,14 @@ class Block(Protocol):
     """One layer of the text stack."""
 
     @property
-    def spec(self) -> LayerSpec:
-        """What the layer needs remembered."""
+    def specs(self) -> tuple[LayerSpec, ...]:
+        """What the block needs remembered: a slot for each mixer, none for a block without any."""
         ...
 
     def __call__(
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
     ) -> Tensor:
-        """[n, hidden_size] -> [n, hidden_size]; `layer` is its place in the stack.
+        """[n, hidden_size] -> [n, hidden_size]; `layer` is its first slot of the memory.
 
         `image` says that the rows are one whole picture.
         """
@@ -102,8 +102,8 @@ class Decoder:
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What every layer needs remembered, in layer order."""
-        return tuple(block.spec for block in self.blocks)
+        """What is remembered: the slots of all blocks, in their order."""
+        return tuple(spec for block in self.blocks for spec in block.specs)
 
     @torch.inference_mode()
     def embed(self, ids: Tensor) -> Tensor:
@@ -148,9 +148,11 @@ class Decoder:
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, *, image: bool = False
     ) -> Tensor:
         """`forward` for tokens whose `rotations` are known."""
-        for layer, block in enumerate(self.blocks):
+        layer = 0
+        for block in self.blocks:
             memory.check_cancelled()
             hidden = block(hidden, rotations, memory, layer, image)
+            layer += len(block.specs)
         return self.norm(hidden)
 
     @torch.inference_mode()
