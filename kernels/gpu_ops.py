@@ -59,10 +59,10 @@ def step_capture() -> Capture | None:
     return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
-def convolve(rows: Tensor, weight: Tensor) -> Tensor:
+def convolve(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As `causal_conv.reference.convolve`."""
     before = weight.shape[0] - 1
-    return causal_conv.causal_conv(rows[before:], rows[:before], weight)[0]
+    return causal_conv.causal_conv(rows[before:], rows[:before], weight, bias)[0]
 
 
 def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:

@@ -79,25 +79,27 @@ class _NativeOps:
         )  # fmt: skip
         return result
 
-    def convolve(self, rows: Tensor, weight: Tensor) -> Tensor:
+    def convolve(self, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         taps, channels = weight.shape
         if not _rows(rows):
-            return PLAIN_OPS.convolve(rows, weight)
+            return PLAIN_OPS.convolve(rows, weight, bias)
         result = torch.empty(rows.shape[0] - taps + 1, channels)
         self._library.convolve(
-            rows.data_ptr(), weight.data_ptr(), result.data_ptr(), *result.shape, taps,
-            rows.stride(0), _is_bfloat(rows), get_num_threads(),
+            *map(address, (rows, weight, bias, result)), *result.shape, taps, rows.stride(0),
+            _is_bfloat(rows), get_num_threads(),
         )  # fmt: skip
         return result
 
-    def causal_conv_step(self, inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
+    def causal_conv_step(
+        self, inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
         taps, channels = weight.shape
         if not (_rows(inputs) and tail.is_contiguous() and tail.dtype == inputs.dtype):
-            return PLAIN_OPS.causal_conv_step(inputs, tail, weight)
+            return PLAIN_OPS.causal_conv_step(inputs, tail, weight, bias)
         result = torch.empty(1, channels)
         self._library.conv_step(
-            inputs.data_ptr(), tail.data_ptr(), weight.data_ptr(), result.data_ptr(), channels,
-            taps, _is_bfloat(inputs),
+            *map(address, (inputs, tail, weight, bias, result)), channels, taps,
+            _is_bfloat(inputs),
         )  # fmt: skip
         return result
 
@@ -248,23 +250,25 @@ class _NativeOps:
             raise NotCapturableError("attention to a part of the context")
         return ctypes.addressof(token)
 
-    def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
-        product = self._gated_product(self._library.swiglu, gate, up)
-        return PLAIN_OPS.swiglu(gate, up) if product is None else product
+    def swiglu(self, gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor:
+        product = self._gated_product(self._library.swiglu, gate, up, multiplier)
+        return PLAIN_OPS.swiglu(gate, up, multiplier) if product is None else product
 
     def geglu(self, gate: Tensor, up: Tensor) -> Tensor:
-        product = self._gated_product(self._library.geglu, gate, up)
+        product = self._gated_product(self._library.geglu, gate, up, 1.0)
         return PLAIN_OPS.geglu(gate, up) if product is None else product
 
     @staticmethod
-    def _gated_product(kernel: Callable[..., None], gate: Tensor, up: Tensor) -> Tensor | None:
+    def _gated_product(
+        kernel: Callable[..., None], gate: Tensor, up: Tensor, multiplier: float
+    ) -> Tensor | None:
         alike = gate.stride() == up.stride() and gate.dtype == up.dtype
         if not (alike and gate.dim() == 2 and _rows(gate)):
             return None
         result = torch.empty(gate.shape, dtype=gate.dtype)
         kernel(
-            *map(address, (gate, up, result)), *gate.shape, gate.stride(0), _is_bfloat(gate),
-            get_num_threads(),
+            *map(address, (gate, up, result)), *gate.shape, gate.stride(0), multiplier,
+            _is_bfloat(gate), get_num_threads(),
         )  # fmt: skip
         return result
 
@@ -279,14 +283,14 @@ class _NativeOps:
         )  # fmt: skip
         return result
 
-    def add(self, first: Tensor, second: Tensor) -> Tensor:
+    def add(self, first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
         alike = first.dtype == second.dtype and first.shape == second.shape
         together = first.is_contiguous() and second.is_contiguous() and first.dim() == 2
         if not (alike and together and first.dtype in TYPES):
-            return PLAIN_OPS.add(first, second)
+            return PLAIN_OPS.add(first, second, multiplier)
         result = torch.empty(first.shape, dtype=first.dtype)
         self._library.add(
-            *map(address, (first, second, result)), *first.shape, _is_bfloat(first),
+            *map(address, (first, second, result)), *first.shape, multiplier, _is_bfloat(first),
             get_num_threads(),
         )  # fmt: skip
         return result

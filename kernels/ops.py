@@ -43,6 +43,45 @@ class DeltaRule(Protocol):
     ) -> Tensor: ...
 
 
+class Sum(Protocol):
+    """first + multiplier * second."""
+
+    def __call__(self, first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor: ...
+
+
+class NormOfSum(Protocol):
+    """A norm of residual + multiplier * inputs, and that sum."""
+
+    def __call__(
+        self,
+        inputs: Tensor,
+        residual: Tensor,
+        scale: Tensor,
+        epsilon: float,
+        multiplier: float = 1.0,
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+class GatedProduct(Protocol):
+    """silu(multiplier * gate) * up."""
+
+    def __call__(self, gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor: ...
+
+
+class Convolve(Protocol):
+    """A causal convolution of rows that follow each other."""
+
+    def __call__(self, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
+
+
+class ConvolveStep(Protocol):
+    """The same of one token; `tail` is moved on in place."""
+
+    def __call__(
+        self, inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> Tensor: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ops:
     """What layers compute with. Each does what the function of its name does in `reference`.
@@ -52,10 +91,10 @@ class Ops:
     """
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
-    add_rms_norm: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
+    add_rms_norm: NormOfSum
     gated_rms_norm: Callable[[Tensor, Tensor, Tensor, float, torch.dtype], Tensor]
-    convolve: Callable[[Tensor, Tensor], Tensor]
-    causal_conv_step: Callable[[Tensor, Tensor, Tensor], Tensor]
+    convolve: Convolve
+    causal_conv_step: ConvolveStep
     chunked_gated_delta_: DeltaRule
     recurrent_gated_delta_step: DeltaRule
     delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -64,10 +103,10 @@ class Ops:
     causal_attention: Attend
     run_attention: Attend
     full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
-    swiglu: Callable[[Tensor, Tensor], Tensor]
+    swiglu: GatedProduct
     geglu: Callable[[Tensor, Tensor], Tensor]
     open_gate: Callable[[Tensor, Tensor], Tensor]
-    add: Callable[[Tensor, Tensor], Tensor]
+    add: Sum
     rows_per_part: int | None
 
 
@@ -75,9 +114,9 @@ def composed(ops: Ops) -> Ops:
     """`ops`, with those that are two in one made of its own two."""
 
     def add_rms_norm(
-        inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float
+        inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
     ) -> tuple[Tensor, Tensor]:
-        total = ops.add(residual, inputs)
+        total = ops.add(residual, inputs, multiplier)
         return ops.rms_norm(total, scale, epsilon), total
 
     def norm_rotate(

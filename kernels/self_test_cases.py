@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -102,11 +103,11 @@ def _norm(shape: NormShape, numbers: _Numbers) -> Iterator[Case]:
         return [ops.rms_norm(rows.to(dtype)[..., :width], scale, _EPSILON)]
 
     # Sums that every type can hold: what is tried is not how a sum is rounded.
-    steps = (16 * numbers.exact(2, 5, width)).round().clamp(-112, 112) / 16
+    steps = (8 * numbers.exact(2, 5, width)).round().clamp(-40, 40) / 8
 
-    def after_sum(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+    def after_sum(ops: Ops, dtype: torch.dtype, multiplier: float = 1.0) -> list[Tensor]:
         inputs, residual = steps.to(dtype)
-        return list(ops.add_rms_norm(inputs, residual, scale, _EPSILON))
+        return list(ops.add_rms_norm(inputs, residual, scale, _EPSILON, multiplier))
 
     def gated(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
         return [ops.gated_rms_norm(rows[..., :width], scale, gate.to(dtype), _EPSILON, dtype)]
@@ -119,14 +120,15 @@ def _norm(shape: NormShape, numbers: _Numbers) -> Iterator[Case]:
         yield Case("rms_norm", numbers.dtype, hidden, ulps)
         yield Case("rms_norm", numbers.dtype, heads, ulps)
         yield Case("add_rms_norm", numbers.dtype, after_sum, ulps)
+        yield Case("add_rms_norm", numbers.dtype, partial(after_sum, multiplier=0.5), ulps)
 
 
 def _gate(shape: GateShape, numbers: _Numbers) -> Iterator[Case]:
     both = numbers.rough(9, 2 * shape.width)
 
-    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+    def call(ops: Ops, dtype: torch.dtype, multiplier: float = 1.0) -> list[Tensor]:
         gate, up = both.to(dtype).chunk(2, dim=1)
-        return [ops.geglu(gate, up) if shape.gelu else ops.swiglu(gate, up)]
+        return [ops.geglu(gate, up) if shape.gelu else ops.swiglu(gate, up, multiplier)]
 
     # A cube in the exponent: off by as many ULP as that is large.
     ulps = 64 if shape.gelu else 16
@@ -134,7 +136,10 @@ def _gate(shape: GateShape, numbers: _Numbers) -> Iterator[Case]:
     # Plain torch's 1 + tanh of a gate far below zero keeps few of its places, which shows where no
     # gate is rounded anyway.
     magnitude = 0.0 if shape.gelu and numbers.dtype == torch.float32 else None
-    yield Case(name, numbers.dtype, call, ulps + _rounded_gate(numbers), magnitude)
+    ulps += _rounded_gate(numbers)
+    yield Case(name, numbers.dtype, call, ulps, magnitude)
+    if not shape.gelu:
+        yield Case(name, numbers.dtype, partial(call, multiplier=0.5), ulps)
 
 
 def _rounded_gate(numbers: _Numbers) -> int:
@@ -156,10 +161,12 @@ def _open_gate(shape: OpenGateShape, numbers: _Numbers) -> Iterator[Case]:
 def _sum(shape: SumShape, numbers: _Numbers) -> Iterator[Case]:
     first, second = numbers.rough(2, 9, shape.width)
 
-    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.add(first.to(dtype), second.to(dtype))]
+    def call(ops: Ops, dtype: torch.dtype, multiplier: float) -> list[Tensor]:
+        return [ops.add(first.to(dtype), second.to(dtype), multiplier)]
 
-    yield Case("add", numbers.dtype, call, 1)
+    yield Case("add", numbers.dtype, partial(call, multiplier=1.0), 1)
+    largest = float(first.abs().max())
+    yield Case("add", numbers.dtype, partial(call, multiplier=0.3), 2, largest)
 
 
 def _rotation(shape: RotationShape, numbers: _Numbers) -> Iterator[Case]:
@@ -242,19 +249,21 @@ def _attended(
 def _convolution(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
     before, channels = shape.taps - 1, sum(shape.widths)
     rows, weight = numbers.rough(before + _ROWS, channels), numbers.exact(shape.taps, channels)
+    bias = numbers.exact(channels)
 
-    def run(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.convolve(rows.to(dtype), weight)]
+    def run(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
+        return [ops.convolve(rows.to(dtype), weight, bias)]
 
-    def step(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+    def step(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
         tail = rows[:before].to(dtype, copy=True)
-        outputs = ops.causal_conv_step(rows[before : before + 1].to(dtype), tail, weight)
+        outputs = ops.causal_conv_step(rows[before : before + 1].to(dtype), tail, weight, bias)
         return [outputs, tail.float()]
 
     # Products are added one by one; silu is nowhere steeper than 1.1.
-    largest = 1.1 * shape.taps * float(rows.abs().max() * weight.abs().max())
-    yield Case("convolve", numbers.dtype, run, 24, largest)
-    yield Case("causal_conv_step", numbers.dtype, step, 24, largest)
+    most = shape.taps * rows.abs().max() * weight.abs().max() + bias.abs().max()
+    for each in (bias, None):
+        for name, call in (("convolve", run), ("causal_conv_step", step)):
+            yield Case(name, numbers.dtype, partial(call, bias=each), 24, 1.1 * float(most))
 
 
 def _delta_gates(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:

@@ -54,9 +54,9 @@ struct gated_rms_norm {
 int waymark_gated_rms_norm(struct gated_rms_norm *);
 
 /* Depthwise causal convolution and silu: `rows` [tokens + taps - 1, channels], `weight` [taps,
- * channels] and `to` [tokens, channels] float32. */
+ * channels], `bias` [channels], which may be missing, and `to` [tokens, channels] float32. */
 struct convolve {
-    const void *rows, *weight;
+    const void *rows, *weight, *bias;
     void *to;
     long tokens, channels, taps, stride;
     int is_bfloat, threads;
@@ -67,7 +67,7 @@ int waymark_convolve(struct convolve *);
 struct conv_step {
     const void *from;
     void *tail;
-    const void *weight;
+    const void *weight, *bias;
     void *to;
     long channels, taps;
     int is_bfloat;
@@ -151,11 +151,12 @@ struct attend_many {
 };
 int waymark_attend_many(struct attend_many *);
 
-/* f(gate) * up over rows of `width` numbers `stride` apart; `to` [rows, width]. */
+/* f(multiplier * gate) * up over rows of `width` numbers `stride` apart; `to` [rows, width]. */
 struct gated_product {
     const void *gate, *up;
     void *to;
     long rows, width, stride;
+    float multiplier;
     int is_bfloat, threads;
 };
 /* f is silu, */
@@ -172,11 +173,12 @@ struct open_gate {
 };
 int waymark_open_gate(struct open_gate *);
 
-/* first + second, both and `to` [rows, width]. */
+/* first + multiplier * second, both and `to` [rows, width]. */
 struct add {
     const void *first, *second;
     void *to;
     long rows, width;
+    float multiplier;
     int is_bfloat, threads;
 };
 int waymark_add(struct add *);

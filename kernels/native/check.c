@@ -35,18 +35,18 @@ static int rows(int bfloat) {
                                    SIZE / 2 - 1, SIZE,   1e-6f,  bfloat, 2};
     struct rotate rotate = {room(),   room(), room(), room(),   ROWS,   2,
                             SIZE / 2, 17,     SIZE,   SIZE / 2, bfloat, 2};
-    struct gated_product product = {room(), room(), room(), ROWS, SIZE - 1, SIZE, bfloat, 2};
+    struct gated_product product = {room(), room(), room(), ROWS, SIZE - 1, SIZE, 1, bfloat, 2};
     struct open_gate gate = {room(),       room(), room(),   ROWS,   2,
                              SIZE / 2 - 1, SIZE,   SIZE / 2, bfloat, 2};
-    struct add sum = {room(), room(), room(), ROWS, SIZE - 1, bfloat, 2};
+    struct add sum = {room(), room(), room(), ROWS, SIZE - 1, 1, bfloat, 2};
     return waymark_rms_norm(&norm) && waymark_gated_rms_norm(&gated) && waymark_rotate(&rotate) &&
            waymark_swiglu(&product) && waymark_geglu(&product) && waymark_open_gate(&gate) &&
            waymark_add(&sum);
 }
 
 static int delta_nets(int bfloat) {
-    struct convolve run = {room(), room(), room(), ROWS, SIZE - 1, 4, SIZE, bfloat, 2};
-    struct conv_step conv = {room(), room(), room(), room(), SIZE - 1, 4, bfloat};
+    struct convolve run = {room(), room(), room(), room(), ROWS, SIZE - 1, 4, SIZE, bfloat, 2};
+    struct conv_step conv = {room(), room(), room(), room(), room(), SIZE - 1, 4, bfloat};
     struct delta_step rule = {room(), room(), room(), room(), room(),   room(),
                               room(), 2,      4,      33,     SIZE - 1, 2};
     struct delta_run many = {room(), room(), room(), room(), room(), room(), room(), ROWS,

@@ -24,13 +24,13 @@ def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
 
 
 def add_rms_norm(
-    inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float
+    inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """RMS norm of `inputs` + `residual`, both [..., width] of one type, and that sum.
+    """RMS norm of `residual` + multiplier * `inputs`, both [..., width] of one type, and that sum.
 
     The sum is rounded to the type of `inputs` before it is normalised.
     """
-    total = residual + inputs
+    total = torch.add(residual, inputs, alpha=multiplier)
     return rms_norm(total, scale, epsilon), total
 
 

@@ -138,8 +138,8 @@ def test_a_state_that_stays_where_it_was_is_found(
 
 
 def test_a_tail_that_stays_where_it_was_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    def forgets(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
-        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), weight)
+    def forgets(inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), weight, bias)
 
     assert_found(with_op("causal_conv_step", forgets), "causal_conv_step", caplog, "off by")
 
