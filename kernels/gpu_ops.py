@@ -23,14 +23,18 @@ from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, multiplies_
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
-from kernels.ops import DeltaRule, Ops
+from kernels.mamba2 import gpu as mamba2
+from kernels.mamba2 import reference as plain_mamba2
+from kernels.ops import DeltaRule, Ops, StateSpace
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
+from kernels.rms_norm.reference import gated_group_norm
 from kernels.rope.gpu import norm_rotate, rotate
 
 # The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
 _WIDEST_KEY = 128  # of the delta rule
+_WIDEST_STATE = 256  # of Mamba-2
 
 
 def name() -> str:
@@ -77,6 +81,25 @@ def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
     return rule
 
 
+def _space_where_it_fits(plain: StateSpace) -> StateSpace:
+    """The kernel for states that it takes, else plain torch."""
+
+    def space(
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        chosen = mamba2.mamba2_run_ if b.shape[2] <= _WIDEST_STATE else plain
+        return chosen(inputs, b, c, steps, rate, skip, state=state)
+
+    return space
+
+
 def causal_attention(
     queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
 ) -> Tensor:
@@ -101,6 +124,10 @@ GPU_OPS = Ops(
         gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step
     ),
     delta_gates=plain_delta.delta_gates,
+    time_steps=plain_mamba2.time_steps,
+    mamba2_run_=_space_where_it_fits(plain_mamba2.mamba2_run_),
+    mamba2_step=_space_where_it_fits(plain_mamba2.mamba2_step),
+    gated_group_norm=gated_group_norm,
     rotate=rotate,
     norm_rotate=norm_rotate,
     causal_attention=causal_attention,

@@ -18,8 +18,8 @@ from kernels.common.trace import NotCapturableError
 from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops, composed
 
-# Of attention's two kernels, gated_delta/native.c and gated_delta/native_chunked.c.
-_WIDEST_HEAD, _WIDEST_KEY, _WIDEST_IN_CHUNKS = 512, 1024, 256
+# Of attention's two kernels, gated_delta/native.c, gated_delta/native_chunked.c, mamba2/native.c.
+_WIDEST_HEAD, _WIDEST_KEY, _WIDEST_IN_CHUNKS, _WIDEST_SPACE = 512, 1024, 256, 256
 
 
 def native_ops(library: Library, widened: bool = False) -> Ops:
@@ -37,6 +37,10 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
         chunked_gated_delta_=native.chunked_gated_delta_,
         recurrent_gated_delta_step=native.recurrent_gated_delta_step,
         delta_gates=native.delta_gates,
+        time_steps=native.time_steps,
+        mamba2_run_=native.mamba2_run_,
+        mamba2_step=native.mamba2_step,
+        gated_group_norm=native.gated_group_norm,
         rotate=native.rotate,
         causal_attention=native.causal_attention,
         run_attention=native.run_attention,
@@ -161,6 +165,91 @@ class _NativeOps:
             _is_bfloat(step),
         )  # fmt: skip
         return decay, open_by
+
+    def time_steps(
+        self, steps: Tensor, bias: Tensor, multiplier: float, shortest: float, longest: float
+    ) -> Tensor:
+        if not _rows(steps):
+            return PLAIN_OPS.time_steps(steps, bias, multiplier, shortest, longest)
+        result = torch.empty(steps.shape)
+        self._library.time_steps(
+            *map(address, (steps, bias, result)), *steps.shape, steps.stride(0), multiplier,
+            shortest, longest, _is_bfloat(steps),
+        )  # fmt: skip
+        return result
+
+    def mamba2_step(
+        self,
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        given = (inputs, b, c, steps, rate, skip)
+        found = self._state_space(self._library.mamba2_step, *given, state)
+        return PLAIN_OPS.mamba2_step(*given, state=state) if found is None else found
+
+    def mamba2_run_(
+        self,
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        given = (inputs, b, c, steps, rate, skip)
+        found = self._state_space(self._library.mamba2_run, *given, state)
+        return PLAIN_OPS.mamba2_run_(*given, state=state) if found is None else found
+
+    @staticmethod
+    def _state_space(
+        kernel: Callable[..., None],
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        state: Tensor,
+    ) -> Tensor | None:
+        rows, numbers = (inputs, b, c), (steps, rate, skip, state)
+        heads, width, dim = state.shape
+        fits = width <= _WIDEST_SPACE and dim % 16 == 0 and heads % b.shape[1] == 0
+        float32 = all(each.dtype == torch.float32 for each in (*rows, *numbers))
+        lie = all(map(_together, rows)) and all(each.is_contiguous() for each in numbers)
+        if not (fits and float32 and lie and b.shape == c.shape):
+            return None
+        result = torch.empty(inputs.shape)
+        kernel(
+            *map(address, (*rows, *numbers, result)), inputs.shape[0], heads, b.shape[1], width,
+            dim, *(each.stride(0) for each in rows), get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def gated_group_norm(
+        self,
+        inputs: Tensor,
+        scale: Tensor | None,
+        gate: Tensor,
+        epsilon: float,
+        multiplier: float,
+        gate_first: bool,
+    ) -> Tensor:
+        if not (inputs.is_contiguous() and inputs.dtype == torch.float32 and _rows(gate)):
+            return PLAIN_OPS.gated_group_norm(inputs, scale, gate, epsilon, multiplier, gate_first)
+        result = torch.empty(gate.shape, dtype=gate.dtype)
+        self._library.gated_group_norm(
+            *map(address, (inputs, scale, gate, result)), *inputs.shape, gate.stride(0), epsilon,
+            multiplier, gate_first, _is_bfloat(gate), get_num_threads(),
+        )  # fmt: skip
+        return result
 
     def rotate(self, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         alike = heads.dtype == cosine.dtype == sine.dtype

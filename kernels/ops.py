@@ -20,8 +20,14 @@ from kernels.gated_delta.reference import (
     delta_gates,
     recurrent_gated_delta_step,
 )
+from kernels.mamba2.reference import mamba2_run_, mamba2_step, time_steps
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
-from kernels.rms_norm.reference import add_rms_norm, gated_rms_norm, rms_norm
+from kernels.rms_norm.reference import (
+    add_rms_norm,
+    gated_group_norm,
+    gated_rms_norm,
+    rms_norm,
+)
 from kernels.rope.reference import norm_rotate, rotate
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
@@ -38,6 +44,22 @@ class DeltaRule(Protocol):
         values: Tensor,
         decay: Tensor,
         beta: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor: ...
+
+
+class StateSpace(Protocol):
+    """The state space of Mamba-2 over some tokens; `state` is moved on in place."""
+
+    def __call__(
+        self,
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
         *,
         state: Tensor,
     ) -> Tensor: ...
@@ -60,6 +82,20 @@ class NormOfSum(Protocol):
         epsilon: float,
         multiplier: float = 1.0,
     ) -> tuple[Tensor, Tensor]: ...
+
+
+class GatedGroupNorm(Protocol):
+    """A norm of groups, and silu(multiplier * gate) before or after it."""
+
+    def __call__(
+        self,
+        inputs: Tensor,
+        scale: Tensor | None,
+        gate: Tensor,
+        epsilon: float,
+        multiplier: float,
+        gate_first: bool,
+    ) -> Tensor: ...
 
 
 class GatedProduct(Protocol):
@@ -86,8 +122,8 @@ class ConvolveStep(Protocol):
 class Ops:
     """What layers compute with. Each does what the function of its name does in `reference`.
 
-    The bits of a call depend on its inputs and their shapes alone. A run of the gated delta net
-    goes through convolution, rule and norm `rows_per_part` rows at a time, at once if that is None.
+    The bits of a call depend on its inputs and their shapes alone. A run of a recurrent layer goes
+    through convolution, rule and norm `rows_per_part` rows at a time, at once if that is None.
     """
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
@@ -98,6 +134,10 @@ class Ops:
     chunked_gated_delta_: DeltaRule
     recurrent_gated_delta_step: DeltaRule
     delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    time_steps: Callable[[Tensor, Tensor, float, float, float], Tensor]
+    mamba2_run_: StateSpace
+    mamba2_step: StateSpace
+    gated_group_norm: GatedGroupNorm
     rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
     norm_rotate: Callable[[Tensor, Tensor, float, Tensor, Tensor], Tensor]
     causal_attention: Attend
@@ -136,6 +176,10 @@ PLAIN_OPS = Ops(
     chunked_gated_delta_=chunked_gated_delta_,
     recurrent_gated_delta_step=recurrent_gated_delta_step,
     delta_gates=delta_gates,
+    time_steps=time_steps,
+    mamba2_run_=mamba2_run_,
+    mamba2_step=mamba2_step,
+    gated_group_norm=gated_group_norm,
     rotate=rotate,
     norm_rotate=norm_rotate,
     causal_attention=fused.causal_attention,

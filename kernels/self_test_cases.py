@@ -18,6 +18,8 @@ from kernels.common.shapes import (
     DeltaShape,
     FullAttentionShape,
     GateShape,
+    GroupNormShape,
+    Mamba2Shape,
     NormShape,
     OpenGateShape,
     OpShape,
@@ -73,6 +75,12 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _convolution(shape, numbers)
                 yield from _delta_gates(shape, numbers)
                 yield from _delta_rule(shape, numbers)
+            case Mamba2Shape():
+                yield from _convolution(shape, numbers)
+                yield from _time_steps(shape, numbers)
+                yield from _state_space(shape, numbers)
+            case GroupNormShape():
+                yield from _group_norm(shape, numbers)
 
 
 class _Numbers:
@@ -246,7 +254,7 @@ def _attended(
     return Case(op, dtype, call, ulps, float(values.abs().max()))
 
 
-def _convolution(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
+def _convolution(shape: DeltaShape | Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
     before, channels = shape.taps - 1, sum(shape.widths)
     rows, weight = numbers.rough(before + _ROWS, channels), numbers.exact(shape.taps, channels)
     bias = numbers.exact(channels)
@@ -306,3 +314,51 @@ def _delta_rule(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
             return call(ops, name, count)
 
         yield Case(name, numbers.dtype, named, ulps, 0.0)
+
+
+def _time_steps(shape: Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
+    steps, bias = 4 * numbers.rough(9, shape.heads + 3), numbers.exact(shape.heads)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        rows = steps.to(dtype)[:, : shape.heads]
+        return [ops.time_steps(rows, bias, 0.5, 0.001, 3.0)]
+
+    # As of `_delta_gates`.
+    yield Case("time_steps", numbers.dtype, call, 16, 1.0)
+
+
+def _state_space(shape: Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
+    columns = numbers.exact(_ROWS, sum(shape.widths))
+    steps = 0.1 * numbers.exact(_ROWS, shape.heads).abs()
+    rate, skip = -numbers.exact(shape.heads).abs(), numbers.exact(shape.heads)
+    state = numbers.exact(shape.heads, shape.head_dim, shape.state_dim)
+    # Outputs add up N + 64 products of what adds up as many; decays as of `_delta_rule`.
+    decays = float((steps * rate).sum(0).abs().max())
+    ulps = 2 * (shape.state_dim + CHUNK + 32 + decays)
+
+    def call(ops: Ops, dtype: torch.dtype, name: str, count: int) -> list[Tensor]:
+        inputs, b, c = columns[:count].split(shape.widths, dim=1)
+        after = state.clone()
+        rows = (
+            inputs.unflatten(1, (shape.heads, -1)),
+            b.unflatten(1, (shape.groups, -1)),
+            c.unflatten(1, (shape.groups, -1)),
+            steps[:count],
+        )
+        return [getattr(ops, name)(*rows, rate, skip, state=after), after]
+
+    for name, count in (("mamba2_run_", _ROWS), ("mamba2_step", 1)):
+        yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
+
+
+def _group_norm(shape: GroupNormShape, numbers: _Numbers) -> Iterator[Case]:
+    rows, whole = numbers.exact(5, shape.groups, shape.width), shape.groups * shape.width
+    gate, scale = numbers.rough(5, whole + 3), 1 + 0.2 * numbers.exact(whole)
+
+    def call(ops: Ops, dtype: torch.dtype, scale: Tensor | None, gate_first: bool) -> list[Tensor]:
+        opened = gate.to(dtype)[:, :whole]
+        return [ops.gated_group_norm(rows, scale, opened, _EPSILON, 0.5, gate_first)]
+
+    for each, gate_first in ((None, False), (scale, False), (scale, True)):
+        named = partial(call, scale=each, gate_first=gate_first)
+        yield Case("gated_group_norm", numbers.dtype, named, shape.width.bit_length() + 32)

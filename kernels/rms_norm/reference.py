@@ -42,6 +42,26 @@ def gated_rms_norm(
     return gated.mul_(inputs).div_(_lengths(inputs, epsilon)).mul_(scale).to(dtype)
 
 
+def gated_group_norm(
+    inputs: Tensor,
+    scale: Tensor | None,
+    gate: Tensor,
+    epsilon: float,
+    multiplier: float,
+    gate_first: bool,
+) -> Tensor:
+    """RMS norm of each group of `inputs` [n, groups, width], times `scale` [groups * width], and
+    times silu(multiplier * gate), before the norm if `gate_first`; without a `scale` there is no
+    norm. All in float32; the result [n, groups * width] has the type of `gate`, and its shape.
+    """
+    opened = F.silu(gate.float().mul(multiplier)).view(inputs.shape)
+    if scale is None:
+        return opened.mul_(inputs).flatten(1).to(gate.dtype)
+    rows = opened * inputs if gate_first else inputs
+    normed = rows / _lengths(rows, epsilon) * scale.view(inputs.shape[1:])
+    return (normed if gate_first else normed.mul_(opened)).flatten(1).to(gate.dtype)
+
+
 def _lengths(rows: Tensor, epsilon: float) -> Tensor:
     """The root mean square of each row [.., width], epsilon included: [.., 1] float32.
 

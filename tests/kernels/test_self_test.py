@@ -17,6 +17,8 @@ from kernels.common.shapes import (
     DeltaShape,
     FullAttentionShape,
     GateShape,
+    GroupNormShape,
+    Mamba2Shape,
     NormShape,
     OpenGateShape,
     OpShape,
@@ -39,6 +41,8 @@ SHAPES: tuple[OpShape, ...] = (
     AttentionShape(4, 2, 16, window=7),
     FullAttentionShape(2, 16),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
+    Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
+    GroupNormShape(2, 12),
 )
 TRIED = tuple(name for name in Ops.__slots__ if name != "rows_per_part")
 
