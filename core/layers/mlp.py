@@ -15,7 +15,7 @@ from kernels.common.shapes import GateShape
 
 
 class SwiGLU:
-    """down(silu(gate x) * up x) (Shazeer 2020, arXiv:2002.05202)."""
+    """down(silu(m gate x) * up x) (Shazeer 2020, arXiv:2002.05202); m is 1 but in some families."""
 
     _gelu = False
 
@@ -27,13 +27,15 @@ class SwiGLU:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
+        gate_multiplier: float = 1.0,
     ) -> None:
-        """`input_norm` as in `JoinedLinear`."""
+        """`input_norm` as in `JoinedLinear`; `gate_multiplier` is m."""
         parts = [("gate_proj", inner_width), ("up_proj", inner_width)]
         self.gate_and_up = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
         self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
         ops = weights.ops(GateShape(inner_width, self._gelu))
-        self._product = ops.geglu if self._gelu else ops.swiglu
+        swiglu = partial(ops.swiglu, multiplier=gate_multiplier)
+        self._product = ops.geglu if self._gelu else swiglu
 
     def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
