@@ -170,7 +170,7 @@ class Pictures:
         return other
 
     def __call__(self, image: Image) -> Tensor:
-        """Embeddings [tokens, hidden] of one picture, encoded unless they are held."""
+        """Embeddings [tokens, image_width] of one picture, encoded unless they are held."""
         held = self._embeddings.get(image.key)
         if held is not None:
             return held

@@ -13,6 +13,7 @@ from PIL import Image as Pillow
 from core.api.chat import AssistantMessage, ImagePart, Message, ReplyIds
 from core.api.errors import ImageUnreadableError
 from core.api.prompt import Image, Prompt
+from core.engine.loaded import LoadedModel
 from tests.oracle.checkpoints import MARKS, SPECIAL, token_id
 from tests.promises.machine import (
     Answer,
@@ -27,6 +28,12 @@ from tests.promises.machine import (
 from tests.promises.pictures import draw, part_of
 
 Draw = Callable[..., ImagePart]
+
+
+@pytest.fixture(params=["hybrid", "qwen3_vl"])
+def machine(request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel]) -> Machine:
+    """An engine that has read nothing, with a model whose pictures are positions on a grid."""
+    return Machine(loaded_of(request.param))
 
 
 def spans(prompt: Prompt) -> list[tuple[int, int]]:
@@ -157,7 +164,11 @@ def pictures_and_text(picture: Draw) -> list[Message]:
     return [user(words(30), picture(1, "wide"), words(25), picture(2, "tall"), "Compare.")]
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize(
+    ("machine", "block"),
+    [*(("hybrid", block) for block in range(8)), ("qwen3_vl", 2), ("qwen3_vl", 4)],
+    indirect=["machine"],
+)
 def test_I8_a_stop_never_leaves_a_cut_inside_a_picture(
     machine: Machine, picture: Draw, block: int
 ) -> None:
