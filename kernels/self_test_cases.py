@@ -24,6 +24,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    ShortConvShape,
     SumShape,
 )
 from kernels.gated_delta.reference import CHUNK
@@ -79,6 +80,8 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _convolution(shape, numbers)
                 yield from _time_steps(shape, numbers)
                 yield from _state_space(shape, numbers)
+            case ShortConvShape():
+                yield from _short_conv(shape, numbers)
             case GroupNormShape():
                 yield from _group_norm(shape, numbers)
 
@@ -349,6 +352,26 @@ def _state_space(shape: Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
 
     for name, count in (("mamba2_run_", _ROWS), ("mamba2_step", 1)):
         yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
+
+
+def _short_conv(shape: ShortConvShape, numbers: _Numbers) -> Iterator[Case]:
+    before, channels = shape.taps - 1, shape.channels
+    # Products of two that every type can hold: what is tried is not how a product is rounded.
+    projected = (4 * numbers.exact(_ROWS, 3 * channels + 5)).round().clamp(-15, 15) / 4
+    tail = numbers.rough(before, channels)
+    weight, bias = numbers.exact(shape.taps, channels), numbers.exact(channels)
+
+    def call(ops: Ops, dtype: torch.dtype, count: int, bias: Tensor | None) -> list[Tensor]:
+        rows, after = projected.to(dtype)[:count, : 3 * channels], tail.to(dtype, copy=True)
+        return [ops.short_conv(rows, after, weight, bias), after]
+
+    # Products are added one by one; of each two factors are the largest there may be.
+    largest = projected.abs().max()
+    most = largest * (shape.taps * largest**2 * weight.abs().max() + bias.abs().max())
+    for count in (_ROWS, 1):
+        for each in (bias, None):
+            named = partial(call, count=count, bias=each)
+            yield Case("short_conv", numbers.dtype, named, 24, float(most))
 
 
 def _group_norm(shape: GroupNormShape, numbers: _Numbers) -> Iterator[Case]:

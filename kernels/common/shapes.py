@@ -80,6 +80,14 @@ class Mamba2Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortConvShape:
+    """Channels of one gated short convolution, and its taps."""
+
+    channels: int
+    taps: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupNormShape:
     """RMS norm of groups of so many numbers, with a gate."""
 
@@ -121,4 +129,5 @@ OpShape = (
     | DeltaShape
     | Mamba2Shape
     | GroupNormShape
+    | ShortConvShape
 )

@@ -19,6 +19,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    ShortConvShape,
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
@@ -58,6 +59,7 @@ SHAPES: list[OpShape] = [
     Mamba2Shape(3, 33, 1, 144, 4),
     Mamba2Shape(24, 64, 1, 128, 4),
     Mamba2Shape(2, 256, 2, 256, 3),
+    *(ShortConvShape(channels, taps) for channels, taps in ((1, 2), (7, 3), (64, 3), (130, 5))),
     *(GroupNormShape(groups, width) for groups, width in ((1, 1), (2, 130), (3, 64))),
 ]
 

@@ -23,6 +23,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    ShortConvShape,
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
@@ -43,6 +44,7 @@ SHAPES: tuple[OpShape, ...] = (
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
     Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
     GroupNormShape(2, 12),
+    ShortConvShape(channels=24, taps=3),
 )
 TRIED = tuple(name for name in Ops.__slots__ if name != "rows_per_part")
 
@@ -146,6 +148,15 @@ def test_a_tail_that_stays_where_it_was_is_found(caplog: pytest.LogCaptureFixtur
         return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), weight, bias)
 
     assert_found(with_op("causal_conv_step", forgets), "causal_conv_step", caplog, "off by")
+
+
+def test_a_tail_of_a_gated_convolution_that_stays_is_found(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def forgets(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return PLAIN_OPS.short_conv(projected, tail.clone(), weight, bias)
+
+    assert_found(with_op("short_conv", forgets), "short_conv", caplog, "off by")
 
 
 def test_a_window_that_hides_nothing_is_found(caplog: pytest.LogCaptureFixture) -> None:
