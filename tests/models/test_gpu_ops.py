@@ -22,6 +22,7 @@ from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 
@@ -33,6 +34,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "qwen3_5": lambda path: write_folder(path, Tiny(layers="LF", dtype=BFLOAT16)),
     "llama": lambda path: write_llama(path, TinyLlama(layers=2, dtype=BFLOAT16)),
     "qwen3_vl": lambda path: write_qwen3_vl(path, TinyQwen3VL(layers=2, dtype=BFLOAT16)),
+    "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CF", dtype=BFLOAT16)),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
 }

@@ -16,6 +16,7 @@ from core.loading.backend import VARIABLE
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.promises.machine import Machine, load
@@ -41,6 +42,7 @@ assert MODELS["hybrid"].template == PLAIN_TEMPLATE
 # Hybrids beside Qwen3.5, each with states of its own kind.
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
+    "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
 }
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {
