@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from core.api.errors import UnknownArchitectureError
-from core.models import falcon_h1, gemma3, lfm2, llama, qwen3_5, qwen3_vl
+from core.models import falcon_h1, gemma3, lfm2, lfm2_vl, llama, qwen3_5, qwen3_vl
 from core.models.model import Model
 from core.weights.plan import Weights
 from core.weights.safetensors_file import shown
@@ -30,6 +30,7 @@ _QWEN3_VL = Family(qwen3_vl.parse_config, qwen3_vl.published_names, qwen3_vl.Qwe
 _GEMMA3 = Family(gemma3.parse_config, gemma3.published_names, gemma3.Gemma3Model)
 _FALCON_H1 = Family(falcon_h1.parse_config, falcon_h1.published_names, falcon_h1.FalconH1Model)
 _LFM2 = Family(lfm2.parse_config, lfm2.published_names, lfm2.Lfm2Model)
+_LFM2_VL = Family(lfm2_vl.parse_config, lfm2_vl.published_names, lfm2_vl.Lfm2VlModel)
 # By `model_type` of config.json.
 FAMILIES = {
     "qwen3_5": _QWEN3_5,
@@ -41,6 +42,7 @@ FAMILIES = {
     "gemma3_text": _GEMMA3,
     "falcon_h1": _FALCON_H1,
     "lfm2": _LFM2,
+    "lfm2_vl": _LFM2_VL,
 }
 
 

@@ -17,6 +17,7 @@ from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
+from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.promises.machine import Machine, load
@@ -44,6 +45,12 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
 }
+# One whose pictures are positions in a line, and large ones several tiles.
+TILED: dict[str, Callable[[Path], object]] = {
+    "lfm2_vl": lambda path: write_lfm2_vl(
+        path, TinyLfm2Vl(TinyLfm2(layers="CF"), patch=16, depth=1, seed=14)
+    ),
+}
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {
     "llama": lambda path: write_llama(path, TinyLlama(seed=9)),
@@ -66,7 +73,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The model folder of one of MODELS, RECURRENT or PURE."""
+    """The model folder of one of MODELS, RECURRENT, TILED or PURE."""
 
     @cache
     def make(name: str) -> Path:
@@ -74,7 +81,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         if name in MODELS:
             write_folder(folder, MODELS[name])
         else:
-            (RECURRENT | PURE)[name](folder)
+            (RECURRENT | TILED | PURE)[name](folder)
         return folder
 
     return make

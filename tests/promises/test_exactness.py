@@ -35,7 +35,7 @@ def chat_with_pictures(picture: Draw) -> list[Message]:
 
 @pytest.mark.parametrize(
     ("name", "precision"),
-    [*(("hybrid", each) for each in PRECISIONS), ("qwen3_vl", "int8"), ("qwen3_vl", "int4")],
+    [*(("hybrid", each) for each in PRECISIONS), ("qwen3_vl", "int8"), ("lfm2_vl", "int4")],
 )
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
     loaded_of: Callable[..., LoadedModel], picture: Draw, name: str, precision: str

@@ -30,10 +30,13 @@ from tests.promises.pictures import draw, part_of
 Draw = Callable[..., ImagePart]
 
 
-@pytest.fixture(params=["hybrid", "qwen3_vl"])
+@pytest.fixture(params=["hybrid", "qwen3_vl", "lfm2_vl"])
 def machine(request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel]) -> Machine:
-    """An engine that has read nothing, with a model whose pictures are positions on a grid."""
+    """An engine that has read nothing, with a model that sees."""
     return Machine(loaded_of(request.param))
+
+
+ON_A_GRID = pytest.mark.parametrize("machine", ["hybrid", "qwen3_vl"], indirect=True)
 
 
 def spans(prompt: Prompt) -> list[tuple[int, int]]:
@@ -109,7 +112,8 @@ def test_I5_a_typed_token_stays_text(machine: Machine, picture: Draw, spelling: 
 def test_I5_a_sampled_placeholder_is_no_picture(machine: Machine) -> None:
     assert machine.engine.loaded is not None
     fingerprint = machine.engine.loaded.text.tokenizer_fingerprint
-    placeholder = token_id("<|image_pad|>")
+    placeholder = machine.engine.loaded.text.image_token_id
+    assert placeholder is not None
     sampled = ReplyIds.pack([placeholder] * 5 + [65], fingerprint, False)
     chat: list[Message] = [user("Hi"), AssistantMessage(text="a", ids=sampled), user("More")]
     answer = machine.same_as_cold(chat)
@@ -149,6 +153,7 @@ def test_I6_one_picture_under_two_names_is_one_picture(
         assert answer.fed == () and answer.stats.images_encoded == 0
 
 
+@ON_A_GRID
 @pytest.mark.parametrize(("size", "tokens", "positions"), [("wide", 8, 4), ("tall", 10, 5)])
 def test_I7_positions_after_a_picture_go_on_from_its_longest_side(
     machine: Machine, picture: Draw, size: str, tokens: int, positions: int
@@ -160,13 +165,19 @@ def test_I7_positions_after_a_picture_go_on_from_its_longest_side(
     assert place.token - place.position == tokens - positions
 
 
+@pytest.mark.parametrize("machine", ["lfm2_vl"], indirect=True)
+def test_I7_positions_in_a_line_go_on_by_a_token(machine: Machine, picture: Draw) -> None:
+    one = machine.same_as_cold([user(picture(1, "tall"), "What?")])
+    assert one.stats.prompt_tokens == one.stats.prompt_positions > 10
+
+
 def pictures_and_text(picture: Draw) -> list[Message]:
     return [user(words(30), picture(1, "wide"), words(25), picture(2, "tall"), "Compare.")]
 
 
 @pytest.mark.parametrize(
     ("machine", "block"),
-    [*(("hybrid", block) for block in range(8)), ("qwen3_vl", 2), ("qwen3_vl", 4)],
+    [*(("hybrid", block) for block in range(8)), ("qwen3_vl", 2), ("lfm2_vl", 3)],
     indirect=["machine"],
 )
 def test_I8_a_stop_never_leaves_a_cut_inside_a_picture(

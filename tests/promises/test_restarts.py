@@ -44,7 +44,7 @@ def kept(
 
 
 # Families that see, and whose pictures come back from disk.
-seeing = pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
+seeing = pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl", "lfm2_vl"], indirect=True)
 
 
 def chat_with_pictures(picture: Draw) -> list[Message]:
@@ -306,7 +306,7 @@ def test_M2_a_deleted_chat_leaves_what_was_never_its_own(
     assert both.same_as_cold(other).stats.restored_from == "disk"
 
 
-@seeing
+@pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
 def test_I9_the_offset_left_by_pictures_survives_everything(kept: Machine, picture: Draw) -> None:
     chat: list[Message] = [user(picture(1, "wide"), picture(2, "tall"), "What?")]
     reply = kept.same_as_cold(chat).reply
