@@ -23,6 +23,7 @@ from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
+from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 
@@ -35,11 +36,19 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "llama": lambda path: write_llama(path, TinyLlama(layers=2, dtype=BFLOAT16)),
     "qwen3_vl": lambda path: write_qwen3_vl(path, TinyQwen3VL(layers=2, dtype=BFLOAT16)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CF", dtype=BFLOAT16)),
+    "lfm2_vl": lambda path: write_lfm2_vl(
+        path, TinyLfm2Vl(TinyLfm2("CF"), patch=16, depth=1, dtype=BFLOAT16)
+    ),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
 }
 # Patches of a picture, and how wide one is.
-PICTURES = {"qwen3_5": (4, 6, 1536), "qwen3_vl": (4, 6, 1536), "gemma3": (6, 6, 48)}
+PICTURES = {
+    "qwen3_5": (4, 6, 1536),
+    "qwen3_vl": (4, 6, 1536),
+    "lfm2_vl": (4, 6, 768),
+    "gemma3": (6, 6, 48),
+}
 # Of the standard deviation of the logits. Ops are off by up to some hundred ULP of float32,
 # 3e-5; on the way through two layers and a head of random weights that grows tenfold at most.
 FLOAT32_BOUND = 3e-4
