@@ -72,7 +72,7 @@ def test_a_published_config_is_read_as_it_is() -> None:
     assert (config.head_dim, config.mamba_d_ssm, config.tie_word_embeddings) == (64, 1536, False)
     assert config.rope_parameters.rope_theta == 1e11
     assert config.time_step_limit == (0.0, math.inf)
-    assert config.mamba_sizes.shape.widths == [1536, 128, 128]
+    assert config.mamba_sizes_in(1024).shape.widths == [1536, 128, 128]
     form = config.mamba_form
     assert (form.norm_groups, form.gate_first, form.conv_bias) == (0, True, True)
     assert form.multipliers == tuple(PUBLISHED["ssm_multipliers"])
@@ -128,7 +128,7 @@ def test_parsing_what_was_parsed_changes_nothing() -> None:
     [
         ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
         ({"hidden_act": "gelu"}, "hidden_act"),
-        ({"mamba_d_head": 32}, "mamba_d_ssm"),
+        ({"mamba_d_head": 32}, "mamba_d_head"),
         ({"mamba_d_head": "auto", "mamba_n_heads": 7}, "mamba_n_heads"),
         ({"mamba_n_groups": 5}, "mamba_n_groups"),
         ({"num_key_value_heads": 3}, "num_key_value_heads"),
