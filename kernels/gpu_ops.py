@@ -23,14 +23,18 @@ from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, multiplies_
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
-from kernels.ops import DeltaRule, Ops
+from kernels.mamba2 import gpu as mamba2
+from kernels.mamba2 import reference as plain_mamba2
+from kernels.ops import DeltaRule, Ops, StateSpace
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
+from kernels.rms_norm.reference import gated_group_norm
 from kernels.rope.gpu import norm_rotate, rotate
 
 # The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
 _WIDEST_KEY = 128  # of the delta rule
+_WIDEST_STATE = 256  # of Mamba-2
 
 
 def name() -> str:
@@ -59,10 +63,10 @@ def step_capture() -> Capture | None:
     return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
-def convolve(rows: Tensor, weight: Tensor) -> Tensor:
+def convolve(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """As `causal_conv.reference.convolve`."""
     before = weight.shape[0] - 1
-    return causal_conv.causal_conv(rows[before:], rows[:before], weight)[0]
+    return causal_conv.causal_conv(rows[before:], rows[:before], weight, bias)[0]
 
 
 def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
@@ -75,6 +79,25 @@ def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
         return chosen(queries, keys, values, decay, beta, state=state)
 
     return rule
+
+
+def _space_where_it_fits(plain: StateSpace) -> StateSpace:
+    """The kernel for states that it takes, else plain torch."""
+
+    def space(
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        chosen = mamba2.mamba2_run_ if b.shape[2] <= _WIDEST_STATE else plain
+        return chosen(inputs, b, c, steps, rate, skip, state=state)
+
+    return space
 
 
 def causal_attention(
@@ -101,6 +124,10 @@ GPU_OPS = Ops(
         gated_delta.recurrent_gated_delta_step, plain_delta.recurrent_gated_delta_step
     ),
     delta_gates=plain_delta.delta_gates,
+    time_steps=plain_mamba2.time_steps,
+    mamba2_run_=_space_where_it_fits(plain_mamba2.mamba2_run_),
+    mamba2_step=_space_where_it_fits(plain_mamba2.mamba2_step),
+    gated_group_norm=gated_group_norm,
     rotate=rotate,
     norm_rotate=norm_rotate,
     causal_attention=causal_attention,

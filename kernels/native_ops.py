@@ -18,8 +18,8 @@ from kernels.common.trace import NotCapturableError
 from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops, composed
 
-# Of attention's two kernels, gated_delta/native.c and gated_delta/native_chunked.c.
-_WIDEST_HEAD, _WIDEST_KEY, _WIDEST_IN_CHUNKS = 512, 1024, 256
+# Of attention's two kernels, gated_delta/native.c, gated_delta/native_chunked.c, mamba2/native.c.
+_WIDEST_HEAD, _WIDEST_KEY, _WIDEST_IN_CHUNKS, _WIDEST_SPACE = 512, 1024, 256, 256
 
 
 def native_ops(library: Library, widened: bool = False) -> Ops:
@@ -37,6 +37,10 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
         chunked_gated_delta_=native.chunked_gated_delta_,
         recurrent_gated_delta_step=native.recurrent_gated_delta_step,
         delta_gates=native.delta_gates,
+        time_steps=native.time_steps,
+        mamba2_run_=native.mamba2_run_,
+        mamba2_step=native.mamba2_step,
+        gated_group_norm=native.gated_group_norm,
         rotate=native.rotate,
         causal_attention=native.causal_attention,
         run_attention=native.run_attention,
@@ -79,25 +83,27 @@ class _NativeOps:
         )  # fmt: skip
         return result
 
-    def convolve(self, rows: Tensor, weight: Tensor) -> Tensor:
+    def convolve(self, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         taps, channels = weight.shape
         if not _rows(rows):
-            return PLAIN_OPS.convolve(rows, weight)
+            return PLAIN_OPS.convolve(rows, weight, bias)
         result = torch.empty(rows.shape[0] - taps + 1, channels)
         self._library.convolve(
-            rows.data_ptr(), weight.data_ptr(), result.data_ptr(), *result.shape, taps,
-            rows.stride(0), _is_bfloat(rows), get_num_threads(),
+            *map(address, (rows, weight, bias, result)), *result.shape, taps, rows.stride(0),
+            _is_bfloat(rows), get_num_threads(),
         )  # fmt: skip
         return result
 
-    def causal_conv_step(self, inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
+    def causal_conv_step(
+        self, inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> Tensor:
         taps, channels = weight.shape
         if not (_rows(inputs) and tail.is_contiguous() and tail.dtype == inputs.dtype):
-            return PLAIN_OPS.causal_conv_step(inputs, tail, weight)
+            return PLAIN_OPS.causal_conv_step(inputs, tail, weight, bias)
         result = torch.empty(1, channels)
         self._library.conv_step(
-            inputs.data_ptr(), tail.data_ptr(), weight.data_ptr(), result.data_ptr(), channels,
-            taps, _is_bfloat(inputs),
+            *map(address, (inputs, tail, weight, bias, result)), channels, taps,
+            _is_bfloat(inputs),
         )  # fmt: skip
         return result
 
@@ -159,6 +165,91 @@ class _NativeOps:
             _is_bfloat(step),
         )  # fmt: skip
         return decay, open_by
+
+    def time_steps(
+        self, steps: Tensor, bias: Tensor, multiplier: float, shortest: float, longest: float
+    ) -> Tensor:
+        if not _rows(steps):
+            return PLAIN_OPS.time_steps(steps, bias, multiplier, shortest, longest)
+        result = torch.empty(steps.shape)
+        self._library.time_steps(
+            *map(address, (steps, bias, result)), *steps.shape, steps.stride(0), multiplier,
+            shortest, longest, _is_bfloat(steps),
+        )  # fmt: skip
+        return result
+
+    def mamba2_step(
+        self,
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        given = (inputs, b, c, steps, rate, skip)
+        found = self._state_space(self._library.mamba2_step, *given, state)
+        return PLAIN_OPS.mamba2_step(*given, state=state) if found is None else found
+
+    def mamba2_run_(
+        self,
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        given = (inputs, b, c, steps, rate, skip)
+        found = self._state_space(self._library.mamba2_run, *given, state)
+        return PLAIN_OPS.mamba2_run_(*given, state=state) if found is None else found
+
+    @staticmethod
+    def _state_space(
+        kernel: Callable[..., None],
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        state: Tensor,
+    ) -> Tensor | None:
+        rows, numbers = (inputs, b, c), (steps, rate, skip, state)
+        heads, width, dim = state.shape
+        fits = width <= _WIDEST_SPACE and dim % 16 == 0 and heads % b.shape[1] == 0
+        float32 = all(each.dtype == torch.float32 for each in (*rows, *numbers))
+        lie = all(map(_together, rows)) and all(each.is_contiguous() for each in numbers)
+        if not (fits and float32 and lie and b.shape == c.shape):
+            return None
+        result = torch.empty(inputs.shape)
+        kernel(
+            *map(address, (*rows, *numbers, result)), inputs.shape[0], heads, b.shape[1], width,
+            dim, *(each.stride(0) for each in rows), get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def gated_group_norm(
+        self,
+        inputs: Tensor,
+        scale: Tensor | None,
+        gate: Tensor,
+        epsilon: float,
+        multiplier: float,
+        gate_first: bool,
+    ) -> Tensor:
+        if not (inputs.is_contiguous() and inputs.dtype == torch.float32 and _rows(gate)):
+            return PLAIN_OPS.gated_group_norm(inputs, scale, gate, epsilon, multiplier, gate_first)
+        result = torch.empty(gate.shape, dtype=gate.dtype)
+        self._library.gated_group_norm(
+            *map(address, (inputs, scale, gate, result)), *inputs.shape, gate.stride(0), epsilon,
+            multiplier, gate_first, _is_bfloat(gate), get_num_threads(),
+        )  # fmt: skip
+        return result
 
     def rotate(self, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
         alike = heads.dtype == cosine.dtype == sine.dtype
@@ -248,23 +339,25 @@ class _NativeOps:
             raise NotCapturableError("attention to a part of the context")
         return ctypes.addressof(token)
 
-    def swiglu(self, gate: Tensor, up: Tensor) -> Tensor:
-        product = self._gated_product(self._library.swiglu, gate, up)
-        return PLAIN_OPS.swiglu(gate, up) if product is None else product
+    def swiglu(self, gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor:
+        product = self._gated_product(self._library.swiglu, gate, up, multiplier)
+        return PLAIN_OPS.swiglu(gate, up, multiplier) if product is None else product
 
     def geglu(self, gate: Tensor, up: Tensor) -> Tensor:
-        product = self._gated_product(self._library.geglu, gate, up)
+        product = self._gated_product(self._library.geglu, gate, up, 1.0)
         return PLAIN_OPS.geglu(gate, up) if product is None else product
 
     @staticmethod
-    def _gated_product(kernel: Callable[..., None], gate: Tensor, up: Tensor) -> Tensor | None:
+    def _gated_product(
+        kernel: Callable[..., None], gate: Tensor, up: Tensor, multiplier: float
+    ) -> Tensor | None:
         alike = gate.stride() == up.stride() and gate.dtype == up.dtype
         if not (alike and gate.dim() == 2 and _rows(gate)):
             return None
         result = torch.empty(gate.shape, dtype=gate.dtype)
         kernel(
-            *map(address, (gate, up, result)), *gate.shape, gate.stride(0), _is_bfloat(gate),
-            get_num_threads(),
+            *map(address, (gate, up, result)), *gate.shape, gate.stride(0), multiplier,
+            _is_bfloat(gate), get_num_threads(),
         )  # fmt: skip
         return result
 
@@ -279,14 +372,14 @@ class _NativeOps:
         )  # fmt: skip
         return result
 
-    def add(self, first: Tensor, second: Tensor) -> Tensor:
+    def add(self, first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
         alike = first.dtype == second.dtype and first.shape == second.shape
         together = first.is_contiguous() and second.is_contiguous() and first.dim() == 2
         if not (alike and together and first.dtype in TYPES):
-            return PLAIN_OPS.add(first, second)
+            return PLAIN_OPS.add(first, second, multiplier)
         result = torch.empty(first.shape, dtype=first.dtype)
         self._library.add(
-            *map(address, (first, second, result)), *first.shape, _is_bfloat(first),
+            *map(address, (first, second, result)), *first.shape, multiplier, _is_bfloat(first),
             get_num_threads(),
         )  # fmt: skip
         return result

@@ -20,8 +20,14 @@ from kernels.gated_delta.reference import (
     delta_gates,
     recurrent_gated_delta_step,
 )
+from kernels.mamba2.reference import mamba2_run_, mamba2_step, time_steps
 from kernels.pointwise.reference import add, geglu, open_gate, swiglu
-from kernels.rms_norm.reference import add_rms_norm, gated_rms_norm, rms_norm
+from kernels.rms_norm.reference import (
+    add_rms_norm,
+    gated_group_norm,
+    gated_rms_norm,
+    rms_norm,
+)
 from kernels.rope.reference import norm_rotate, rotate
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
@@ -43,31 +49,104 @@ class DeltaRule(Protocol):
     ) -> Tensor: ...
 
 
+class StateSpace(Protocol):
+    """The state space of Mamba-2 over some tokens; `state` is moved on in place."""
+
+    def __call__(
+        self,
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor: ...
+
+
+class Sum(Protocol):
+    """first + multiplier * second."""
+
+    def __call__(self, first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor: ...
+
+
+class NormOfSum(Protocol):
+    """A norm of residual + multiplier * inputs, and that sum."""
+
+    def __call__(
+        self,
+        inputs: Tensor,
+        residual: Tensor,
+        scale: Tensor,
+        epsilon: float,
+        multiplier: float = 1.0,
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+class GatedGroupNorm(Protocol):
+    """A norm of groups, and silu(multiplier * gate) before or after it."""
+
+    def __call__(
+        self,
+        inputs: Tensor,
+        scale: Tensor | None,
+        gate: Tensor,
+        epsilon: float,
+        multiplier: float,
+        gate_first: bool,
+    ) -> Tensor: ...
+
+
+class GatedProduct(Protocol):
+    """silu(multiplier * gate) * up."""
+
+    def __call__(self, gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor: ...
+
+
+class Convolve(Protocol):
+    """A causal convolution of rows that follow each other."""
+
+    def __call__(self, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
+
+
+class ConvolveStep(Protocol):
+    """The same of one token; `tail` is moved on in place."""
+
+    def __call__(
+        self, inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+    ) -> Tensor: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Ops:
     """What layers compute with. Each does what the function of its name does in `reference`.
 
-    The bits of a call depend on its inputs and their shapes alone. A run of the gated delta net
-    goes through convolution, rule and norm `rows_per_part` rows at a time, at once if that is None.
+    The bits of a call depend on its inputs and their shapes alone. A run of a recurrent layer goes
+    through convolution, rule and norm `rows_per_part` rows at a time, at once if that is None.
     """
 
     rms_norm: Callable[[Tensor, Tensor, float], Tensor]
-    add_rms_norm: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
+    add_rms_norm: NormOfSum
     gated_rms_norm: Callable[[Tensor, Tensor, Tensor, float, torch.dtype], Tensor]
-    convolve: Callable[[Tensor, Tensor], Tensor]
-    causal_conv_step: Callable[[Tensor, Tensor, Tensor], Tensor]
+    convolve: Convolve
+    causal_conv_step: ConvolveStep
     chunked_gated_delta_: DeltaRule
     recurrent_gated_delta_step: DeltaRule
     delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    time_steps: Callable[[Tensor, Tensor, float, float, float], Tensor]
+    mamba2_run_: StateSpace
+    mamba2_step: StateSpace
+    gated_group_norm: GatedGroupNorm
     rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
     norm_rotate: Callable[[Tensor, Tensor, float, Tensor, Tensor], Tensor]
     causal_attention: Attend
     run_attention: Attend
     full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
-    swiglu: Callable[[Tensor, Tensor], Tensor]
+    swiglu: GatedProduct
     geglu: Callable[[Tensor, Tensor], Tensor]
     open_gate: Callable[[Tensor, Tensor], Tensor]
-    add: Callable[[Tensor, Tensor], Tensor]
+    add: Sum
     rows_per_part: int | None
 
 
@@ -75,9 +154,9 @@ def composed(ops: Ops) -> Ops:
     """`ops`, with those that are two in one made of its own two."""
 
     def add_rms_norm(
-        inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float
+        inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
     ) -> tuple[Tensor, Tensor]:
-        total = ops.add(residual, inputs)
+        total = ops.add(residual, inputs, multiplier)
         return ops.rms_norm(total, scale, epsilon), total
 
     def norm_rotate(
@@ -97,6 +176,10 @@ PLAIN_OPS = Ops(
     chunked_gated_delta_=chunked_gated_delta_,
     recurrent_gated_delta_step=recurrent_gated_delta_step,
     delta_gates=delta_gates,
+    time_steps=time_steps,
+    mamba2_run_=mamba2_run_,
+    mamba2_step=mamba2_step,
+    gated_group_norm=gated_group_norm,
     rotate=rotate,
     norm_rotate=norm_rotate,
     causal_attention=fused.causal_attention,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ from kernels.common.shapes import (
     DeltaShape,
     FullAttentionShape,
     GateShape,
+    GroupNormShape,
+    Mamba2Shape,
     NormShape,
     OpenGateShape,
     OpShape,
@@ -72,6 +75,12 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _convolution(shape, numbers)
                 yield from _delta_gates(shape, numbers)
                 yield from _delta_rule(shape, numbers)
+            case Mamba2Shape():
+                yield from _convolution(shape, numbers)
+                yield from _time_steps(shape, numbers)
+                yield from _state_space(shape, numbers)
+            case GroupNormShape():
+                yield from _group_norm(shape, numbers)
 
 
 class _Numbers:
@@ -102,11 +111,11 @@ def _norm(shape: NormShape, numbers: _Numbers) -> Iterator[Case]:
         return [ops.rms_norm(rows.to(dtype)[..., :width], scale, _EPSILON)]
 
     # Sums that every type can hold: what is tried is not how a sum is rounded.
-    steps = (16 * numbers.exact(2, 5, width)).round().clamp(-112, 112) / 16
+    steps = (8 * numbers.exact(2, 5, width)).round().clamp(-40, 40) / 8
 
-    def after_sum(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+    def after_sum(ops: Ops, dtype: torch.dtype, multiplier: float = 1.0) -> list[Tensor]:
         inputs, residual = steps.to(dtype)
-        return list(ops.add_rms_norm(inputs, residual, scale, _EPSILON))
+        return list(ops.add_rms_norm(inputs, residual, scale, _EPSILON, multiplier))
 
     def gated(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
         return [ops.gated_rms_norm(rows[..., :width], scale, gate.to(dtype), _EPSILON, dtype)]
@@ -119,14 +128,15 @@ def _norm(shape: NormShape, numbers: _Numbers) -> Iterator[Case]:
         yield Case("rms_norm", numbers.dtype, hidden, ulps)
         yield Case("rms_norm", numbers.dtype, heads, ulps)
         yield Case("add_rms_norm", numbers.dtype, after_sum, ulps)
+        yield Case("add_rms_norm", numbers.dtype, partial(after_sum, multiplier=0.5), ulps)
 
 
 def _gate(shape: GateShape, numbers: _Numbers) -> Iterator[Case]:
     both = numbers.rough(9, 2 * shape.width)
 
-    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+    def call(ops: Ops, dtype: torch.dtype, multiplier: float = 1.0) -> list[Tensor]:
         gate, up = both.to(dtype).chunk(2, dim=1)
-        return [ops.geglu(gate, up) if shape.gelu else ops.swiglu(gate, up)]
+        return [ops.geglu(gate, up) if shape.gelu else ops.swiglu(gate, up, multiplier)]
 
     # A cube in the exponent: off by as many ULP as that is large.
     ulps = 64 if shape.gelu else 16
@@ -134,7 +144,10 @@ def _gate(shape: GateShape, numbers: _Numbers) -> Iterator[Case]:
     # Plain torch's 1 + tanh of a gate far below zero keeps few of its places, which shows where no
     # gate is rounded anyway.
     magnitude = 0.0 if shape.gelu and numbers.dtype == torch.float32 else None
-    yield Case(name, numbers.dtype, call, ulps + _rounded_gate(numbers), magnitude)
+    ulps += _rounded_gate(numbers)
+    yield Case(name, numbers.dtype, call, ulps, magnitude)
+    if not shape.gelu:
+        yield Case(name, numbers.dtype, partial(call, multiplier=0.5), ulps)
 
 
 def _rounded_gate(numbers: _Numbers) -> int:
@@ -156,10 +169,12 @@ def _open_gate(shape: OpenGateShape, numbers: _Numbers) -> Iterator[Case]:
 def _sum(shape: SumShape, numbers: _Numbers) -> Iterator[Case]:
     first, second = numbers.rough(2, 9, shape.width)
 
-    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.add(first.to(dtype), second.to(dtype))]
+    def call(ops: Ops, dtype: torch.dtype, multiplier: float) -> list[Tensor]:
+        return [ops.add(first.to(dtype), second.to(dtype), multiplier)]
 
-    yield Case("add", numbers.dtype, call, 1)
+    yield Case("add", numbers.dtype, partial(call, multiplier=1.0), 1)
+    largest = float(first.abs().max())
+    yield Case("add", numbers.dtype, partial(call, multiplier=0.3), 2, largest)
 
 
 def _rotation(shape: RotationShape, numbers: _Numbers) -> Iterator[Case]:
@@ -239,22 +254,24 @@ def _attended(
     return Case(op, dtype, call, ulps, float(values.abs().max()))
 
 
-def _convolution(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
+def _convolution(shape: DeltaShape | Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
     before, channels = shape.taps - 1, sum(shape.widths)
     rows, weight = numbers.rough(before + _ROWS, channels), numbers.exact(shape.taps, channels)
+    bias = numbers.exact(channels)
 
-    def run(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        return [ops.convolve(rows.to(dtype), weight)]
+    def run(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
+        return [ops.convolve(rows.to(dtype), weight, bias)]
 
-    def step(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+    def step(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
         tail = rows[:before].to(dtype, copy=True)
-        outputs = ops.causal_conv_step(rows[before : before + 1].to(dtype), tail, weight)
+        outputs = ops.causal_conv_step(rows[before : before + 1].to(dtype), tail, weight, bias)
         return [outputs, tail.float()]
 
     # Products are added one by one; silu is nowhere steeper than 1.1.
-    largest = 1.1 * shape.taps * float(rows.abs().max() * weight.abs().max())
-    yield Case("convolve", numbers.dtype, run, 24, largest)
-    yield Case("causal_conv_step", numbers.dtype, step, 24, largest)
+    most = shape.taps * rows.abs().max() * weight.abs().max() + bias.abs().max()
+    for each in (bias, None):
+        for name, call in (("convolve", run), ("causal_conv_step", step)):
+            yield Case(name, numbers.dtype, partial(call, bias=each), 24, 1.1 * float(most))
 
 
 def _delta_gates(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
@@ -297,3 +314,51 @@ def _delta_rule(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
             return call(ops, name, count)
 
         yield Case(name, numbers.dtype, named, ulps, 0.0)
+
+
+def _time_steps(shape: Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
+    steps, bias = 4 * numbers.rough(9, shape.heads + 3), numbers.exact(shape.heads)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        rows = steps.to(dtype)[:, : shape.heads]
+        return [ops.time_steps(rows, bias, 0.5, 0.001, 3.0)]
+
+    # As of `_delta_gates`.
+    yield Case("time_steps", numbers.dtype, call, 16, 1.0)
+
+
+def _state_space(shape: Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
+    columns = numbers.exact(_ROWS, sum(shape.widths))
+    steps = 0.1 * numbers.exact(_ROWS, shape.heads).abs()
+    rate, skip = -numbers.exact(shape.heads).abs(), numbers.exact(shape.heads)
+    state = numbers.exact(shape.heads, shape.head_dim, shape.state_dim)
+    # Outputs add up N + 64 products of what adds up as many; decays as of `_delta_rule`.
+    decays = float((steps * rate).sum(0).abs().max())
+    ulps = 2 * (shape.state_dim + CHUNK + 32 + decays)
+
+    def call(ops: Ops, dtype: torch.dtype, name: str, count: int) -> list[Tensor]:
+        inputs, b, c = columns[:count].split(shape.widths, dim=1)
+        after = state.clone()
+        rows = (
+            inputs.unflatten(1, (shape.heads, -1)),
+            b.unflatten(1, (shape.groups, -1)),
+            c.unflatten(1, (shape.groups, -1)),
+            steps[:count],
+        )
+        return [getattr(ops, name)(*rows, rate, skip, state=after), after]
+
+    for name, count in (("mamba2_run_", _ROWS), ("mamba2_step", 1)):
+        yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
+
+
+def _group_norm(shape: GroupNormShape, numbers: _Numbers) -> Iterator[Case]:
+    rows, whole = numbers.exact(5, shape.groups, shape.width), shape.groups * shape.width
+    gate, scale = numbers.rough(5, whole + 3), 1 + 0.2 * numbers.exact(whole)
+
+    def call(ops: Ops, dtype: torch.dtype, scale: Tensor | None, gate_first: bool) -> list[Tensor]:
+        opened = gate.to(dtype)[:, :whole]
+        return [ops.gated_group_norm(rows, scale, opened, _EPSILON, 0.5, gate_first)]
+
+    for each, gate_first in ((None, False), (scale, False), (scale, True)):
+        named = partial(call, scale=each, gate_first=gate_first)
+        yield Case("gated_group_norm", numbers.dtype, named, shape.width.bit_length() + 32)

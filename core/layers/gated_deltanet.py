@@ -7,16 +7,15 @@ a gated norm. Its memory is the last rows before the convolution, and the matric
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import LayerMemory, LayerState, RecurrentSpec, StateTensor
+from core.layers.memory import LayerMemory, RecurrentSpec, StateTensor
 from core.layers.norm import GatedRMSNorm
-from core.layers.rows import ROWS_PER_BLOCK
+from core.layers.runs import Runs, convolved_parts, in_runs
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import DeltaShape
@@ -88,13 +87,7 @@ class GatedDeltaNet:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
         if memory.is_step:
             return self._step(hidden, *memory.state(layer))
-        if len(memory.runs) > 1:
-            states = (memory.state(layer, run) for run in range(len(memory.runs)))
-            return self._runs(hidden, zip(memory.runs, states, strict=True))
-        state = memory.state(layer)
-        blocks = torch.split(hidden, ROWS_PER_BLOCK)
-        outputs = [self._runs(block, [(block.shape[0], state)]) for block in blocks]
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        return in_runs(self._runs, hidden, memory, layer)
 
     def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
         """The output [1, hidden_size] of one token; moves `tail` and `state` on in place."""
@@ -104,9 +97,8 @@ class GatedDeltaNet:
         read = self._ops.recurrent_gated_delta_step(*heads, *gates, state=state)
         return self.output(self.norm(read, gate.view(read.shape)).flatten(1), True)
 
-    def _runs(self, hidden: Tensor, runs: Iterable[tuple[int, LayerState]]) -> Tensor:
-        """The output [n, hidden_size] of `runs`, the rows of each and the state before it, which
-        is asked for when the run before has moved its own on."""
+    def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:
+        """The output [n, hidden_size] of `runs`."""
         mixed, gate, beta, step = self.projections(hidden)
         decay, beta = self._gates(beta, step)
         gated, start = torch.empty_like(gate), 0
@@ -127,23 +119,10 @@ class GatedDeltaNet:
         state: Tensor,
     ) -> None:
         """What a run reads, through its gate into `result`; moves `tail` and `state` on."""
-        rows = tail
-        rows_per_part = self._ops.rows_per_part or mixed.shape[0]
-        for start in range(0, mixed.shape[0], rows_per_part):
-            part = slice(start, start + rows_per_part)
-            rows = self._with_rows_before(mixed, part, tail)
-            heads = self._heads(self._ops.convolve(rows, self.conv))
-            gates = decay[part], beta[part]
+        for part, columns in convolved_parts(self._ops, mixed, tail, self.conv):
+            heads, gates = self._heads(columns), (decay[part], beta[part])
             read = self._ops.chunked_gated_delta_(*heads, *gates, state=state)
             result[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
-        tail.copy_(rows[rows.shape[0] - tail.shape[0] :])
-
-    @staticmethod
-    def _with_rows_before(mixed: Tensor, part: slice, tail: Tensor) -> Tensor:
-        """The rows of a part after the K - 1 before them, which the first part has in `tail`."""
-        if part.start == 0:
-            return torch.cat((tail, mixed[part]))
-        return mixed[part.start - tail.shape[0] : part.stop]
 
     def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Split convolved columns [n, channels] into queries, keys and values by head."""

@@ -59,7 +59,8 @@ class LayerMemory(Protocol):
     """The memory of one forward over the tokens of a run, of several, or of a token generated.
 
     `runs` are the rows of each run, in their order; a picture's comes alone. With `is_step` the
-    rows are generated, whose states nobody keeps, so that kernels may round otherwise.
+    rows are generated, whose states nobody keeps, so that kernels may round otherwise. `layer` is a
+    slot: one for each mixer of the model, of which a block may have several, or none.
     """
 
     @property

@@ -15,7 +15,7 @@ from kernels.common.shapes import GateShape
 
 
 class SwiGLU:
-    """down(silu(gate x) * up x) (Shazeer 2020, arXiv:2002.05202)."""
+    """down(silu(m gate x) * up x) (Shazeer 2020, arXiv:2002.05202); m is 1 but in some families."""
 
     _gelu = False
 
@@ -27,20 +27,28 @@ class SwiGLU:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
+        gate_multiplier: float = 1.0,
+        names: tuple[str, ...] = ("gate_proj", "up_proj", "down_proj"),
     ) -> None:
-        """`input_norm` as in `JoinedLinear`."""
-        parts = [("gate_proj", inner_width), ("up_proj", inner_width)]
+        """`input_norm` as in `JoinedLinear`; `gate_multiplier` is m.
+
+        `names` are the published ones: of gate and up, or of both in one, and of down.
+        """
+        *inner, down = names
+        parts = [(name, 2 * inner_width // len(inner)) for name in inner]
         self.gate_and_up = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
-        self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
+        self.down = Linear(weights, down, inner_width, width, bias=bias)
         ops = weights.ops(GateShape(inner_width, self._gelu))
-        self._product = ops.geglu if self._gelu else ops.swiglu
+        swiglu = partial(ops.swiglu, multiplier=gate_multiplier)
+        self._product = ops.geglu if self._gelu else swiglu
 
     def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
         return in_row_blocks(partial(self._block, is_step=is_step), hidden)
 
     def _block(self, hidden: Tensor, is_step: bool = False) -> Tensor:
-        gate, up = self.gate_and_up(hidden, is_step)
+        outputs = self.gate_and_up(hidden, is_step)
+        gate, up = outputs if len(outputs) == 2 else outputs[0].chunk(2, dim=1)
         return self.down(self._product(gate, up), is_step)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from typing import Self
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -26,9 +29,17 @@ class RMSNorm:
     def __call__(self, inputs: Tensor) -> Tensor:
         return self._ops.rms_norm(inputs, self.scale, self.epsilon)
 
-    def of_sum(self, inputs: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
-        """The norm of `inputs` + `residual`, and that sum."""
-        return self._ops.add_rms_norm(inputs, residual, self.scale, self.epsilon)
+    def of_sum(
+        self, inputs: Tensor, residual: Tensor, multiplier: float = 1.0
+    ) -> tuple[Tensor, Tensor]:
+        """The norm of `residual` + multiplier * `inputs`, and that sum."""
+        return self._ops.add_rms_norm(inputs, residual, self.scale, self.epsilon, multiplier)
+
+    def times(self, multiplier: float) -> Self:
+        """The same norm, whose results are multiplied."""
+        other = copy(self)
+        other.scale = self.scale * multiplier
+        return other
 
 
 class ZeroCentredRMSNorm(RMSNorm):

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from core.api.errors import UnknownArchitectureError
-from core.models import gemma3, llama, qwen3_5
+from core.models import falcon_h1, gemma3, granite_hybrid, llama, qwen3_5
 from core.models.model import Model
 from core.weights.plan import Weights
 from core.weights.safetensors_file import shown
@@ -27,6 +27,10 @@ class Family:
 _QWEN3_5 = Family(qwen3_5.parse_config, qwen3_5.published_names, qwen3_5.Qwen3_5Model)
 _LLAMA = Family(llama.parse_config, llama.published_names, llama.LlamaModel)
 _GEMMA3 = Family(gemma3.parse_config, gemma3.published_names, gemma3.Gemma3Model)
+_FALCON_H1 = Family(falcon_h1.parse_config, falcon_h1.published_names, falcon_h1.FalconH1Model)
+_GRANITE_HYBRID = Family(
+    granite_hybrid.parse_config, granite_hybrid.published_names, granite_hybrid.GraniteHybridModel
+)
 # By `model_type` of config.json.
 FAMILIES = {
     "qwen3_5": _QWEN3_5,
@@ -35,6 +39,8 @@ FAMILIES = {
     "qwen3": _LLAMA,
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
+    "falcon_h1": _FALCON_H1,
+    "granitemoehybrid": _GRANITE_HYBRID,
 }
 
 

@@ -24,14 +24,14 @@ class Block(Protocol):
     """One layer of the text stack."""
 
     @property
-    def spec(self) -> LayerSpec:
-        """What the layer needs remembered."""
+    def specs(self) -> tuple[LayerSpec, ...]:
+        """What the block needs remembered: a slot for each mixer, none for a block without any."""
         ...
 
     def __call__(
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
     ) -> Tensor:
-        """[n, hidden_size] -> [n, hidden_size]; `layer` is its place in the stack.
+        """[n, hidden_size] -> [n, hidden_size]; `layer` is its first slot of the memory.
 
         `image` says that the rows are one whole picture.
         """
@@ -57,7 +57,7 @@ class Tower(Protocol):
 class Stack:
     """The parts that a family builds itself, and the sizes of those that are alike everywhere.
 
-    `tied`: the head is the table of embeddings.
+    `tied`: the head is the table of embeddings. The multipliers are of embeddings and logits.
     """
 
     vocab_size: int
@@ -68,6 +68,8 @@ class Stack:
     norm: Callable[[Tensor], Tensor]
     ropes: Mapping[str, Callable[[Tensor], Rotation]]
     tower: Tower | None = None
+    embedding_multiplier: float = 1.0
+    logits_multiplier: float = 1.0
 
 
 class Decoder:
@@ -88,6 +90,7 @@ class Decoder:
         self.head = scope.matrix([(name, stack.vocab_size)], stack.hidden_size)
         self.blocks, self.norm, self.ropes = stack.blocks, stack.norm, stack.ropes
         self.tower = stack.tower
+        self._multipliers = stack.embedding_multiplier, stack.logits_multiplier
         self.num_parameters = weights.num_parameters
         self.joins_runs = weights.joins_runs
 
@@ -102,13 +105,14 @@ class Decoder:
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What every layer needs remembered, in layer order."""
-        return tuple(block.spec for block in self.blocks)
+        """What is remembered: the slots of all blocks, in their order."""
+        return tuple(spec for block in self.blocks for spec in block.specs)
 
     @torch.inference_mode()
     def embed(self, ids: Tensor) -> Tensor:
         """Token ids [n] -> [n, hidden_size]."""
-        return self.embedding(ids)
+        rows, multiplier = self.embedding(ids), self._multipliers[0]
+        return rows if multiplier == 1 else rows * multiplier
 
     @torch.inference_mode()
     def encode_image(
@@ -148,15 +152,18 @@ class Decoder:
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, *, image: bool = False
     ) -> Tensor:
         """`forward` for tokens whose `rotations` are known."""
-        for layer, block in enumerate(self.blocks):
+        layer = 0
+        for block in self.blocks:
             memory.check_cancelled()
             hidden = block(hidden, rotations, memory, layer, image)
+            layer += len(block.specs)
         return self.norm(hidden)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
-        return self.head.step(hidden).float()
+        logits, multiplier = self.head.step(hidden).float(), self._multipliers[1]
+        return logits if multiplier == 1 else logits * multiplier
 
 
 def _joined(rotations: Sequence[Rotation]) -> Rotation:

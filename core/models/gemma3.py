@@ -194,8 +194,8 @@ class Block:
         return self._add(hidden, self.after_mlp(self.mlp(normed, memory.is_step)))
 
     @property
-    def spec(self) -> LayerSpec:
-        return self.attention.spec
+    def specs(self) -> tuple[LayerSpec, ...]:
+        return (self.attention.spec,)
 
 
 # ------------------------------------------------------------------ model

@@ -34,7 +34,7 @@ class Model(Protocol):
 
     @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What every layer needs remembered, in layer order."""
+        """What is remembered: one slot for each mixer, in the order of the forward."""
         ...
 
     def embed(self, ids: Tensor) -> Tensor:

@@ -207,8 +207,8 @@ class Block:
         return self._add(hidden, self.mlp(normed, memory.is_step))
 
     @property
-    def spec(self) -> LayerSpec:
-        return self.mixer.spec
+    def specs(self) -> tuple[LayerSpec, ...]:
+        return (self.mixer.spec,)
 
 
 # ------------------------------------------------------------------ model

@@ -14,13 +14,17 @@ from torch import Tensor
 _TOKENS, _CHANNELS = 16, 128  # of one program
 
 
-def causal_conv(inputs: Tensor, tail: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def causal_conv(
+    inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """As `reference.causal_conv`; rows of `inputs` may lie apart."""
     after = torch.empty(tail.shape, dtype=tail.dtype, device=tail.device)
-    return _launch(inputs, tail, after, weight), after
+    return _launch(inputs, tail, after, weight, bias), after
 
 
-def causal_conv_step(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
+def causal_conv_step(
+    inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
     """The same for decode: up to 16 tokens [n, channels], and `tail` is moved on in place.
 
     Returns the outputs [n, channels] in float32.
@@ -28,10 +32,12 @@ def causal_conv_step(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
     if inputs.shape[0] > _TOKENS:
         # More tokens are more programs, and one could read the tail that another has written.
         raise ValueError(f"a step takes up to {_TOKENS} tokens, not {inputs.shape[0]}")
-    return _launch(inputs, tail, tail, weight)
+    return _launch(inputs, tail, tail, weight, bias)
 
 
-def _launch(inputs: Tensor, tail: Tensor, after: Tensor, weight: Tensor) -> Tensor:
+def _launch(
+    inputs: Tensor, tail: Tensor, after: Tensor, weight: Tensor, bias: Tensor | None
+) -> Tensor:
     num_tokens, channels = inputs.shape
     taps = weight.shape[0]
     if channels > 1 and inputs.stride(1) != 1:
@@ -42,6 +48,7 @@ def _launch(inputs: Tensor, tail: Tensor, after: Tensor, weight: Tensor) -> Tens
         inputs,
         tail,
         weight,
+        weight if bias is None else bias,
         outputs,
         after,
         num_tokens,
@@ -53,6 +60,7 @@ def _launch(inputs: Tensor, tail: Tensor, after: Tensor, weight: Tensor) -> Tens
         TAIL=triton.next_power_of_2(max(1, taps - 1)),
         TOKENS=_TOKENS,
         CHANNELS=_CHANNELS,
+        BIAS=bias is not None,
     )
     return outputs
 
@@ -62,6 +70,7 @@ def _causal_conv(
     inputs: tl.tensor,
     tail: tl.tensor,
     weight: tl.tensor,
+    bias: tl.tensor,
     outputs: tl.tensor,
     after: tl.tensor,
     num_tokens: int,
@@ -75,8 +84,10 @@ def _causal_conv(
     TAIL: tl.constexpr,
     TOKENS: tl.constexpr,
     CHANNELS: tl.constexpr,
+    BIAS: tl.constexpr,
 ) -> None:
-    """Column j of tail and run is tail[j] for j < TAPS - 1, then inputs[j - (TAPS - 1)]."""
+    """Column j of tail and run is tail[j] for j < TAPS - 1, then inputs[j - (TAPS - 1)]; `bias` is
+    not read without BIAS."""
     token = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS)[:, None]
     channel = tl.program_id(1) * CHANNELS + tl.arange(0, CHANNELS)[None, :]
     valid = (token < num_tokens) & (channel < channels)
@@ -87,6 +98,8 @@ def _causal_conv(
             inputs, tail, place, channel, valid, row_stride, tail_row_stride, tail_stride, TAPS
         ).to(tl.float32)
         total += value * tl.load(weight + tap * channels + channel, channel < channels, 0.0)
+    if BIAS:
+        total += tl.load(bias + channel, channel < channels, 0.0)
     tl.store(outputs + token.to(tl.int64) * channels + channel, total * tl.sigmoid(total), valid)
 
     if tl.program_id(0) == 0:

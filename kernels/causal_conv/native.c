@@ -5,6 +5,7 @@
 
 INLINE void convolve(const struct convolve *all, long token, int is_bfloat) {
     float *to = (float *)all->to + token * all->channels;
+    const float *bias = all->bias;
     for (long tap = 0; tap < all->taps; tap++) {
         const float *weight = (const float *)all->weight + tap * all->channels;
         const void *from =
@@ -14,6 +15,8 @@ INLINE void convolve(const struct convolve *all, long token, int is_bfloat) {
             to[channel] = tap ? to[channel] + product : product;
         }
     }
+    if (bias)
+        for (long channel = 0; channel < all->channels; channel++) to[channel] += bias[channel];
     for (long channel = 0; channel < all->channels; channel++) to[channel] = silu(to[channel]);
 }
 
@@ -33,7 +36,7 @@ int waymark_convolve(struct convolve *all) {
 /* ------------------------------------------------------------------ one token */
 
 INLINE void step(const struct conv_step *all, long taps, int is_bfloat) {
-    const float *weight = all->weight;
+    const float *weight = all->weight, *bias = all->bias;
     float *to = all->to;
     long channels = all->channels;
     for (long channel = 0; channel < channels; channel++) {
@@ -42,8 +45,11 @@ INLINE void step(const struct conv_step *all, long taps, int is_bfloat) {
         for (long tap = 0; tap < taps - 1; tap++)
             total += read_number(all->tail, tap * channels + channel, is_bfloat) *
                      weight[tap * channels + channel];
-        to[channel] = silu(total);
+        to[channel] = total;
     }
+    if (bias)
+        for (long channel = 0; channel < channels; channel++) to[channel] += bias[channel];
+    for (long channel = 0; channel < channels; channel++) to[channel] = silu(to[channel]);
 }
 
 int waymark_conv_step(struct conv_step *all) {

@@ -1,6 +1,7 @@
 """Depthwise causal convolution with silu, in plain torch.
 
-c_t = silu(sum_j w_j * u_(t - K + 1 + j)), one weight per channel and tap, zeros before token 0.
+c_t = silu(b + sum_j w_j * u_(t - K + 1 + j)), one weight per channel and tap, zeros before token 0;
+perhaps with a bias b per channel.
 Knows nothing of which columns are queries, keys or values. A tail is the last K - 1 inputs before a
 run, [K - 1, channels] in the model's type, the oldest first.
 """
@@ -12,29 +13,36 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def causal_conv(inputs: Tensor, tail: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def causal_conv(
+    inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Convolve one run that follows `tail`.
 
-    `inputs` [n, channels] in the model's type; `weight` [K, channels] float32. Returns the outputs
+    `inputs` [n, channels] in the model's type; `weight` [K, channels] and `bias` [channels], which
+    may be missing, float32. Returns the outputs
     [n, channels] in float32 and the tail after this run, a new tensor that shares no memory with
     the others.
     """
     rows = torch.cat((tail, inputs))
-    return convolve(rows, weight), last_rows(rows, weight)
+    return convolve(rows, weight, bias), last_rows(rows, weight)
 
 
-def causal_conv_step(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
+def causal_conv_step(
+    inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
     """One token [1, channels] of a run, in few calls; `tail` is moved on in place.
 
     Returns the outputs [1, channels] in float32.
     """
     rows = torch.cat((tail, inputs))
     total = rows.to(torch.float32, copy=True).mul_(weight).sum(0, keepdim=True)
+    if bias is not None:
+        total.add_(bias)
     tail.copy_(rows[1:])
     return F.silu(total, inplace=True)
 
 
-def convolve(rows: Tensor, weight: Tensor) -> Tensor:
+def convolve(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The outputs [n, channels] float32 of the last n of `rows` [n + K - 1, channels]."""
     taps = weight.shape[0]
     num_tokens = rows.shape[0] - taps + 1
@@ -43,6 +51,8 @@ def convolve(rows: Tensor, weight: Tensor) -> Tensor:
     total = wide[:num_tokens] * weight[0]
     for tap in range(1, taps):
         total.addcmul_(wide[tap : tap + num_tokens], weight[tap])
+    if bias is not None:
+        total.add_(bias)
     return F.silu(total, inplace=True)
 
 

@@ -62,6 +62,32 @@ class DeltaShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Mamba2Shape:
+    """Heads of one Mamba-2 mixer, groups that share what they read and write, and the taps of its
+    convolution."""
+
+    heads: int
+    head_dim: int
+    groups: int
+    state_dim: int
+    taps: int
+
+    @property
+    def widths(self) -> list[int]:
+        """Columns of the inputs, B and C."""
+        group_width = self.groups * self.state_dim
+        return [self.heads * self.head_dim, group_width, group_width]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNormShape:
+    """RMS norm of groups of so many numbers, with a gate."""
+
+    groups: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class GateShape:
     """Rows of so many numbers, each opened by silu of another, or by gelu."""
 
@@ -93,4 +119,6 @@ OpShape = (
     | FullAttentionShape
     | RotationShape
     | DeltaShape
+    | Mamba2Shape
+    | GroupNormShape
 )

@@ -53,10 +53,22 @@ struct gated_rms_norm {
 };
 int waymark_gated_rms_norm(struct gated_rms_norm *);
 
+/* RMS norm of the groups of float32 `from` [tokens, groups, width] times `scale` [groups, width],
+ * and times silu(multiplier * gate), before the norm if `gate_first`; without `scale` there is no
+ * norm. Tokens of `gate` are a stride apart; `is_bfloat` is about `gate` and `to`. */
+struct group_norm {
+    const void *from, *scale, *gate;
+    void *to;
+    long tokens, groups, width, gate_stride;
+    float epsilon, multiplier;
+    int gate_first, is_bfloat, threads;
+};
+int waymark_gated_group_norm(struct group_norm *);
+
 /* Depthwise causal convolution and silu: `rows` [tokens + taps - 1, channels], `weight` [taps,
- * channels] and `to` [tokens, channels] float32. */
+ * channels], `bias` [channels], which may be missing, and `to` [tokens, channels] float32. */
 struct convolve {
-    const void *rows, *weight;
+    const void *rows, *weight, *bias;
     void *to;
     long tokens, channels, taps, stride;
     int is_bfloat, threads;
@@ -67,7 +79,7 @@ int waymark_convolve(struct convolve *);
 struct conv_step {
     const void *from;
     void *tail;
-    const void *weight;
+    const void *weight, *bias;
     void *to;
     long channels, taps;
     int is_bfloat;
@@ -108,6 +120,33 @@ struct delta_gates {
     int is_bfloat;
 };
 int waymark_delta_gates(struct delta_gates *);
+
+/* softplus(multiplier * step + bias) of rows of `heads` numbers, within `shortest` and `longest`;
+ * `bias` [heads] and `to` [tokens, heads] are float32. */
+struct time_steps {
+    const void *steps, *bias;
+    void *to;
+    long tokens, heads, stride;
+    float multiplier, shortest, longest;
+    int is_bfloat;
+};
+int waymark_time_steps(struct time_steps *);
+
+/* The state space of Mamba-2, all float32: `inputs` and `to` [tokens, heads, width], `b` and `c`
+ * [tokens, groups, dim], whose tokens are a stride apart but those of `to`, `steps` [tokens,
+ * heads], `rate` and `skip` [heads], `state` [heads, width, dim], moved on in place. `dim` is a
+ * multiple of sixteen and `width` 256 at most. */
+struct mamba2 {
+    const void *inputs, *b, *c, *steps, *rate, *skip;
+    void *state, *to;
+    long tokens, heads, groups, width, dim;
+    long input_stride, b_stride, c_stride;
+    int threads;
+};
+/* For one token, */
+int waymark_mamba2_step(struct mamba2 *);
+/* or for many, to the same bits. */
+int waymark_mamba2_run(struct mamba2 *);
 
 /* Pairs (i, i + half) of every head rotate by the angles of `cosine` and `sine` [tokens, half], the
  * other numbers of `from` [tokens, heads, width] stay. */
@@ -151,11 +190,12 @@ struct attend_many {
 };
 int waymark_attend_many(struct attend_many *);
 
-/* f(gate) * up over rows of `width` numbers `stride` apart; `to` [rows, width]. */
+/* f(multiplier * gate) * up over rows of `width` numbers `stride` apart; `to` [rows, width]. */
 struct gated_product {
     const void *gate, *up;
     void *to;
     long rows, width, stride;
+    float multiplier;
     int is_bfloat, threads;
 };
 /* f is silu, */
@@ -172,11 +212,12 @@ struct open_gate {
 };
 int waymark_open_gate(struct open_gate *);
 
-/* first + second, both and `to` [rows, width]. */
+/* first + multiplier * second, both and `to` [rows, width]. */
 struct add {
     const void *first, *second;
     void *to;
     long rows, width;
+    float multiplier;
     int is_bfloat, threads;
 };
 int waymark_add(struct add *);

@@ -35,24 +35,33 @@ static int rows(int bfloat) {
                                    SIZE / 2 - 1, SIZE,   1e-6f,  bfloat, 2};
     struct rotate rotate = {room(),   room(), room(), room(),   ROWS,   2,
                             SIZE / 2, 17,     SIZE,   SIZE / 2, bfloat, 2};
-    struct gated_product product = {room(), room(), room(), ROWS, SIZE - 1, SIZE, bfloat, 2};
+    struct gated_product product = {room(), room(), room(), ROWS, SIZE - 1, SIZE, 1, bfloat, 2};
     struct open_gate gate = {room(),       room(), room(),   ROWS,   2,
                              SIZE / 2 - 1, SIZE,   SIZE / 2, bfloat, 2};
-    struct add sum = {room(), room(), room(), ROWS, SIZE - 1, bfloat, 2};
+    struct add sum = {room(), room(), room(), ROWS, SIZE - 1, 1, bfloat, 2};
+    struct group_norm groups = {room(), room(), room(), room(), ROWS,   2, SIZE / 2 - 1,
+                                SIZE,   1e-6f,  1,      1,      bfloat, 2};
+    if (!waymark_gated_group_norm(&groups)) return 0;
     return waymark_rms_norm(&norm) && waymark_gated_rms_norm(&gated) && waymark_rotate(&rotate) &&
            waymark_swiglu(&product) && waymark_geglu(&product) && waymark_open_gate(&gate) &&
            waymark_add(&sum);
 }
 
 static int delta_nets(int bfloat) {
-    struct convolve run = {room(), room(), room(), ROWS, SIZE - 1, 4, SIZE, bfloat, 2};
-    struct conv_step conv = {room(), room(), room(), room(), SIZE - 1, 4, bfloat};
+    struct convolve run = {room(), room(), room(), room(), ROWS, SIZE - 1, 4, SIZE, bfloat, 2};
+    struct conv_step conv = {room(), room(), room(), room(), room(), SIZE - 1, 4, bfloat};
     struct delta_step rule = {room(), room(), room(), room(), room(),   room(),
                               room(), 2,      4,      33,     SIZE - 1, 2};
     struct delta_run many = {room(), room(), room(), room(), room(), room(), room(), ROWS,
                              2,      4,      33,     48,     66,     66,     192,    2};
     struct delta_gates gates = {room(), room(), room(), room(), room(),
                                 room(), ROWS,   17,     SIZE,   bfloat};
+    struct time_steps steps = {room(), room(), room(), ROWS, 17, SIZE, 1, 0, 1, bfloat};
+    struct mamba2 space = {room(), room(), room(), room(), room(), room(), room(), room(), ROWS,
+                           4,      2,      33,     48,     192,    96,     96,     2};
+    if (!waymark_time_steps(&steps) || !waymark_mamba2_run(&space)) return 0;
+    space.tokens = 1;
+    if (!waymark_mamba2_step(&space)) return 0;
     return waymark_convolve(&run) && waymark_conv_step(&conv) && waymark_delta_step(&rule) &&
            waymark_delta_run(&many) && waymark_delta_gates(&gates);
 }

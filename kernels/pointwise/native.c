@@ -11,7 +11,7 @@ INLINE float gelu(float x) {
 INLINE void multiply(const struct gated_product *all, long row, int is_gelu, int is_bfloat) {
     long from = row * all->stride, to = row * all->width;
     for (long place = 0; place < all->width; place++) {
-        float gate = read_number(all->gate, from + place, is_bfloat);
+        float gate = all->multiplier * read_number(all->gate, from + place, is_bfloat);
         float up = read_number(all->up, from + place, is_bfloat);
         write_number(all->to, to + place, (is_gelu ? gelu(gate) : silu(gate)) * up, is_bfloat);
     }
@@ -70,7 +70,7 @@ INLINE void add_row(const struct add *all, long row, int is_bfloat) {
     for (long place = row * all->width; place < (row + 1) * all->width; place++) {
         float first = read_number(all->first, place, is_bfloat);
         float second = read_number(all->second, place, is_bfloat);
-        write_number(all->to, place, first + second, is_bfloat);
+        write_number(all->to, place, first + all->multiplier * second, is_bfloat);
     }
 }
 

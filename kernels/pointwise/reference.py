@@ -7,9 +7,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    """silu(gate) * up (Shazeer 2020, arXiv:2002.05202): [n, width] of one type, as the result."""
-    return F.silu(gate).mul_(up)
+def swiglu(gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor:
+    """silu(multiplier * gate) * up (Shazeer 2020, arXiv:2002.05202): [n, width] of one type, as the
+    result."""
+    return F.silu(gate if multiplier == 1 else gate * multiplier).mul_(up)
 
 
 def geglu(gate: Tensor, up: Tensor) -> Tensor:
@@ -22,6 +23,6 @@ def open_gate(attended: Tensor, gate: Tensor) -> Tensor:
     return attended * torch.sigmoid(gate)
 
 
-def add(first: Tensor, second: Tensor) -> Tensor:
-    """first + second, both [n, width] of one type, as the result."""
-    return first + second
+def add(first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
+    """first + multiplier * second, both [n, width] of one type, as the result."""
+    return torch.add(first, second, alpha=multiplier)

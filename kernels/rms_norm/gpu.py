@@ -21,13 +21,13 @@ def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
 
 
 def add_rms_norm(
-    inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float
+    inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """As `reference.add_rms_norm`, in one pass over the memory."""
     outputs, total = (
         torch.empty(inputs.shape, dtype=inputs.dtype, device=inputs.device) for _ in range(2)
     )
-    _launch(inputs, scale, epsilon, outputs, residual=residual, total=total)
+    _launch(inputs, scale, epsilon, outputs, residual=residual, total=total, multiplier=multiplier)
     return outputs, total
 
 
@@ -49,6 +49,7 @@ def _launch(
     residual: Tensor | None = None,
     total: Tensor | None = None,
     gate: Tensor | None = None,
+    multiplier: float = 1.0,
 ) -> None:
     if inputs.numel() == 0:
         return
@@ -69,6 +70,7 @@ def _launch(
         *inputs.stride()[:2],
         *beside.stride()[:2],
         epsilon,
+        float(multiplier),
         WIDTH=width,
         BLOCK=block,
         ROWS=rows,
@@ -101,6 +103,7 @@ def _rms_norm_rows(
     beside_token_stride: int,
     beside_head_stride: int,
     epsilon: float,
+    multiplier: float,
     WIDTH: tl.constexpr,
     BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
@@ -118,7 +121,7 @@ def _rms_norm_rows(
     other = token * beside_token_stride + head * beside_head_stride + column
     if ADD:
         # Rounded here as the unfused addition rounds, for it is what later layers add to.
-        added = values + tl.load(beside + other, valid, 0.0).to(tl.float32)
+        added = values * multiplier + tl.load(beside + other, valid, 0.0).to(tl.float32)
         rounded = added.to(total.dtype.element_ty)
         tl.store(total + here, rounded, valid)
         values = rounded.to(tl.float32)

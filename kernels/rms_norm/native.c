@@ -72,3 +72,53 @@ int waymark_gated_rms_norm(struct gated_rms_norm *all) {
     pool_each(one_gated_row, all, all->tokens * all->heads, all->width, all->threads);
     return 1;
 }
+
+/* ------------------------------------------------------------------ of groups, with a gate */
+
+#define AT_ONCE 64
+
+/* Some numbers of a group times their gates. */
+INLINE void open_some(const struct group_norm *all, long from, long gate, long count, float *to,
+                      int is_bfloat) {
+    const float *given = (const float *)all->from + from;
+    for (long place = 0; place < count; place++)
+        to[place] =
+            given[place] * silu(all->multiplier * read_number(all->gate, gate + place, is_bfloat));
+}
+
+INLINE void group_norm(const struct group_norm *all, long row, int is_bfloat) {
+    long token = row / all->groups, group = row % all->groups, width = all->width;
+    long from = row * width, gate = token * all->gate_stride + group * width;
+    const float *scale = all->scale;
+    float opened[AT_ONCE], squared = 0, factor = 1;
+    if (scale) {
+        for (long place = 0; place < width && all->gate_first; place += AT_ONCE) {
+            long count = smaller(AT_ONCE, width - place);
+            open_some(all, from + place, gate + place, count, opened, is_bfloat);
+            squared += squared_length(opened, count, 0);
+        }
+        if (!all->gate_first) squared = squared_length((const float *)all->from + from, width, 0);
+        factor = 1.0f / sqrtf(squared / (float)width + all->epsilon);
+    }
+    for (long place = 0; place < width; place += AT_ONCE) {
+        long count = smaller(AT_ONCE, width - place);
+        open_some(all, from + place, gate + place, count, opened, is_bfloat);
+        for (long each = 0; each < count && scale; each++)
+            opened[each] *= factor * scale[group * width + place + each];
+        for (long each = 0; each < count; each++)
+            write_number(all->to, from + place + each, opened[each], is_bfloat);
+    }
+}
+
+static void one_group(const void *given, long row) {
+    const struct group_norm *all = given;
+    if (all->is_bfloat)
+        group_norm(all, row, 1);
+    else
+        group_norm(all, row, 0);
+}
+
+int waymark_gated_group_norm(struct group_norm *all) {
+    pool_each(one_group, all, all->tokens * all->groups, all->width, all->threads);
+    return 1;
+}

@@ -24,13 +24,13 @@ def rms_norm(inputs: Tensor, scale: Tensor, epsilon: float) -> Tensor:
 
 
 def add_rms_norm(
-    inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float
+    inputs: Tensor, residual: Tensor, scale: Tensor, epsilon: float, multiplier: float = 1.0
 ) -> tuple[Tensor, Tensor]:
-    """RMS norm of `inputs` + `residual`, both [..., width] of one type, and that sum.
+    """RMS norm of `residual` + multiplier * `inputs`, both [..., width] of one type, and that sum.
 
     The sum is rounded to the type of `inputs` before it is normalised.
     """
-    total = residual + inputs
+    total = torch.add(residual, inputs, alpha=multiplier)
     return rms_norm(total, scale, epsilon), total
 
 
@@ -40,6 +40,26 @@ def gated_rms_norm(
     """RMS norm of `inputs` [..., width], times silu(gate), in float32; the result has `dtype`."""
     gated = F.silu(gate.float())
     return gated.mul_(inputs).div_(_lengths(inputs, epsilon)).mul_(scale).to(dtype)
+
+
+def gated_group_norm(
+    inputs: Tensor,
+    scale: Tensor | None,
+    gate: Tensor,
+    epsilon: float,
+    multiplier: float,
+    gate_first: bool,
+) -> Tensor:
+    """RMS norm of each group of `inputs` [n, groups, width], times `scale` [groups * width], and
+    times silu(multiplier * gate), before the norm if `gate_first`; without a `scale` there is no
+    norm. All in float32; the result [n, groups * width] has the type of `gate`, and its shape.
+    """
+    opened = F.silu(gate.float().mul(multiplier)).view(inputs.shape)
+    if scale is None:
+        return opened.mul_(inputs).flatten(1).to(gate.dtype)
+    rows = opened * inputs if gate_first else inputs
+    normed = rows / _lengths(rows, epsilon) * scale.view(inputs.shape[1:])
+    return (normed if gate_first else normed.mul_(opened)).flatten(1).to(gate.dtype)
 
 
 def _lengths(rows: Tensor, epsilon: float) -> Tensor:

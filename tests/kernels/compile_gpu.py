@@ -18,6 +18,7 @@ import kernels.attention.gpu as attention
 import kernels.causal_conv.gpu as causal_conv
 import kernels.gated_delta.gpu as gated_delta
 import kernels.linear.gpu as linear
+import kernels.mamba2.gpu as mamba2
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
 import kernels.sampling.gpu as sampling
@@ -73,6 +74,7 @@ def launch_all() -> None:
     _rotation()
     _attention()
     _delta_rule()
+    _state_space()
     _linear()
     numbers = sampling.settings(0.7, 20, 0.9, 0.1, 0.5, torch.device("cpu"))
     sampling.sample(_rows(VOCAB), numbers)
@@ -94,6 +96,7 @@ def _convolution() -> None:
     tail, weight = _rows(CONV_WIDTH, 3), torch.ones(4, CONV_WIDTH)
     causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight)
+    causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight, weight[0])
 
 
 def _rotation() -> None:
@@ -122,6 +125,14 @@ def _delta_rule() -> None:
     state = torch.zeros(VALUE_HEADS, DIM, DIM)
     gated_delta.chunked_gated_delta_(*heads, *gates, state=state)
     gated_delta.recurrent_gated_delta_step(*(each[:1] for each in (*heads, *gates)), state=state)
+
+
+def _state_space() -> None:
+    for width, dim in ((64, 128), (128, 256)):
+        inputs = torch.zeros(TOKENS, HEADS, width)
+        b, steps = torch.zeros(TOKENS, 1, dim), torch.zeros(TOKENS, HEADS)
+        state, one = torch.zeros(HEADS, width, dim), torch.zeros(HEADS)
+        mamba2.mamba2_run_(inputs, b, b, steps, one, one, state=state)
 
 
 def _linear() -> None:

@@ -13,6 +13,8 @@ from kernels.common.shapes import (
     DeltaShape,
     FullAttentionShape,
     GateShape,
+    GroupNormShape,
+    Mamba2Shape,
     NormShape,
     OpenGateShape,
     OpShape,
@@ -52,6 +54,11 @@ SHAPES: list[OpShape] = [
     DeltaShape(2, 33, 6, 130, 2),
     DeltaShape(4, 128, 4, 128, 4),
     DeltaShape(1, 20, 3, 300, 7),
+    Mamba2Shape(4, 6, 2, 16, 4),
+    Mamba2Shape(3, 33, 1, 144, 4),
+    Mamba2Shape(24, 64, 1, 128, 4),
+    Mamba2Shape(2, 256, 2, 256, 3),
+    *(GroupNormShape(groups, width) for groups, width in ((1, 1), (2, 130), (3, 64))),
 ]
 
 

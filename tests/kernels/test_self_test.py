@@ -17,6 +17,8 @@ from kernels.common.shapes import (
     DeltaShape,
     FullAttentionShape,
     GateShape,
+    GroupNormShape,
+    Mamba2Shape,
     NormShape,
     OpenGateShape,
     OpShape,
@@ -39,6 +41,8 @@ SHAPES: tuple[OpShape, ...] = (
     AttentionShape(4, 2, 16, window=7),
     FullAttentionShape(2, 16),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
+    Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
+    GroupNormShape(2, 12),
 )
 TRIED = tuple(name for name in Ops.__slots__ if name != "rows_per_part")
 
@@ -138,8 +142,8 @@ def test_a_state_that_stays_where_it_was_is_found(
 
 
 def test_a_tail_that_stays_where_it_was_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    def forgets(inputs: Tensor, tail: Tensor, weight: Tensor) -> Tensor:
-        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), weight)
+    def forgets(inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), weight, bias)
 
     assert_found(with_op("causal_conv_step", forgets), "causal_conv_step", caplog, "off by")
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.layers import gated_deltanet
+from core.layers import runs
 from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
 from core.layers.memory import RecurrentSpec
 from kernels.ops import PLAIN_OPS, Ops
@@ -68,7 +68,7 @@ def test_long_runs_go_in_blocks_and_those_in_parts(
 ) -> None:
     whole = rows(300)
     expected, after = run(make_layer(ops=replace(PLAIN_OPS, rows_per_part=None)), whole)
-    monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", block)
+    monkeypatch.setattr(runs, "ROWS_PER_BLOCK", block)
     found, memory = run(make_layer(ops=replace(PLAIN_OPS, rows_per_part=part)), whole)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(memory.state(0)[1], after.state(0)[1], rtol=1e-4, atol=1e-5)
@@ -88,7 +88,7 @@ def test_only_a_token_that_is_generated_is_a_step(monkeypatch: pytest.MonkeyPatc
 
     names = ("recurrent_gated_delta_step", "chunked_gated_delta_")
     layer = make_layer(ops=replace(PLAIN_OPS, **{name: spy(name) for name in names}))
-    monkeypatch.setattr(gated_deltanet, "ROWS_PER_BLOCK", 64)
+    monkeypatch.setattr(runs, "ROWS_PER_BLOCK", 64)
     # A prompt's last row alone, and one at the end of a long run, are part of a prefill.
     run(layer, rows(1), rows(2), rows(65))
     assert taken == ["chunked_gated_delta_"] * 4

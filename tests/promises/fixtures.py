@@ -14,7 +14,9 @@ from core.api.chat import ImagePart
 from core.engine.loaded import LoadedModel
 from core.loading.backend import VARIABLE
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
+from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_granite_hybrid import TinyGranite, write_granite
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
@@ -36,6 +38,11 @@ MODELS = {
     ),
 }
 assert MODELS["hybrid"].template == PLAIN_TEMPLATE
+# Hybrids beside Qwen3.5, each with states of its own kind.
+RECURRENT: dict[str, Callable[[Path], object]] = {
+    "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
+    "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
+}
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {
     "llama": lambda path: write_llama(path, TinyLlama(seed=9)),
@@ -56,15 +63,15 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The model folder of one of MODELS or PURE."""
+    """The model folder of one of MODELS, RECURRENT or PURE."""
 
     @cache
     def make(name: str) -> Path:
         folder = tmp_path_factory.mktemp("models") / name
-        if name in PURE:
-            PURE[name](folder)
-        else:
+        if name in MODELS:
             write_folder(folder, MODELS[name])
+        else:
+            (RECURRENT | PURE)[name](folder)
         return folder
 
     return make
@@ -72,7 +79,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
-    """One of MODELS or PURE, loaded, with the kernels that are wished for when it is asked for."""
+    """One of those, loaded, with the kernels that are wished for when it is asked for."""
 
     @cache
     def with_kernels(name: str, precision: str, _wish: str) -> LoadedModel:

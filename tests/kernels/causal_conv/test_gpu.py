@@ -72,6 +72,17 @@ def test_a_step_moves_its_tail_on_in_place(
     assert poison_around(slots) == around
 
 
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_bias_is_added_before_silu(count: int, device: torch.device) -> None:
+    inputs, tail, weight = make_case(count, 130, 4, torch.float32, device)
+    bias = torch.linspace(-2, 2, 130, device=device)
+    expected, end = reference.causal_conv(inputs, tail, weight, bias)
+    with guarded_memory():
+        found, after = gpu.causal_conv(strided(inputs), strided(tail, 3), weight, bias)
+    assert_near(found, expected, ULPS, magnitude(inputs, tail, weight) + 1.1 * bias.abs())
+    assert torch.equal(after, end)
+
+
 def test_steps_continue_a_run(device: torch.device) -> None:
     inputs, tail, weight = make_case(21, 40, 4, torch.float32, device)
     whole, end = gpu.causal_conv(inputs, tail, weight)

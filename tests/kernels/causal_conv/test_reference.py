@@ -36,6 +36,19 @@ def test_a_first_run_starts_from_zeros(count: int, taps: int) -> None:
     assert torch.equal(tail, whole[count:])
 
 
+@pytest.mark.parametrize("count", [1, 5, 65])
+def test_a_bias_is_added_before_silu(count: int) -> None:
+    inputs, weight = make_case(count)
+    bias = torch.arange(CHANNELS) - 2.0
+    padded = F.pad(inputs.T[None], (3, 0))
+    convolved = F.conv1d(padded, weight.T[:, None], bias, groups=CHANNELS)
+    outputs, _ = causal_conv(inputs, torch.zeros(3, CHANNELS), weight, bias)
+    torch.testing.assert_close(outputs, F.silu(convolved)[0].T)
+    tail = torch.zeros(3, CHANNELS)
+    steps = [causal_conv_step(row, tail, weight, bias) for row in torch.split(inputs, 1)]
+    torch.testing.assert_close(torch.cat(steps), outputs, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("cuts", [[1], [2], [3], [1, 2], [1, 2, 3], [4, 5, 9], range(1, 12)])
 def test_the_carried_tail_continues_the_run(cuts: list[int]) -> None:
     inputs, weight = make_case(12)

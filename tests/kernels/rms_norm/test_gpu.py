@@ -63,6 +63,20 @@ def test_a_residual_is_added_first(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(1, 16, 128), (65, 3, 72), (64, 128)])
+def test_what_is_added_may_be_multiplied(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> None:
+    rows, residual, scale = make_rows(shape, dtype, device)
+    _, total = reference.add_rms_norm(rows, residual, scale, EPSILON, 0.5)
+    assert torch.equal(total, reference.add_rms_norm(0.5 * rows, residual, scale, EPSILON)[1])
+    with guarded_memory():
+        found, added = gpu.add_rms_norm(rows, strided(residual, 3), scale, EPSILON, 0.5)
+    assert torch.equal(added, total)
+    assert_near(found, reference.rms_norm(total.float(), scale, EPSILON), ulps(shape[-1]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1, 16, 128), (65, 3, 72), (64, 128)])
 def test_the_gate_multiplies_after_the_norm(
     shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
 ) -> None:
