@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from core.api.errors import UnknownArchitectureError
-from core.models import gemma3, llama, qwen3_5
+from core.models import gemma3, llama, qwen3_5, qwen3_moe
 from core.models.model import Model
 from core.weights.plan import Weights
 from core.weights.safetensors_file import shown
@@ -26,6 +26,7 @@ class Family:
 
 _QWEN3_5 = Family(qwen3_5.parse_config, qwen3_5.published_names, qwen3_5.Qwen3_5Model)
 _LLAMA = Family(llama.parse_config, llama.published_names, llama.LlamaModel)
+_QWEN3_MOE = Family(qwen3_moe.parse_config, llama.published_names, qwen3_moe.Qwen3MoeModel)
 _GEMMA3 = Family(gemma3.parse_config, gemma3.published_names, gemma3.Gemma3Model)
 # By `model_type` of config.json.
 FAMILIES = {
@@ -33,6 +34,7 @@ FAMILIES = {
     "qwen3_5_text": _QWEN3_5,
     "llama": _LLAMA,
     "qwen3": _LLAMA,
+    "qwen3_moe": _QWEN3_MOE,
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
 }
