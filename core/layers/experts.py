@@ -7,6 +7,7 @@ own. What decides, the router and that gate, is never quantised.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -27,6 +28,11 @@ class FeedForward(Protocol):
     def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
         ...
+
+
+MakeFeedForward = Callable[[Weights, int, InputNorm], FeedForward]
+"""Makes the feed-forward layer of a block from its scope, the block's place in the stack, and the
+norm before it."""
 
 
 @dataclass(frozen=True, slots=True)

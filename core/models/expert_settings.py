@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from core.layers.experts import ExpertSizes
+from core.layers.experts import ExpertSizes, FeedForward, MakeFeedForward, SparseExperts
 from core.models.settings import Count, Depth, Settings
+from core.weights.plan import Weights
+from core.weights.smoothing import InputNorm
 
 
 class ExpertSettings(Settings):
@@ -46,8 +48,18 @@ class ExpertSettings(Settings):
         """Whether a layer, by its place in the stack, has experts."""
         return layer not in self.mlp_only_layers and (layer + 1) % self.decoder_sparse_step == 0
 
-    def expert_sizes(self, hidden: int) -> ExpertSizes:
-        """The experts of a layer over rows of `hidden` numbers."""
+    def feed_forward(self, hidden: int, dense: MakeFeedForward) -> MakeFeedForward:
+        """Makes sparse layers over rows of `hidden` numbers, and where there are none, `dense`."""
+        sizes = self._sizes(hidden)
+
+        def make(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
+            if self.is_sparse(layer):
+                return SparseExperts(weights, sizes, norm)
+            return dense(weights, layer, norm)
+
+        return make
+
+    def _sizes(self, hidden: int) -> ExpertSizes:
         return ExpertSizes(
             hidden=hidden,
             inner=self.moe_intermediate_size,

@@ -15,7 +15,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from core.layers.attention import Attention, AttentionSizes
-from core.layers.experts import FeedForward
+from core.layers.experts import FeedForward, MakeFeedForward
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
@@ -101,15 +101,14 @@ def parse_config(values: Mapping[str, Any]) -> LlamaConfig:
 # ------------------------------------------------------------------ block
 
 
-MakeFeedForward = Callable[[Weights, LlamaConfig, int, InputNorm], FeedForward]
-"""Makes the feed-forward layer of a block from its scope, by the block's place in the stack and the
-norm before it."""
+def dense(config: LlamaConfig) -> MakeFeedForward:
+    """One for all tokens."""
 
+    def make(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
+        width, inner = config.hidden_size, config.intermediate_size
+        return SwiGLU(weights, width, inner, bias=config.mlp_bias, input_norm=norm)
 
-def dense(weights: Weights, config: LlamaConfig, layer: int, norm: InputNorm) -> FeedForward:
-    """As `MakeFeedForward`: one for all tokens."""
-    width, inner = config.hidden_size, config.intermediate_size
-    return SwiGLU(weights, width, inner, bias=config.mlp_bias, input_norm=norm)
+    return make
 
 
 class Block:
@@ -132,7 +131,7 @@ class Block:
             bias=config.attention_bias,
             input_norm=self.attention_norm.as_input,
         )
-        self.mlp = feed_forward(weights.scope("mlp"), config, layer, self.mlp_norm.as_input)
+        self.mlp = feed_forward(weights.scope("mlp"), layer, self.mlp_norm.as_input)
         self._add = weights.ops(SumShape(width)).add
 
     def __call__(
@@ -159,8 +158,9 @@ class LlamaModel(Decoder):
         config: LlamaConfig,
         weights: Weights,
         device: torch.device,
-        feed_forward: MakeFeedForward = dense,
+        feed_forward: MakeFeedForward | None = None,
     ) -> None:
+        """`feed_forward` makes those of its blocks; they are dense if it is None."""
         scope = weights.scope("model")
         frequencies = config.rope_parameters.frequencies(config.head_dim, device)
         stack = Stack(
@@ -169,7 +169,7 @@ class LlamaModel(Decoder):
             max_positions=config.max_position_embeddings,
             tied=config.tie_word_embeddings,
             blocks=[
-                Block(scope.scope(f"layers.{index}"), config, index, feed_forward)
+                Block(scope.scope(f"layers.{index}"), config, index, feed_forward or dense(config))
                 for index in range(config.num_hidden_layers)
             ],
             norm=RMSNorm(scope.scope("norm"), config.hidden_size, config.rms_norm_eps),

@@ -10,12 +10,10 @@ from typing import Any, Literal
 
 import torch
 
-from core.layers.experts import FeedForward, SparseExperts
 from core.models.expert_settings import ExpertSettings
 from core.models.llama import LlamaConfig, LlamaModel, dense
 from core.models.settings import Count, parse_settings
 from core.weights.plan import Weights
-from core.weights.smoothing import InputNorm
 
 
 class Qwen3MoeConfig(LlamaConfig, ExpertSettings):
@@ -38,11 +36,5 @@ class Qwen3MoeModel(LlamaModel):
     """The text stack and its head."""
 
     def __init__(self, config: Qwen3MoeConfig, weights: Weights, device: torch.device) -> None:
-        def feed_forward(
-            scope: Weights, _: LlamaConfig, layer: int, norm: InputNorm
-        ) -> FeedForward:
-            if config.is_sparse(layer):
-                return SparseExperts(scope, config.expert_sizes(config.hidden_size), norm)
-            return dense(scope, config, layer, norm)
-
+        feed_forward = config.feed_forward(config.hidden_size, dense(config))
         super().__init__(config, weights, device, feed_forward)

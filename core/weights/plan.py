@@ -217,7 +217,12 @@ class Weights:
             return [each.matrix(parts, num_inputs, input_norm=input_norm) for each in scopes]
         num_outputs = sum(outputs for _, outputs in parts)
         spec = TensorSpec(
-            (count * num_outputs, num_inputs), self.dtype, Use.MATRIX, self._exact, input_norm, count
+            (count * num_outputs, num_inputs),
+            self.dtype,
+            Use.MATRIX,
+            self._exact,
+            input_norm,
+            count,
         )
         slices = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if self._formats is None:
