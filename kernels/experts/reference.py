@@ -41,12 +41,11 @@ def route(logits: Tensor, k: int, normalise: bool) -> tuple[Tensor, Tensor]:
     """The k most probable experts by `logits` [n, experts], and their weights.
 
     int32 [n, k] in ascending order and float32 [n, k]; with `normalise` a token's weights add up to
-    one. Of equally probable experts the first are taken.
+    one. Of equal logits the first are taken.
     """
-    probabilities = logits.float().softmax(1)
-    weights, ids = probabilities.sort(dim=1, descending=True, stable=True)
-    ids, places = ids[:, :k].sort(1)
-    weights = weights[:, :k].gather(1, places)
+    floats = logits.float()
+    ids = floats.sort(dim=1, descending=True, stable=True).indices[:, :k].sort(1).values
+    weights = floats.softmax(1).gather(1, ids)
     if normalise:
         weights = weights / weights.sum(1, keepdim=True)
     return ids.to(torch.int32), weights
@@ -65,7 +64,7 @@ def weighted_sum(
     after the other, and rounded once.
     """
     by_token = (rows if places is None else rows[places]).unflatten(0, weights.shape)
-    total = by_token[:, 0].float() * weights[:, :1]
+    total: Tensor = by_token[:, 0].float() * weights[:, :1]
     for choice in range(1, weights.shape[1]):
         total += by_token[:, choice].float() * weights[:, choice : choice + 1]
     if shared is not None and gate is not None:
