@@ -114,10 +114,24 @@ static void sort_row(long row, long groups) {
     }
 }
 
-int waymark_linear_int4(struct linear *all) {
-    long inputs = all->inputs;
+static void take_rows(const struct linear *all) {
     quantise_rows(all);
-    for (long row = 0; row < all->rows; row++) sort_row(row, inputs / GROUP);
-    run_product(multiply_one, multiply_some, all, inputs / 2 + inputs / 8);
+    for (long row = 0; row < all->rows; row++) sort_row(row, all->inputs / GROUP);
+}
+
+int waymark_linear_int4(struct linear *all) {
+    take_rows(all);
+    run_product(multiply_one, multiply_some, all, all->inputs / 2 + all->inputs / 8);
+    return 1;
+}
+
+static void multiply_expert(const void *given, long part, void *result) {
+    multiply_routed(given, part, result, one_output);
+}
+
+int waymark_experts_int4(struct expert_rows *all) {
+    struct linear inputs = inputs_of_experts(all);
+    take_rows(&inputs);
+    run_routed(multiply_expert, all, all->inputs / 2 + all->inputs / 8);
     return 1;
 }

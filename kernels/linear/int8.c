@@ -91,7 +91,8 @@ static void multiply_some(const void *given, long part, void *result) {
     multiply_rows(given, part, one_output);
 }
 
-int waymark_linear_int8(struct linear *all) {
+/* The rows as integers, and what their sums have too much. */
+static void take_rows(const struct linear *all) {
     quantise_rows(all);
     for (long row = 0; row < all->rows; row++) {
         int32_t total = 0;
@@ -99,6 +100,21 @@ int waymark_linear_int8(struct linear *all) {
             total += row_integers[row * all->inputs + place];
         too_much[row] = 128 * total;
     }
+}
+
+int waymark_linear_int8(struct linear *all) {
+    take_rows(all);
     run_product(multiply_one, multiply_some, all, all->inputs);
+    return 1;
+}
+
+static void multiply_expert(const void *given, long part, void *result) {
+    multiply_routed(given, part, result, one_output);
+}
+
+int waymark_experts_int8(struct expert_rows *all) {
+    struct linear inputs = inputs_of_experts(all);
+    take_rows(&inputs);
+    run_routed(multiply_expert, all, all->inputs);
     return 1;
 }

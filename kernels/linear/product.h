@@ -74,4 +74,42 @@ INLINE void multiply_rows(const struct linear *all, long part, output_of one_out
  * `row_bytes` are those of a row of weights. */
 void run_product(pool_compute one, pool_compute some, struct linear *all, long row_bytes);
 
+/* ------------------------------------------------------------------ experts */
+
+#define MOST_ROUTED 16 /* rows of one job, whose experts it has by itself: see `ids` */
+
+/* Some rows of an expert_rows, from `first` on: `each` is what their products have in common. */
+struct routed {
+    struct linear each;
+    const void *const *weights, *const *scales;
+    long first, share, parts_of_row;
+    uint16_t ids[MOST_ROUTED]; /* a late thread may read them when the caller's are gone */
+};
+
+/* The rows of `all` as they are read for any expert. */
+static inline struct linear inputs_of_experts(const struct expert_rows *all) {
+    return (struct linear){.from = all->from,
+                           .rows = (all->rows + all->share - 1) / all->share,
+                           .outputs = all->outputs,
+                           .inputs = all->inputs,
+                           .given = all->given,
+                           .is_bfloat = all->is_bfloat,
+                           .threads = all->threads};
+}
+
+/* A part of a row, into `result`: it may be done twice. */
+INLINE void multiply_routed(const struct routed *all, long part, float *result,
+                            output_of one_output) {
+    long row = part / all->parts_of_row, own_part = part % all->parts_of_row;
+    struct linear own = all->each;
+    own.weight = all->weights[all->ids[row]];
+    own.scales = all->scales ? all->scales[all->ids[row]] : 0;
+    long first = first_output(&own, own_part), end = end_of_outputs(&own, own_part);
+    for (long output = first; output < end; output++)
+        one_output(&own, output, (all->first + row) / all->share, 1, result + output - first);
+}
+
+/* `one` does a part; the rows of inputs are in their place. */
+void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes);
+
 #endif
