@@ -1,23 +1,23 @@
 /* Many rows through a matrix of 4-bit integers in groups: as integers, with a scale and an offset
- * of each group (int4.c has the formula); on AMX as bfloat16, which weights become as they are put
- * in order. */
+ * of each group (int4.c has the formula); on AMX as bfloat16, which weights become as they are
+ * packed. */
 #include "linear/groups.h"
 #include "linear/many.h"
 
 #define GROUP_WORDS (GROUP / 4)
 #define SOME (ROWS_AT_ONCE > 4 ? 4 : 1) /* rows, where there are fewer than fit into registers */
-/* A group of a column of sixteen in order: its words, their scales and their offsets. */
+/* A group of a packed column of sixteen: its words, their scales and their offsets. */
 #define GROUP_BYTES ((GROUP_WORDS + 2) * STEP)
 
 /* ------------------------------------------------------------------ integers */
 
 /* The pairs of scale and offset of sixteen groups. */
-static void order_pairs_of(const uint32_t *pairs, long rows, long groups, long count, char *to) {
-    char turned[COLUMN * STEP];
-    turn_column((const char *)pairs, rows, 4 * groups, 4 * count, STEP, COLUMN, NULL, turned);
+static void pack_pairs_of(const uint32_t *pairs, long rows, long groups, long count, char *to) {
+    char transposed[COLUMN * STEP];
+    pack_column((const char *)pairs, rows, 4 * groups, 4 * count, STEP, COLUMN, NULL, transposed);
     for (long group = 0; group < count; group++) {
         uint32_t both[COLUMN], apart[2 * COLUMN];
-        memcpy(both, turned + group * STEP, STEP);
+        memcpy(both, transposed + group * STEP, STEP);
         for (int output = 0; output < COLUMN; output++) {
             apart[output] = both[output] << 16;
             apart[COLUMN + output] = both[output] & 0xffff0000u;
@@ -27,19 +27,20 @@ static void order_pairs_of(const uint32_t *pairs, long rows, long groups, long c
 }
 
 /* Two groups, which are sixteen words; of the last there may be one. */
-static void order_two(const uint8_t *weight, long rows, long row_bytes, long count, char *to) {
-    char filled[COLUMN * STEP], turned[COLUMN * STEP];
+static void pack_two(const uint8_t *weight, long rows, long row_bytes, long count, char *to) {
+    char filled[COLUMN * STEP], transposed[COLUMN * STEP];
     if (rows < COLUMN || count < 2) memset(filled, 0, sizeof filled);
     for (long row = 0; row < smaller(rows, COLUMN); row++)
         for (long group = 0; group < count; group++)
             unpack_bytes(weight + row * row_bytes + group * HALF,
                          filled + row * STEP + group * GROUP);
-    turn_words(filled, STEP, turned);
+    transpose_words(filled, STEP, transposed);
     for (long group = 0; group < count; group++)
-        memcpy(to + group * GROUP_BYTES, turned + group * GROUP_WORDS * STEP, GROUP_WORDS * STEP);
+        memcpy(to + group * GROUP_BYTES, transposed + group * GROUP_WORDS * STEP,
+               GROUP_WORDS * STEP);
 }
 
-static void order_groups(const struct many *all, long output, long start, long words, char *to) {
+static void pack_groups(const struct many *all, long output, long start, long words, char *to) {
     const struct linear *given = all->given;
     long groups = given->inputs / GROUP, first = start / GROUP_WORDS, count = words / GROUP_WORDS;
     for (int column = 0; column < all->columns;
@@ -48,17 +49,17 @@ static void order_groups(const struct many *all, long output, long start, long w
         const uint8_t *weight = (const uint8_t *)given->weight + place * HALF;
         const uint32_t *pairs = (const uint32_t *)given->scales + place;
         for (long group = 0; group < count; group += 2)
-            order_two(weight + group * HALF, rows, groups * HALF, smaller(2, count - group),
-                      to + group * GROUP_BYTES);
+            pack_two(weight + group * HALF, rows, groups * HALF, smaller(2, count - group),
+                     to + group * GROUP_BYTES);
         for (long group = 0; group < count; group += COLUMN)
-            order_pairs_of(pairs + group, rows, groups, smaller(COLUMN, count - group),
-                           to + group * GROUP_BYTES);
+            pack_pairs_of(pairs + group, rows, groups, smaller(COLUMN, count - group),
+                          to + group * GROUP_BYTES);
     }
 }
 
 /* Rows whose sums stay in registers while a group is added to them, and their results in memory. */
 INLINE void multiply_group(int rows, int columns, const struct product *all,
-                           const int32_t *too_much, const float *input_sums, long groups) {
+                           const int32_t *compensation, const float *input_sums, long groups) {
     const char *left = all->left, *right = all->right;
     word_lanes totals[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES];
 #pragma GCC unroll 16
@@ -66,7 +67,7 @@ INLINE void multiply_group(int rows, int columns, const struct product *all,
 #pragma GCC unroll 16
         for (int piece = 0; piece < columns * PIECES; piece++)
             totals[row][piece] =
-                WORDS_OF_INT4 == OF_INT8 ? each_lane(too_much + row * groups) : (word_lanes){0};
+                WORDS_OF_INT4 == OF_INT8 ? each_lane(compensation + row * groups) : (word_lanes){0};
     for (long word = 0; word < GROUP_WORDS; word++, left += 4, right += STEP) {
         word_lanes given[COLUMNS_AT_ONCE * PIECES];
 #pragma GCC unroll 16
@@ -92,7 +93,7 @@ INLINE void multiply_group(int rows, int columns, const struct product *all,
             char *to = all->to + row * all->to_stride + piece * REGISTER;
             word_lanes sum = totals[row][piece];
             if (WORDS_OF_INT4 == OF_INT4)
-                sum = sum_of_shorts(sum) + each_lane(too_much + row * groups);
+                sum = sum_of_shorts(sum) + each_lane(compensation + row * groups);
             floats result = (floats)load_words(to);
             result += __builtin_convertvector(sum, floats) * (floats)load_words(scales);
             result += inputs * (floats)load_words(scales + STEP);
@@ -101,10 +102,10 @@ INLINE void multiply_group(int rows, int columns, const struct product *all,
     }
 }
 
-INLINE void multiply_groups_of(int rows, int columns, struct product all, const int32_t *too_much,
-                               const float *input_sums, long groups) {
-    for (long word = 0; word < all.words; word += GROUP_WORDS, too_much++, input_sums++) {
-        multiply_group(rows, columns, &all, too_much, input_sums, groups);
+INLINE void multiply_groups_of(int rows, int columns, struct product all,
+                               const int32_t *compensation, const float *input_sums, long groups) {
+    for (long word = 0; word < all.words; word += GROUP_WORDS, compensation++, input_sums++) {
+        multiply_group(rows, columns, &all, compensation, input_sums, groups);
         all.left += GROUP;
         all.right += GROUP_BYTES;
     }
@@ -112,13 +113,13 @@ INLINE void multiply_groups_of(int rows, int columns, struct product all, const 
 
 static void multiply_groups(const struct many *all, struct product product, long row, long start) {
     long groups = all->given->inputs / GROUP, place = row * groups + start / GROUP_WORDS;
-    const int32_t *too_much = all->too_much + place;
+    const int32_t *compensation = all->compensation + place;
     const float *input_sums = all->input_sums + place;
     for (int each = 0; each < product.rows && !product.more; each++)
         memset(product.to + each * product.to_stride, 0, product.columns * STEP);
     for (; product.columns > 0; product.columns -= COLUMNS_AT_ONCE) {
         struct product rest = product;
-        const int32_t *offsets = too_much;
+        const int32_t *offsets = compensation;
         const float *sums = input_sums;
         while (rest.rows > 0) {
             int rows = rest.rows >= ROWS_AT_ONCE ? ROWS_AT_ONCE : rest.rows >= SOME ? SOME : 1;
@@ -135,7 +136,7 @@ static void multiply_groups(const struct many *all, struct product product, long
     }
 }
 
-/* A row as integers, and of each of its groups the sum and what is too much of its products. */
+/* A row as integers, and the sum and the compensation of each of its groups. */
 static void integers_of_row(const void *arguments, long row) {
     const struct many *all = arguments;
     long groups = all->given->inputs / GROUP;
@@ -144,7 +145,7 @@ static void integers_of_row(const void *arguments, long row) {
     for (long group = 0; group < groups; group++) {
         int32_t total = 0;
         for (long place = 0; place < GROUP; place++) total += to[group * GROUP + place];
-        all->too_much[row * groups + group] = -8 * total;
+        all->compensation[row * groups + group] = -8 * total;
         all->input_sums[row * groups + group] = (float)total;
     }
 }
@@ -157,7 +158,7 @@ static int multiply_as_integers(struct many *all) {
     if (!all->left) return 0;
     all->row_scales = (float *)(all->left + left_bytes);
     all->input_sums = all->row_scales + given->rows;
-    all->too_much = (int32_t *)(all->input_sums + given->rows * groups);
+    all->compensation = (int32_t *)(all->input_sums + given->rows * groups);
     pool_each(integers_of_row, all, given->rows, given->inputs, given->threads);
     return run_many(all);
 }
@@ -172,7 +173,7 @@ static void put_scaled(const struct many *all, const void *found, long row, long
 /* A group is sixteen words of bfloat16. */
 _Static_assert(2 * GROUP == STEP, "a group is another step");
 
-static void order_bfloats(const struct many *all, long output, long start, long words, char *to) {
+static void pack_bfloats(const struct many *all, long output, long start, long words, char *to) {
     char filled[COLUMN * STEP];
     const struct linear *given = all->given;
     long groups = given->inputs / GROUP, first = start / COLUMN, end = first + words / COLUMN;
@@ -186,7 +187,7 @@ static void order_bfloats(const struct many *all, long output, long start, long 
                                ((const uint32_t *)given->scales)[place],
                                (uint16_t *)(filled + row * STEP));
             }
-            turn_words(filled, STEP, to);
+            transpose_words(filled, STEP, to);
         }
 }
 
@@ -213,7 +214,7 @@ int waymark_linear_int4_many(struct linear *given) {
                        .kind = on_tiles ? OF_BFLOAT : WORDS_OF_INT4,
                        .on_tiles = on_tiles,
                        .word_bytes = on_tiles ? STEP : GROUP_BYTES / GROUP_WORDS,
-                       .order = on_tiles ? order_bfloats : order_groups,
+                       .pack = on_tiles ? pack_bfloats : pack_groups,
                        .multiply = on_tiles ? multiply_bfloats : multiply_groups,
                        .put = on_tiles ? put : put_scaled};
     count_words(&all, on_tiles ? 2 : 4);

@@ -6,8 +6,8 @@
 
 int8_t row_integers[MOST_NUMBERS + 64] __attribute__((aligned(64)));
 float row_scales[MOST_NUMBERS / 16];
-/* What every sum of products of a row has too much: weights are multiplied as 0 .. 255. */
-static int32_t too_much[MOST_NUMBERS / 16];
+/* What every sum of products of a row is too large by: weights are multiplied as 0 .. 255. */
+static int32_t compensation[MOST_NUMBERS / 16];
 
 /* ------------------------------------------------------------------ rows */
 
@@ -67,7 +67,7 @@ INLINE void sums_of_output(const int8_t *weight, long inputs, long row, int coun
         for (int each = 0; each < count; each++) to[each] = sum_of_ints(totals[each]);
     for (int each = 0; each < count; each++) {
         const int8_t *given = row_integers + (row + each) * inputs;
-        to[each] -= too_much[row + each];
+        to[each] -= compensation[row + each];
         for (long rest = place; rest < inputs; rest++)
             to[each] += (int32_t)weight[rest] * given[rest];
     }
@@ -97,7 +97,7 @@ int waymark_linear_int8(struct linear *all) {
         int32_t total = 0;
         for (long place = 0; place < all->inputs / BYTES * BYTES; place++)
             total += row_integers[row * all->inputs + place];
-        too_much[row] = 128 * total;
+        compensation[row] = 128 * total;
     }
     run_product(multiply_one, multiply_some, all, all->inputs);
     return 1;
