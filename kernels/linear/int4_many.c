@@ -11,16 +11,18 @@
 
 /* ------------------------------------------------------------------ integers */
 
-/* The pairs of scale and offset of sixteen groups. */
+/* The scales of sixteen groups, and their offsets less 8 scales: weights are multiplied as 0 .. 15.
+ */
 static void pack_pairs_of(const uint32_t *pairs, long rows, long groups, long count, char *to) {
     char transposed[COLUMN * STEP];
     pack_column((const char *)pairs, rows, 4 * groups, 4 * count, STEP, COLUMN, NULL, transposed);
     for (long group = 0; group < count; group++) {
-        uint32_t both[COLUMN], apart[2 * COLUMN];
+        uint32_t both[COLUMN];
+        float apart[2 * COLUMN];
         memcpy(both, transposed + group * STEP, STEP);
         for (int output = 0; output < COLUMN; output++) {
-            apart[output] = both[output] << 16;
-            apart[COLUMN + output] = both[output] & 0xffff0000u;
+            apart[output] = from_bfloat(both[output] & 0xffff);
+            apart[COLUMN + output] = from_bfloat(both[output] >> 16) - 8 * apart[output];
         }
         memcpy(to + group * GROUP_BYTES + GROUP_WORDS * STEP, apart, sizeof apart);
     }
@@ -59,15 +61,10 @@ static void pack_groups(const struct many *all, long output, long start, long wo
 
 /* Rows whose sums stay in registers while a group is added to them, and their results in memory. */
 INLINE void multiply_group(int rows, int columns, const struct product *all,
-                           const int32_t *compensation, const float *input_sums, long groups) {
+                           const float *input_sums, long groups) {
     const char *left = all->left, *right = all->right;
-    word_lanes totals[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES];
-#pragma GCC unroll 16
-    for (int row = 0; row < rows; row++)
-#pragma GCC unroll 16
-        for (int piece = 0; piece < columns * PIECES; piece++)
-            totals[row][piece] =
-                WORDS_OF_INT4 == OF_INT8 ? each_lane(compensation + row * groups) : (word_lanes){0};
+    word_lanes totals[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {{{0}}};
+#pragma GCC unroll 8
     for (long word = 0; word < GROUP_WORDS; word++, left += 4, right += STEP) {
         word_lanes given[COLUMNS_AT_ONCE * PIECES];
 #pragma GCC unroll 16
@@ -78,9 +75,11 @@ INLINE void multiply_group(int rows, int columns, const struct product *all,
         for (int row = 0; row < rows; row++) {
             word_lanes of_row = each_lane(left + row * all->left_stride);
 #pragma GCC unroll 16
-            for (int piece = 0; piece < columns * PIECES; piece++)
+            for (int piece = 0; piece < columns * PIECES; piece++) {
                 totals[row][piece] =
                     add_word(WORDS_OF_INT4, totals[row][piece], of_row, given[piece]);
+                KEEP_IN_REGISTER(totals[row][piece]);
+            }
         }
     }
 #pragma GCC unroll 16
@@ -92,8 +91,7 @@ INLINE void multiply_group(int rows, int columns, const struct product *all,
                 right + piece / PIECES * all->right_stride + piece % PIECES * REGISTER;
             char *to = all->to + row * all->to_stride + piece * REGISTER;
             word_lanes sum = totals[row][piece];
-            if (WORDS_OF_INT4 == OF_INT4)
-                sum = sum_of_shorts(sum) + each_lane(compensation + row * groups);
+            if (WORDS_OF_INT4 == OF_INT4) sum = sum_of_shorts(sum);
             floats result = (floats)load_words(to);
             result += __builtin_convertvector(sum, floats) * (floats)load_words(scales);
             result += inputs * (floats)load_words(scales + STEP);
@@ -102,41 +100,39 @@ INLINE void multiply_group(int rows, int columns, const struct product *all,
     }
 }
 
-INLINE void multiply_groups_of(int rows, int columns, struct product all,
-                               const int32_t *compensation, const float *input_sums, long groups) {
-    for (long word = 0; word < all.words; word += GROUP_WORDS, compensation++, input_sums++) {
-        multiply_group(rows, columns, &all, compensation, input_sums, groups);
+INLINE void multiply_groups_of(int rows, int columns, struct product all, const float *input_sums,
+                               long groups) {
+    for (long word = 0; word < all.words; word += GROUP_WORDS, input_sums++) {
+        multiply_group(rows, columns, &all, input_sums, groups);
         all.left += GROUP;
         all.right += GROUP_BYTES;
     }
 }
 
 static void multiply_groups(const struct many *all, struct product product, long row, long start) {
-    long groups = all->given->inputs / GROUP, place = row * groups + start / GROUP_WORDS;
-    const int32_t *compensation = all->compensation + place;
-    const float *input_sums = all->input_sums + place;
+    long groups = all->given->inputs / GROUP;
+    const float *input_sums = all->input_sums + row * groups + start / GROUP_WORDS;
     for (int each = 0; each < product.rows && !product.more; each++)
         memset(product.to + each * product.to_stride, 0, product.columns * STEP);
     for (; product.columns > 0; product.columns -= COLUMNS_AT_ONCE) {
         struct product rest = product;
-        const int32_t *offsets = compensation;
         const float *sums = input_sums;
         while (rest.rows > 0) {
             int rows = rest.rows >= ROWS_AT_ONCE ? ROWS_AT_ONCE : rest.rows >= SOME ? SOME : 1;
             if (rows == ROWS_AT_ONCE)
-                multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, rest, offsets, sums, groups);
+                multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, rest, sums, groups);
             else if (rows == SOME)
-                multiply_groups_of(SOME, COLUMNS_AT_ONCE, rest, offsets, sums, groups);
+                multiply_groups_of(SOME, COLUMNS_AT_ONCE, rest, sums, groups);
             else
-                multiply_groups_of(1, COLUMNS_AT_ONCE, rest, offsets, sums, groups);
-            rest = rows_behind(rest, rows), offsets += rows * groups, sums += rows * groups;
+                multiply_groups_of(1, COLUMNS_AT_ONCE, rest, sums, groups);
+            rest = rows_behind(rest, rows), sums += rows * groups;
         }
         product.right += COLUMNS_AT_ONCE * product.right_stride;
         product.to += COLUMNS_AT_ONCE * STEP;
     }
 }
 
-/* A row as integers, and the sum and the compensation of each of its groups. */
+/* A row as integers, and the sum of each of its groups. */
 static void integers_of_row(const void *arguments, long row) {
     const struct many *all = arguments;
     long groups = all->given->inputs / GROUP;
@@ -145,7 +141,6 @@ static void integers_of_row(const void *arguments, long row) {
     for (long group = 0; group < groups; group++) {
         int32_t total = 0;
         for (long place = 0; place < GROUP; place++) total += to[group * GROUP + place];
-        all->compensation[row * groups + group] = -8 * total;
         all->input_sums[row * groups + group] = (float)total;
     }
 }
@@ -153,12 +148,11 @@ static void integers_of_row(const void *arguments, long row) {
 static int multiply_as_integers(struct many *all) {
     const struct linear *given = all->given;
     long groups = given->inputs / GROUP, left_bytes = given->rows * all->left_stride;
-    long more_bytes = given->rows * (1 + 2 * groups) * 4;
+    long more_bytes = given->rows * (1 + groups) * 4;
     all->left = aligned_alloc(STEP, left_bytes + pool_parts(more_bytes, STEP) * STEP);
     if (!all->left) return 0;
     all->row_scales = (float *)(all->left + left_bytes);
     all->input_sums = all->row_scales + given->rows;
-    all->compensation = (int32_t *)(all->input_sums + given->rows * groups);
     pool_each(integers_of_row, all, given->rows, given->inputs, given->threads);
     return run_many(all);
 }

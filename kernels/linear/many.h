@@ -40,7 +40,7 @@ struct many {
     char *left; /* rows as words, `left_stride` bytes apart */
     long left_stride;
     float *row_scales;     /* of integers, [rows] */
-    int32_t *compensation; /* an excess of a row's sums, [rows]; of groups a lack, [rows, groups] */
+    int32_t *compensation; /* what each sum of a row has too much, [rows] */
     float *input_sums;     /* of groups, [rows, groups] */
     pack_block pack;
     multiply_block multiply;

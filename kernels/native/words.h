@@ -65,6 +65,17 @@ enum words {
 #define WORDS_OF_INT8 (HAS_QUADS ? OF_INT8 : OF_INT16)
 #define WORDS_OF_INT4 (HAS_QUADS ? OF_INT8 : OF_INT4)
 
+/* A compiler that may multiply ahead of the sums does, and keeps the products in memory. */
+#if REGISTER == 64
+#define KEEP_IN_REGISTER(lanes) __asm__ volatile("" : "+v"(lanes))
+#elif defined(__SSE2__)
+#define KEEP_IN_REGISTER(lanes) __asm__ volatile("" : "+x"(lanes))
+#elif ARM64
+#define KEEP_IN_REGISTER(lanes) __asm__ volatile("" : "+w"(lanes))
+#else
+#define KEEP_IN_REGISTER(lanes)
+#endif
+
 INLINE word_lanes load_words(const void *from) {
     word_lanes found;
     memcpy(&found, from, sizeof found);
