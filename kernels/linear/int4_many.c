@@ -8,6 +8,8 @@
 #define SOME (ROWS_AT_ONCE > 4 ? 4 : 1) /* rows, where there are fewer than fit into registers */
 /* A group of a packed column of sixteen: its words, their scales and their offsets. */
 #define GROUP_BYTES ((GROUP_WORDS + 2) * STEP)
+/* A group of a row: its integers and their sum. Those of a block's rows lie beside each other. */
+#define ROW_BYTES (GROUP + 4)
 
 /* ------------------------------------------------------------------ integers */
 
@@ -60,20 +62,19 @@ static void pack_groups(const struct many *all, long output, long start, long wo
 }
 
 /* Rows whose sums stay in registers while a group is added to them, and their results in memory. */
-INLINE void multiply_group(int rows, int columns, const struct product *all,
-                           const float *input_sums, long groups) {
-    const char *left = all->left, *right = all->right;
+INLINE void multiply_group(int rows, int columns, const char *left, const char *right,
+                           long right_stride, char *to) {
     word_lanes totals[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {{{0}}};
 #pragma GCC unroll 8
-    for (long word = 0; word < GROUP_WORDS; word++, left += 4, right += STEP) {
+    for (int word = 0; word < GROUP_WORDS; word++) {
         word_lanes given[COLUMNS_AT_ONCE * PIECES];
 #pragma GCC unroll 16
         for (int piece = 0; piece < columns * PIECES; piece++)
-            given[piece] =
-                load_words(right + piece / PIECES * all->right_stride + piece % PIECES * REGISTER);
+            given[piece] = load_words(right + piece / PIECES * right_stride + word * STEP +
+                                      piece % PIECES * REGISTER);
 #pragma GCC unroll 16
         for (int row = 0; row < rows; row++) {
-            word_lanes of_row = each_lane(left + row * all->left_stride);
+            word_lanes of_row = each_lane(left + row * ROW_BYTES + word * 4);
 #pragma GCC unroll 16
             for (int piece = 0; piece < columns * PIECES; piece++) {
                 totals[row][piece] =
@@ -82,77 +83,80 @@ INLINE void multiply_group(int rows, int columns, const struct product *all,
             }
         }
     }
+    right += GROUP_WORDS * STEP;
 #pragma GCC unroll 16
-    for (int row = 0; row < rows; row++) {
-        floats inputs = (floats)each_lane(input_sums + row * groups);
+    for (int piece = 0; piece < columns * PIECES; piece++, to += REGISTER) {
+        const char *scales = right + piece / PIECES * right_stride + piece % PIECES * REGISTER;
+        floats scale = (floats)load_words(scales), offset = (floats)load_words(scales + STEP);
 #pragma GCC unroll 16
-        for (int piece = 0; piece < columns * PIECES; piece++) {
-            const char *scales =
-                right + piece / PIECES * all->right_stride + piece % PIECES * REGISTER;
-            char *to = all->to + row * all->to_stride + piece * REGISTER;
+        for (int row = 0; row < rows; row++) {
+            char *result = to + row * OUTPUTS_AT_ONCE * 4;
             word_lanes sum = totals[row][piece];
             if (WORDS_OF_INT4 == OF_INT4) sum = sum_of_shorts(sum);
-            floats result = (floats)load_words(to);
-            result += __builtin_convertvector(sum, floats) * (floats)load_words(scales);
-            result += inputs * (floats)load_words(scales + STEP);
-            memcpy(to, &result, sizeof result);
+            floats found = (floats)load_words(result);
+            found += __builtin_convertvector(sum, floats) * scale;
+            found += (floats)each_lane(left + row * ROW_BYTES + GROUP) * offset;
+            memcpy(result, &found, sizeof found);
         }
     }
 }
 
-INLINE void multiply_groups_of(int rows, int columns, struct product all, const float *input_sums,
-                               long groups) {
-    for (long word = 0; word < all.words; word += GROUP_WORDS, input_sums++) {
-        multiply_group(rows, columns, &all, input_sums, groups);
-        all.left += GROUP;
+INLINE void multiply_groups_of(int rows, int columns, const char *left, struct product all) {
+    for (long word = 0; word < all.words; word += GROUP_WORDS) {
+        multiply_group(rows, columns, left, all.right, all.right_stride, all.to);
+        ALL_IN_MEMORY; /* results would be carried from group to group, and stored all the same */
+        left += ROWS_AT_ONCE * ROW_BYTES;
         all.right += GROUP_BYTES;
     }
 }
 
 static void multiply_groups(const struct many *all, struct product product, long row, long start) {
-    long groups = all->given->inputs / GROUP;
-    const float *input_sums = all->input_sums + row * groups + start / GROUP_WORDS;
+    const char *left =
+        all->left + row * all->left_stride + start / GROUP_WORDS * ROWS_AT_ONCE * ROW_BYTES;
     for (int each = 0; each < product.rows && !product.more; each++)
         memset(product.to + each * product.to_stride, 0, product.columns * STEP);
     for (; product.columns > 0; product.columns -= COLUMNS_AT_ONCE) {
         struct product rest = product;
-        const float *sums = input_sums;
         while (rest.rows > 0) {
             int rows = rest.rows >= ROWS_AT_ONCE ? ROWS_AT_ONCE : rest.rows >= SOME ? SOME : 1;
+            const char *first = left + (product.rows - rest.rows) * ROW_BYTES;
             if (rows == ROWS_AT_ONCE)
-                multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, rest, sums, groups);
+                multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, first, rest);
             else if (rows == SOME)
-                multiply_groups_of(SOME, COLUMNS_AT_ONCE, rest, sums, groups);
+                multiply_groups_of(SOME, COLUMNS_AT_ONCE, first, rest);
             else
-                multiply_groups_of(1, COLUMNS_AT_ONCE, rest, sums, groups);
-            rest = rows_behind(rest, rows), sums += rows * groups;
+                multiply_groups_of(1, COLUMNS_AT_ONCE, first, rest);
+            rest = rows_behind(rest, rows);
         }
         product.right += COLUMNS_AT_ONCE * product.right_stride;
         product.to += COLUMNS_AT_ONCE * STEP;
     }
 }
 
-/* A row as integers, and the sum of each of its groups. */
+/* A row as integers, and the sum of each of its groups, beside those of its block's other rows. */
 static void integers_of_row(const void *arguments, long row) {
     const struct many *all = arguments;
-    long groups = all->given->inputs / GROUP;
-    int8_t *to = (int8_t *)all->left + row * all->left_stride;
-    all->row_scales[row] = quantise_row(all->given, row, to);
-    for (long group = 0; group < groups; group++) {
+    long place = row % ROWS_AT_ONCE;
+    char *to = all->left + (row - place) * all->left_stride + place * ROW_BYTES;
+    float scale = all->row_scales[row] = scale_of_row(all->given, row);
+    for (long start = 0; start < all->given->inputs; start += GROUP) {
+        int8_t *integers = (int8_t *)to;
         int32_t total = 0;
-        for (long place = 0; place < GROUP; place++) total += to[group * GROUP + place];
-        all->input_sums[row * groups + group] = (float)total;
+        quantise_numbers(all->given, row, start, GROUP, scale, integers);
+        for (int each = 0; each < GROUP; each++) total += integers[each];
+        float sum = (float)total;
+        memcpy(to + GROUP, &sum, sizeof sum);
+        to += ROWS_AT_ONCE * ROW_BYTES;
     }
 }
 
 static int multiply_as_integers(struct many *all) {
     const struct linear *given = all->given;
-    long groups = given->inputs / GROUP, left_bytes = given->rows * all->left_stride;
-    long more_bytes = given->rows * (1 + groups) * 4;
-    all->left = aligned_alloc(STEP, left_bytes + pool_parts(more_bytes, STEP) * STEP);
+    all->left_stride = given->inputs / GROUP * ROW_BYTES;
+    long rows = pool_parts(given->rows, ROWS_AT_ONCE) * ROWS_AT_ONCE;
+    all->left = aligned_alloc(STEP, pool_parts(rows * (all->left_stride + 4), STEP) * STEP);
     if (!all->left) return 0;
-    all->row_scales = (float *)(all->left + left_bytes);
-    all->input_sums = all->row_scales + given->rows;
+    all->row_scales = (float *)(all->left + rows * all->left_stride);
     pool_each(integers_of_row, all, given->rows, given->inputs, given->threads);
     return run_many(all);
 }

@@ -41,7 +41,6 @@ struct many {
     long left_stride;
     float *row_scales;     /* of integers, [rows] */
     int32_t *compensation; /* what each sum of a row has too much, [rows] */
-    float *input_sums;     /* of groups, [rows, groups] */
     pack_block pack;
     multiply_block multiply;
     put_block put;
