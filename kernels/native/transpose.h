@@ -115,10 +115,4 @@ INLINE void biased_bytes(const void *from, char *to) {
         to[place] = (char)(((const int8_t *)from)[place] ^ (int8_t)LOWEST_BYTE);
 }
 
-INLINE void shorts_of_bytes(const void *from, char *to) {
-    int16_t wide[STEP / 2];
-    for (int place = 0; place < STEP / 2; place++) wide[place] = ((const int8_t *)from)[place];
-    memcpy(to, wide, sizeof wide);
-}
-
 #endif

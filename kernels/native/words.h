@@ -33,6 +33,7 @@
 typedef int32_t word_lanes __attribute__((vector_size(REGISTER)));
 typedef int8_t byte_lanes __attribute__((vector_size(REGISTER)));
 typedef int16_t short_lanes __attribute__((vector_size(REGISTER)));
+typedef uint16_t unsigned_shorts __attribute__((vector_size(REGISTER)));
 
 /* What the words of both sides are. */
 enum words {
