@@ -65,12 +65,13 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
         if (group % 16 == 0) __builtin_prefetch((const char *)(pairs + group) + AHEAD);
         for (int each = 0; each < count; each++) {
             long start = (row + each) * groups + group;
+            const int8_t *inputs = row_integers + start * GROUP;
             sums total;
             sum_floats of_group;
             memcpy(&total, compensation + start * 4, sizeof total);
             memcpy(&of_group, input_sums + start * 4, sizeof of_group);
-            total = add_products(total, even, load_bytes(row_integers + start * GROUP));
-            total = add_products(total, odd, load_bytes(row_integers + start * GROUP + BYTES));
+            total =
+                add_int4_products(total, even, load_bytes(inputs), odd, load_bytes(inputs + BYTES));
             totals[each] += __builtin_convertvector(total, sum_floats) * scale + of_group * offset;
         }
     }
