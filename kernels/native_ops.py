@@ -47,6 +47,7 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
         full_attention=native.full_attention,
         swiglu=native.swiglu,
         geglu=native.geglu,
+        squared_relu=native.squared_relu,
         open_gate=native.open_gate,
         add=native.add,
     )
@@ -346,6 +347,10 @@ class _NativeOps:
     def geglu(self, gate: Tensor, up: Tensor) -> Tensor:
         product = self._gated_product(self._library.geglu, gate, up, 1.0)
         return PLAIN_OPS.geglu(gate, up) if product is None else product
+
+    def squared_relu(self, inputs: Tensor) -> Tensor:
+        product = self._gated_product(self._library.reglu, inputs, inputs, 1.0)
+        return PLAIN_OPS.squared_relu(inputs) if product is None else product
 
     @staticmethod
     def _gated_product(

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from core.api.errors import UnknownArchitectureError
-from core.models import falcon_h1, gemma3, granite_hybrid, llama, qwen3_5
+from core.models import falcon_h1, gemma3, granite_hybrid, llama, nemotron_h, qwen3_5
 from core.models.model import Model
 from core.weights.plan import Weights
 from core.weights.safetensors_file import shown
@@ -31,6 +31,7 @@ _FALCON_H1 = Family(falcon_h1.parse_config, falcon_h1.published_names, falcon_h1
 _GRANITE_HYBRID = Family(
     granite_hybrid.parse_config, granite_hybrid.published_names, granite_hybrid.GraniteHybridModel
 )
+_NEMOTRON_H = Family(nemotron_h.parse_config, nemotron_h.published_names, nemotron_h.NemotronHModel)
 # By `model_type` of config.json.
 FAMILIES = {
     "qwen3_5": _QWEN3_5,
@@ -41,6 +42,7 @@ FAMILIES = {
     "gemma3_text": _GEMMA3,
     "falcon_h1": _FALCON_H1,
     "granitemoehybrid": _GRANITE_HYBRID,
+    "nemotron_h": _NEMOTRON_H,
 }
 
 
