@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kernels.attention import fused
 from kernels.causal_conv.reference import causal_conv_step, convolve
+from kernels.experts.reference import LoopedExperts, MakeBank, route, weighted_sum
 from kernels.gated_delta.reference import (
     chunked_gated_delta_,
     delta_gates,
@@ -148,6 +149,9 @@ class Ops:
     squared_relu: Callable[[Tensor], Tensor]
     open_gate: Callable[[Tensor, Tensor], Tensor]
     add: Sum
+    route: Callable[[Tensor, int, bool], tuple[Tensor, Tensor]]
+    experts: MakeBank
+    weighted_sum: Callable[[Tensor, Tensor | None, Tensor, Tensor | None, Tensor | None], Tensor]
     rows_per_part: int | None
 
 
@@ -191,6 +195,9 @@ PLAIN_OPS = Ops(
     squared_relu=squared_relu,
     open_gate=open_gate,
     add=add,
+    route=route,
+    experts=LoopedExperts,
+    weighted_sum=weighted_sum,
     # A dozen float32 temporaries of 64 rows stay in a processor's cache, those of a whole run go
     # out to memory and back.
     rows_per_part=64,

@@ -117,6 +117,19 @@ class SumShape:
     width: int
 
 
+@dataclass(frozen=True, slots=True)
+class ExpertShape:
+    """`count` experts over rows of `width` numbers, `inner` inside, of which a token takes `top_k`,
+    by weights that add up to one if `normalise`; `shared`: beside one that all tokens take."""
+
+    width: int
+    inner: int
+    count: int
+    top_k: int
+    normalise: bool
+    shared: bool
+
+
 OpShape = (
     NormShape
     | GateShape
@@ -129,4 +142,5 @@ OpShape = (
     | Mamba2Shape
     | GroupNormShape
     | SquaredReluShape
+    | ExpertShape
 )
