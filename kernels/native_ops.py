@@ -51,6 +51,7 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
         full_attention=native.full_attention,
         swiglu=native.swiglu,
         geglu=native.geglu,
+        squared_relu=native.squared_relu,
         open_gate=native.open_gate,
         add=native.add,
         route=native.route,
@@ -354,6 +355,10 @@ class _NativeOps:
         product = self._gated_product(self._library.geglu, gate, up, 1.0)
         return PLAIN_OPS.geglu(gate, up) if product is None else product
 
+    def squared_relu(self, inputs: Tensor) -> Tensor:
+        product = self._gated_product(self._library.reglu, inputs, inputs, 1.0)
+        return PLAIN_OPS.squared_relu(inputs) if product is None else product
+
     @staticmethod
     def _gated_product(
         kernel: Callable[..., None], gate: Tensor, up: Tensor, multiplier: float
@@ -390,7 +395,6 @@ class _NativeOps:
             get_num_threads(),
         )  # fmt: skip
         return result
-
 
     def route(self, logits: Tensor, k: int, normalise: bool) -> tuple[Tensor, Tensor]:
         if not (_rows(logits) and 0 < k <= min(MOST_CHOSEN, logits.shape[1])):

@@ -22,7 +22,7 @@ from kernels.gated_delta.reference import (
     recurrent_gated_delta_step,
 )
 from kernels.mamba2.reference import mamba2_run_, mamba2_step, time_steps
-from kernels.pointwise.reference import add, geglu, open_gate, swiglu
+from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swiglu
 from kernels.rms_norm.reference import (
     add_rms_norm,
     gated_group_norm,
@@ -146,6 +146,7 @@ class Ops:
     full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
     swiglu: GatedProduct
     geglu: Callable[[Tensor, Tensor], Tensor]
+    squared_relu: Callable[[Tensor], Tensor]
     open_gate: Callable[[Tensor, Tensor], Tensor]
     add: Sum
     route: Callable[[Tensor, int, bool], tuple[Tensor, Tensor]]
@@ -191,6 +192,7 @@ PLAIN_OPS = Ops(
     full_attention=fused.full_attention,
     swiglu=swiglu,
     geglu=geglu,
+    squared_relu=squared_relu,
     open_gate=open_gate,
     add=add,
     route=route,

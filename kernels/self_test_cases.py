@@ -24,6 +24,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    SquaredReluShape,
     SumShape,
 )
 from kernels.gated_delta.reference import CHUNK
@@ -61,6 +62,8 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _norm(shape, numbers)
             case GateShape():
                 yield from _gate(shape, numbers)
+            case SquaredReluShape():
+                yield from _squared_relu(shape, numbers)
             case OpenGateShape():
                 yield from _open_gate(shape, numbers)
             case SumShape():
@@ -154,6 +157,15 @@ def _rounded_gate(numbers: _Numbers) -> int:
     """Plain torch rounds a gate to the model's type before the product: once more than is allowed
     for by itself, and a place below a power of two is twice as wide as one above."""
     return 2**16 if numbers.dtype == torch.bfloat16 else 0
+
+
+def _squared_relu(shape: SquaredReluShape, numbers: _Numbers) -> Iterator[Case]:
+    rows = numbers.rough(9, shape.width)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.squared_relu(rows.to(dtype))]
+
+    yield Case("squared_relu", numbers.dtype, call, 1)
 
 
 def _open_gate(shape: OpenGateShape, numbers: _Numbers) -> Iterator[Case]:

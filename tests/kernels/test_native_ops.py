@@ -19,6 +19,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    SquaredReluShape,
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
@@ -38,6 +39,7 @@ SHAPES: list[OpShape] = [
     *(GateShape(width, gelu) for width in (1, 15, 64, 100) for gelu in (False, True)),
     *(OpenGateShape(heads, dim) for heads, dim in ((1, 1), (3, 17), (2, 256))),
     *(SumShape(width) for width in (1, 15, 64)),
+    *(SquaredReluShape(width) for width in (1, 15, 64)),
     *(RotationShape(3, dim, turned) for dim, turned in ((2, 2), (10, 6), (33, 32), (64, 16))),
     AttentionShape(1, 1, 1),
     AttentionShape(4, 2, 17),
@@ -133,7 +135,18 @@ def test_a_key_that_is_not_a_number_shows_in_all_heads_that_share_it(key: int) -
 
 
 @pytest.mark.parametrize(
-    "name", ["rms_norm", "swiglu", "geglu", "open_gate", "add", "attention", "gates", "convolution"]
+    "name",
+    [
+        "rms_norm",
+        "swiglu",
+        "geglu",
+        "relu",
+        "open_gate",
+        "add",
+        "attention",
+        "gates",
+        "convolution",
+    ],
 )
 def test_what_is_not_a_number_stays_so(name: str) -> None:
     """A broken weight must show, not turn into some number."""
@@ -147,6 +160,7 @@ def test_what_is_not_a_number_stays_so(name: str) -> None:
             ops().swiglu(torch.ones(1, 4), row)[:, 1],
         ],
         "geglu": [ops().geglu(row, torch.ones(1, 4))[:, 1]],
+        "relu": [ops().squared_relu(row)[:, 1]],
         "open_gate": [ops().open_gate(torch.ones(1, 1, 4), heads)[..., 1]],
         "add": [ops().add(row, torch.ones(1, 4))[:, 1]],
         "attention": [ops().causal_attention(heads, torch.ones(3, 1, 4), torch.ones(3, 1, 4), 1.0)],

@@ -23,6 +23,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    SquaredReluShape,
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
@@ -37,6 +38,7 @@ SHAPES: tuple[OpShape, ...] = (
     GateShape(24, gelu=True),
     OpenGateShape(3, 10),
     SumShape(24),
+    SquaredReluShape(24),
     RotationShape(3, 10, 6),
     AttentionShape(4, 2, 16, window=7),
     FullAttentionShape(2, 16),
