@@ -71,7 +71,7 @@ class Ops:
     add: Callable[[Tensor, Tensor], Tensor]
     route: Callable[[Tensor, int, bool], tuple[Tensor, Tensor]]
     experts: MakeBank
-    weighted_sum: Callable[[Tensor, Tensor | None, Tensor, Tensor | None, Tensor | None], Tensor]
+    weighted_sum: Callable[[Tensor | None, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
     rows_per_part: int | None
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
+    ExpertShape,
     FullAttentionShape,
     GateShape,
     NormShape,
@@ -52,6 +53,10 @@ SHAPES: list[OpShape] = [
     DeltaShape(2, 33, 6, 130, 2),
     DeltaShape(4, 128, 4, 128, 4),
     DeltaShape(1, 20, 3, 300, 7),
+    ExpertShape(1, 1, 1, 1, normalise=True, shared=False),
+    ExpertShape(33, 15, 7, 7, normalise=False, shared=True),
+    ExpertShape(128, 64, 200, 8, normalise=True, shared=True),
+    ExpertShape(600, 96, 70, 64, normalise=False, shared=False),
 ]
 
 

@@ -15,6 +15,7 @@ from kernels import self_test
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
+    ExpertShape,
     FullAttentionShape,
     GateShape,
     NormShape,
@@ -39,6 +40,7 @@ SHAPES: tuple[OpShape, ...] = (
     AttentionShape(4, 2, 16, window=7),
     FullAttentionShape(2, 16),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
+    ExpertShape(width=12, inner=6, count=5, top_k=2, normalise=False, shared=True),
 )
 TRIED = tuple(name for name in Ops.__slots__ if name != "rows_per_part")
 
@@ -54,9 +56,11 @@ def honest(name: str) -> Callable[..., Any]:
 
 
 def changed(result: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """What an operation gave, its last tensor changed."""
+    """What an operation gave, its last tensor changed; of one that makes another, of that one."""
     if isinstance(result, Tensor):
         return change(result)
+    if callable(result):
+        return lambda *inputs: changed(result(*inputs), change)
     return (*result[:-1], change(result[-1]))
 
 
