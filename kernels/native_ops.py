@@ -425,8 +425,8 @@ class _NativeOps:
 
     def weighted_sum(
         self,
-        rows: Tensor,
         places: Tensor | None,
+        rows: Tensor,
         weights: Tensor,
         shared: Tensor | None = None,
         gate: Tensor | None = None,
@@ -435,7 +435,7 @@ class _NativeOps:
         alike = all(each.dtype == rows.dtype for each in beside) and len(beside) != 1
         together = all(each.is_contiguous() for each in (rows, weights, *beside[:1]))
         if not (alike and together and rows.dtype in TYPES):
-            return PLAIN_OPS.weighted_sum(rows, places, weights, shared, gate)
+            return PLAIN_OPS.weighted_sum(places, rows, weights, shared, gate)
         result = torch.empty(weights.shape[0], rows.shape[1], dtype=rows.dtype)
         self._library.weighted_sum(
             *map(address, (rows, places, weights, shared, gate, result)), *weights.shape,

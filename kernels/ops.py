@@ -151,7 +151,7 @@ class Ops:
     add: Sum
     route: Callable[[Tensor, int, bool], tuple[Tensor, Tensor]]
     experts: MakeBank
-    weighted_sum: Callable[[Tensor, Tensor | None, Tensor, Tensor | None, Tensor | None], Tensor]
+    weighted_sum: Callable[[Tensor | None, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
     rows_per_part: int | None
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
+    ExpertShape,
     FullAttentionShape,
     GateShape,
     GroupNormShape,
@@ -61,6 +62,10 @@ SHAPES: list[OpShape] = [
     Mamba2Shape(24, 64, 1, 128, 4),
     Mamba2Shape(2, 256, 2, 256, 3),
     *(GroupNormShape(groups, width) for groups, width in ((1, 1), (2, 130), (3, 64))),
+    ExpertShape(1, 1, 1, 1, normalise=True, shared=False),
+    ExpertShape(33, 15, 7, 7, normalise=False, shared=True),
+    ExpertShape(128, 64, 200, 8, normalise=True, shared=True),
+    ExpertShape(600, 96, 70, 64, normalise=False, shared=False),
 ]
 
 
