@@ -16,6 +16,7 @@ from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import gpu as causal_conv
 from kernels.common.capability import interpreted
 from kernels.common.trace import Capture
+from kernels.experts import reference as plain_experts
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, capture_step, cuda_capture
@@ -26,7 +27,7 @@ from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat,
 from kernels.mamba2 import gpu as mamba2
 from kernels.mamba2 import reference as plain_mamba2
 from kernels.ops import DeltaRule, Ops, StateSpace
-from kernels.pointwise.reference import add, geglu, open_gate, swiglu
+from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rms_norm.reference import gated_group_norm
 from kernels.rope.gpu import norm_rotate, rotate
@@ -137,8 +138,12 @@ GPU_OPS = Ops(
     full_attention=fused.full_attention,
     swiglu=swiglu,
     geglu=geglu,
+    squared_relu=squared_relu,
     open_gate=open_gate,
     add=add,
+    route=plain_experts.route,
+    experts=plain_experts.LoopedExperts,
+    weighted_sum=plain_experts.weighted_sum,
     # A kernel spreads a whole run over the GPU; parts would leave most of it idle.
     rows_per_part=None,
 )

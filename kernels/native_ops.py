@@ -8,13 +8,17 @@ method each, which says what its kernel takes.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor, get_num_threads
 
 from kernels.common.trace import NotCapturableError
+from kernels.experts.native import MOST_CHOSEN, NativeExperts, alike
+from kernels.experts.reference import ExpertBank, GatedProduct
+from kernels.linear.native import NativeBfloatMatrix, Product
+from kernels.linear.reference import Matrix, PlainMatrix
 from kernels.native.library import TYPES, Library, address
 from kernels.ops import PLAIN_OPS, Ops, composed
 
@@ -48,8 +52,12 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
         full_attention=native.full_attention,
         swiglu=native.swiglu,
         geglu=native.geglu,
+        squared_relu=native.squared_relu,
         open_gate=native.open_gate,
         add=native.add,
+        route=native.route,
+        experts=native.experts,
+        weighted_sum=native.weighted_sum,
     )
     return composed(single)
 
@@ -364,6 +372,10 @@ class _NativeOps:
         product = self._gated_product(self._library.geglu, gate, up, 1.0)
         return PLAIN_OPS.geglu(gate, up) if product is None else product
 
+    def squared_relu(self, inputs: Tensor) -> Tensor:
+        product = self._gated_product(self._library.reglu, inputs, inputs, 1.0)
+        return PLAIN_OPS.squared_relu(inputs) if product is None else product
+
     @staticmethod
     def _gated_product(
         kernel: Callable[..., None], gate: Tensor, up: Tensor, multiplier: float
@@ -397,6 +409,54 @@ class _NativeOps:
         result = torch.empty(first.shape, dtype=first.dtype)
         self._library.add(
             *map(address, (first, second, result)), *first.shape, multiplier, _is_bfloat(first),
+            get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def route(self, logits: Tensor, k: int, normalise: bool) -> tuple[Tensor, Tensor]:
+        if not (_rows(logits) and 0 < k <= min(MOST_CHOSEN, logits.shape[1])):
+            return PLAIN_OPS.route(logits, k, normalise)
+        ids = torch.empty(logits.shape[0], k, dtype=torch.int32)
+        weights = torch.empty(logits.shape[0], k)
+        self._library.route(
+            *map(address, (logits, ids, weights)), *logits.shape, k, logits.stride(0), normalise,
+            _is_bfloat(logits), get_num_threads(),
+        )  # fmt: skip
+        return ids, weights
+
+    def experts(
+        self, gate_and_up: Sequence[Matrix], down: Sequence[Matrix], product: GatedProduct
+    ) -> ExpertBank:
+        first, second = (alike(list(map(self._native, each))) for each in (gate_and_up, down))
+        if first is None or second is None:
+            return PLAIN_OPS.experts(gate_and_up, down, product)
+        return NativeExperts(self._library, first, second, product)
+
+    def _native(self, matrix: Matrix) -> Matrix:
+        """A matrix of bfloat16 that is held as published, as the kernels read it."""
+        if not isinstance(matrix, PlainMatrix) or not _is_bfloat(matrix.weight):
+            return matrix
+        way: Product = "floats" if self._widened else "pairs"
+        weight = matrix.weight.contiguous()
+        return NativeBfloatMatrix(self._library, weight, matrix.bias, way)
+
+    def weighted_sum(
+        self,
+        places: Tensor | None,
+        rows: Tensor,
+        weights: Tensor,
+        shared: Tensor | None = None,
+        gate: Tensor | None = None,
+    ) -> Tensor:
+        beside = [each for each in (shared, gate) if each is not None]
+        alike = all(each.dtype == rows.dtype for each in beside) and len(beside) != 1
+        together = all(each.is_contiguous() for each in (rows, weights, *beside[:1]))
+        if not (alike and together and rows.dtype in TYPES):
+            return PLAIN_OPS.weighted_sum(places, rows, weights, shared, gate)
+        result = torch.empty(weights.shape[0], rows.shape[1], dtype=rows.dtype)
+        self._library.weighted_sum(
+            *map(address, (rows, places, weights, shared, gate, result)), *weights.shape,
+            rows.shape[1], gate.stride(0) if gate is not None else 0, _is_bfloat(rows),
             get_num_threads(),
         )  # fmt: skip
         return result

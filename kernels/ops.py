@@ -15,13 +15,14 @@ from torch import Tensor
 
 from kernels.attention import fused
 from kernels.causal_conv.reference import causal_conv_step, convolve
+from kernels.experts.reference import LoopedExperts, MakeBank, route, weighted_sum
 from kernels.gated_delta.reference import (
     chunked_gated_delta_,
     delta_gates,
     recurrent_gated_delta_step,
 )
 from kernels.mamba2.reference import mamba2_run_, mamba2_step, time_steps
-from kernels.pointwise.reference import add, geglu, open_gate, swiglu
+from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swiglu
 from kernels.rms_norm.reference import (
     add_rms_norm,
     gated_group_norm,
@@ -147,8 +148,12 @@ class Ops:
     full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
     swiglu: GatedProduct
     geglu: Callable[[Tensor, Tensor], Tensor]
+    squared_relu: Callable[[Tensor], Tensor]
     open_gate: Callable[[Tensor, Tensor], Tensor]
     add: Sum
+    route: Callable[[Tensor, int, bool], tuple[Tensor, Tensor]]
+    experts: MakeBank
+    weighted_sum: Callable[[Tensor | None, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
     rows_per_part: int | None
 
 
@@ -190,8 +195,12 @@ PLAIN_OPS = Ops(
     full_attention=fused.full_attention,
     swiglu=swiglu,
     geglu=geglu,
+    squared_relu=squared_relu,
     open_gate=open_gate,
     add=add,
+    route=route,
+    experts=LoopedExperts,
+    weighted_sum=weighted_sum,
     # A dozen float32 temporaries of 64 rows stay in a processor's cache, those of a whole run go
     # out to memory and back.
     rows_per_part=64,

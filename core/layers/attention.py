@@ -78,7 +78,7 @@ class Attention:
     def __call__(
         self,
         hidden: Tensor,
-        rotation: Rotation,
+        rotation: Rotation | None,
         memory: LayerMemory,
         layer: int,
         *,
@@ -86,7 +86,8 @@ class Attention:
     ) -> Tensor:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size].
 
-        `both_ways`: its tokens also see those of them that follow.
+        `both_ways`: its tokens also see those of them that follow. Without a `rotation` they know
+        their order by what other layers remember.
         """
         queries, keys, values = self._heads(hidden, memory.is_step)
         attended = self._attend(queries, keys, values, rotation, memory, layer, both_ways)
@@ -104,7 +105,7 @@ class Attention:
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
-        rotation: Rotation,
+        rotation: Rotation | None,
         memory: LayerMemory,
         layer: int,
         both_ways: bool,
@@ -123,7 +124,9 @@ class Attention:
             attended.append(attend(run, all_keys[:end], all_values[:end], self.scale, self.window))
         return torch.cat(attended)
 
-    def _turned(self, heads: Tensor, norm: RMSNorm | None, rotation: Rotation) -> Tensor:
+    def _turned(self, heads: Tensor, norm: RMSNorm | None, rotation: Rotation | None) -> Tensor:
+        if rotation is None:
+            return heads if norm is None else norm(heads)
         if norm is None:
             return self._ops.rotate(heads, *rotation)
         return self._ops.norm_rotate(heads, norm.scale, norm.epsilon, *rotation)
@@ -155,7 +158,7 @@ class GatedAttention(Attention):
     def __call__(
         self,
         hidden: Tensor,
-        rotation: Rotation,
+        rotation: Rotation | None,
         memory: LayerMemory,
         layer: int,
         *,

@@ -23,7 +23,11 @@ from kernels.common.shapes import DeltaShape
 
 @dataclass(frozen=True, slots=True)
 class GatedDeltaNetSizes:
-    """Heads and widths: hk key heads of dk, hv value heads of dv, convolution over `kernel`."""
+    """Heads and widths: hk key heads of dk, hv value heads of dv, convolution over `kernel`.
+
+    `by_key_head`: what goes into a key head's value heads lies together in the file, as Qwen3-Next
+    publishes it, and is put into the order of Qwen3.5 when it is packed.
+    """
 
     hidden: int
     key_heads: int
@@ -31,6 +35,17 @@ class GatedDeltaNetSizes:
     value_heads: int
     value_dim: int
     kernel: int
+    by_key_head: bool = False
+
+    @property
+    def projections(self) -> list[tuple[str, int]]:
+        """Maps of the layer's inputs with their outputs, as the model takes them."""
+        return [
+            ("in_proj_qkv", self.conv_width),
+            ("in_proj_z", self.value_width),
+            ("in_proj_b", self.value_heads),
+            ("in_proj_a", self.value_heads),
+        ]
 
     @property
     def key_width(self) -> int:
@@ -68,13 +83,7 @@ class GatedDeltaNet:
         self.spec = _spec(sizes, weights.dtype)
         self._ops = weights.ops(sizes.shape)
         heads = sizes.value_heads
-        parts = [
-            ("in_proj_qkv", sizes.conv_width),
-            ("in_proj_z", sizes.value_width),
-            ("in_proj_b", heads),
-            ("in_proj_a", heads),
-        ]
-        self.projections = JoinedLinear(weights, parts, sizes.hidden, input_norm=input_norm)
+        self.projections = _projections(weights, sizes, input_norm)
         conv = weights.tensor("conv1d.weight", (sizes.conv_width, 1, sizes.kernel), torch.float32)
         self.conv = conv.squeeze(1).T.contiguous()
         # Small, and exponentiated: float32 whatever the model's type.
@@ -135,6 +144,25 @@ class GatedDeltaNet:
     def _gates(self, beta: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
         """The log decay g <= 0 and beta in (0, 1), both [n, hv] float32."""
         return self._ops.delta_gates(step, beta, self.rate, self.bias)
+
+
+def _projections(
+    weights: Weights, sizes: GatedDeltaNetSizes, input_norm: InputNorm | None
+) -> JoinedLinear:
+    parts = sizes.projections
+    if not sizes.by_key_head:
+        return JoinedLinear(weights, parts, sizes.hidden, input_norm=input_norm)
+    widths = [outputs for _, outputs in parts]
+    of_rows, of_gates = sum(widths[:2]), sum(widths[2:])
+    values = sizes.value_width // sizes.key_heads
+    rows = torch.arange(of_rows).view(sizes.key_heads, -1)
+    rows_by_kind = rows.split([sizes.key_dim, sizes.key_dim, values, values], dim=1)
+    gates = torch.arange(of_rows, of_rows + of_gates).view(sizes.key_heads, -1)
+    order = torch.cat([each.flatten() for each in (*rows_by_kind, *gates.chunk(2, dim=1))])
+    stored = [("in_proj_qkvz", of_rows), ("in_proj_ba", of_gates)]
+    return JoinedLinear(
+        weights, stored, sizes.hidden, input_norm=input_norm, reordered=(widths, order)
+    )
 
 
 def _spec(sizes: GatedDeltaNetSizes, dtype: torch.dtype) -> RecurrentSpec:

@@ -33,7 +33,8 @@ class JoinedLinear:
     """Several maps of the same inputs: one matrix, read in one call.
 
     `parts` are published scopes in `weights` with their numbers of outputs; `input_norm` is the
-    norm whose result nothing else reads.
+    norm whose result nothing else reads. With `reordered`, widths and an order as `Weights.matrix`
+    has it, outputs are put in that order first, and split by these widths.
     """
 
     def __init__(
@@ -44,12 +45,16 @@ class JoinedLinear:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
+        reordered: tuple[list[int], Tensor] | None = None,
     ) -> None:
-        self.matrix = weights.matrix(parts, num_inputs, bias=bias, input_norm=input_norm)
-        self._widths = [num_outputs for _, num_outputs in parts]
+        published = [num_outputs for _, num_outputs in parts], None
+        self._widths, order = reordered or published
+        self.matrix = weights.matrix(
+            parts, num_inputs, bias=bias, input_norm=input_norm, order=order
+        )
 
     def __call__(self, inputs: Tensor, is_step: bool = False) -> tuple[Tensor, ...]:
-        """[n, num_inputs] -> for each part a view [n, its outputs] of one tensor."""
+        """[n, num_inputs] -> for each width a view [n, its outputs] of one tensor."""
         pulse.sign()
         outputs = self.matrix.step(inputs) if is_step else self.matrix(inputs)
         return torch.split(outputs, self._widths, dim=1)

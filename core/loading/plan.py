@@ -51,8 +51,8 @@ class ModelPlan:
         self._family = family_of(folder.config)
         self._config = self._family.parse(folder.config)
         self._scheme = read_scheme(folder.config)
-        names = plain_names(folder.tensor_names)
-        self.published = self._family.published_names(self._config, names)
+        self._names = plain_names(folder.tensor_names)
+        self.published = self._family.published_names(self._config, self._names)
         self._skeletons: dict[torch.dtype, _Skeleton] = {}
 
     @property
@@ -63,6 +63,7 @@ class ModelPlan:
 
     def build(self, weights: Weights, device: torch.device) -> Model:
         """The model of these weights."""
+        weights.found = lambda name: self.published(name) in self._names
         return self._family.build(self._config, weights, device)
 
     def shapes(self, dtype: torch.dtype) -> frozenset[OpShape]:
@@ -144,8 +145,9 @@ class HeldPlan:
         return planned_bytes(self.tensors, self.formats) + on_the_way
 
     def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
-        """Whether a matrix is quantised from floats: published integers stay what they are."""
-        return name not in self.packed and self.formats.of(spec.exact).quantises
+        """Whether a matrix is read as floats, beside others that are quantised: published integers
+        stay what they are, and one that stays exact loses nothing by a power of two."""
+        return name not in self.packed and self.formats.usual.quantises
 
     def _smoothed(self, spec: TensorSpec) -> TensorSpec:
         """What is planned of a tensor, with the norm before it by its published name."""

@@ -9,7 +9,20 @@ from typing import Any
 import torch
 
 from core.api.errors import UnknownArchitectureError
-from core.models import falcon_h1, gemma3, lfm2, lfm2_vl, llama, qwen3_5, qwen3_vl
+from core.models import (
+    falcon_h1,
+    gemma3,
+    granite_hybrid,
+    lfm2,
+    lfm2_vl,
+    llama,
+    nemotron_h,
+    qwen3_5,
+    qwen3_5_moe,
+    qwen3_moe,
+    qwen3_next,
+    qwen3_vl,
+)
 from core.models.model import Model
 from core.weights.plan import Weights
 from core.weights.safetensors_file import shown
@@ -25,22 +38,37 @@ class Family:
 
 
 _QWEN3_5 = Family(qwen3_5.parse_config, qwen3_5.published_names, qwen3_5.Qwen3_5Model)
+_QWEN3_5_MOE = Family(
+    qwen3_5_moe.parse_config, qwen3_5.published_names, qwen3_5_moe.Qwen3_5MoeModel
+)
+_QWEN3_NEXT = Family(qwen3_next.parse_config, qwen3_5.published_names, qwen3_next.Qwen3NextModel)
 _LLAMA = Family(llama.parse_config, llama.published_names, llama.LlamaModel)
-_QWEN3_VL = Family(qwen3_vl.parse_config, qwen3_vl.published_names, qwen3_vl.Qwen3VLModel)
+_QWEN3_MOE = Family(qwen3_moe.parse_config, llama.published_names, qwen3_moe.Qwen3MoeModel)
 _GEMMA3 = Family(gemma3.parse_config, gemma3.published_names, gemma3.Gemma3Model)
 _FALCON_H1 = Family(falcon_h1.parse_config, falcon_h1.published_names, falcon_h1.FalconH1Model)
+_GRANITE_HYBRID = Family(
+    granite_hybrid.parse_config, granite_hybrid.published_names, granite_hybrid.GraniteHybridModel
+)
+_NEMOTRON_H = Family(nemotron_h.parse_config, nemotron_h.published_names, nemotron_h.NemotronHModel)
+_QWEN3_VL = Family(qwen3_vl.parse_config, qwen3_vl.published_names, qwen3_vl.Qwen3VLModel)
 _LFM2 = Family(lfm2.parse_config, lfm2.published_names, lfm2.Lfm2Model)
 _LFM2_VL = Family(lfm2_vl.parse_config, lfm2_vl.published_names, lfm2_vl.Lfm2VlModel)
 # By `model_type` of config.json.
 FAMILIES = {
     "qwen3_5": _QWEN3_5,
     "qwen3_5_text": _QWEN3_5,
+    "qwen3_5_moe": _QWEN3_5_MOE,
+    "qwen3_5_moe_text": _QWEN3_5_MOE,
+    "qwen3_next": _QWEN3_NEXT,
     "llama": _LLAMA,
     "qwen3": _LLAMA,
-    "qwen3_vl": _QWEN3_VL,
+    "qwen3_moe": _QWEN3_MOE,
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
     "falcon_h1": _FALCON_H1,
+    "granitemoehybrid": _GRANITE_HYBRID,
+    "nemotron_h": _NEMOTRON_H,
+    "qwen3_vl": _QWEN3_VL,
     "lfm2": _LFM2,
     "lfm2_vl": _LFM2_VL,
 }

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from core.layers.attention import Attention, AttentionSizes
-from core.layers.mamba2 import Mamba2, Mamba2Form, Mamba2Sizes
+from core.layers.mamba2 import Mamba2, Mamba2Form
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
@@ -79,15 +79,11 @@ class FalconH1Config(Mamba2Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> FalconH1Config:
-        self.check_groups()
+        self.check_mamba(self.mamba_d_ssm)
         if self.num_attention_heads % self.num_key_value_heads:
             raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
         if self.head_dim % 2:
             raise ValueError('"head_dim" is not an even number')
-        if self.mamba_n_heads * self.mamba_d_head != self.mamba_d_ssm:
-            raise ValueError('"mamba_n_heads" x "mamba_d_head" is not "mamba_d_ssm"')
-        if self.mamba_rms_norm and self.mamba_d_ssm % self.mamba_n_groups:
-            raise ValueError('"mamba_d_ssm" is not a multiple of "mamba_n_groups"')
         return self
 
     @property
@@ -97,17 +93,6 @@ class FalconH1Config(Mamba2Settings):
             heads=self.num_attention_heads,
             kv_heads=self.num_key_value_heads,
             head_dim=self.head_dim,
-        )
-
-    @property
-    def mamba_sizes(self) -> Mamba2Sizes:
-        return Mamba2Sizes(
-            hidden=self.hidden_size,
-            heads=self.mamba_n_heads,
-            head_dim=self.mamba_d_head,
-            groups=self.mamba_n_groups,
-            state_dim=self.mamba_d_state,
-            kernel=self.mamba_d_conv,
         )
 
     @property
@@ -159,9 +144,8 @@ class Block:
         self.mamba_norm = norm.times(config.ssm_in_multiplier)
         self.attention_norm = norm.times(config.attention_in_multiplier)
         input_norm = norm.as_input
-        self.mamba = Mamba2(
-            weights.scope("mamba"), config.mamba_sizes, config.mamba_form, input_norm
-        )
+        sizes = config.mamba_sizes_in(width)
+        self.mamba = Mamba2(weights.scope("mamba"), sizes, config.mamba_form, input_norm)
         self.attention = Attention(
             weights.scope("self_attn"),
             config.attention_sizes,

@@ -1,7 +1,8 @@
 """Llama 2, 3 and Qwen3 (dense, text only): config, block with its cache spec, model, weight names.
 
 Pure transformers: every layer is full attention under plain RoPE, so nothing but keys and values is
-remembered. Qwen3 differs in one thing: it normalises queries and keys.
+remembered. Qwen3 differs in one thing: it normalises queries and keys. Qwen3 MoE differs from that
+in its feed-forward layers (core.models.qwen3_moe).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from core.layers.attention import Attention, AttentionSizes
+from core.layers.experts import FeedForward, MakeFeedForward
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
@@ -22,6 +24,7 @@ from core.models.decoder import Decoder, Stack
 from core.models.rope_settings import RopeSettings, one_spelling
 from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
+from core.weights.smoothing import InputNorm
 from kernels.common.shapes import SumShape
 
 # ------------------------------------------------------------------ config
@@ -30,7 +33,7 @@ from kernels.common.shapes import SumShape
 class LlamaConfig(Settings):
     """config.json; what it leaves out has the value that transformers gives it."""
 
-    model_type: Literal["llama", "qwen3"]
+    model_type: Literal["llama", "qwen3", "qwen3_moe"]
     vocab_size: Count
     hidden_size: Count
     intermediate_size: Count
@@ -83,6 +86,8 @@ def _left_out(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("model_type") == "qwen3":
         return {"num_key_value_heads": heads, "head_dim": 128, "max_position_embeddings": 32768}
     left_out = {"num_key_value_heads": heads, "max_position_embeddings": 2048}
+    if given.get("model_type") == "qwen3_moe":
+        left_out = {"num_key_value_heads": 4, "max_position_embeddings": 32768}
     if isinstance(hidden, int) and isinstance(heads, int) and heads > 0:
         left_out["head_dim"] = hidden // heads
     return left_out
@@ -96,10 +101,22 @@ def parse_config(values: Mapping[str, Any]) -> LlamaConfig:
 # ------------------------------------------------------------------ block
 
 
+def dense(config: LlamaConfig) -> MakeFeedForward:
+    """One for all tokens."""
+
+    def make(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
+        width, inner = config.hidden_size, config.intermediate_size
+        return SwiGLU(weights, width, inner, bias=config.mlp_bias, input_norm=norm)
+
+    return make
+
+
 class Block:
     """x + attention(norm x), then x + mlp(norm x)."""
 
-    def __init__(self, weights: Weights, config: LlamaConfig) -> None:
+    def __init__(
+        self, weights: Weights, config: LlamaConfig, layer: int, feed_forward: MakeFeedForward
+    ) -> None:
         width, epsilon = config.hidden_size, config.rms_norm_eps
 
         def head_norm(scope: Weights) -> RMSNorm:
@@ -110,14 +127,11 @@ class Block:
         self.attention = Attention(
             weights.scope("self_attn"),
             config.attention_sizes,
-            head_norm if config.model_type == "qwen3" else None,
+            None if config.model_type == "llama" else head_norm,
             bias=config.attention_bias,
             input_norm=self.attention_norm.as_input,
         )
-        inner, input_norm = config.intermediate_size, self.mlp_norm.as_input
-        self.mlp = SwiGLU(
-            weights.scope("mlp"), width, inner, bias=config.mlp_bias, input_norm=input_norm
-        )
+        self.mlp = feed_forward(weights.scope("mlp"), layer, self.mlp_norm.as_input)
         self._add = weights.ops(SumShape(width)).add
 
     def __call__(
@@ -139,7 +153,14 @@ class Block:
 class LlamaModel(Decoder):
     """The text stack and its head."""
 
-    def __init__(self, config: LlamaConfig, weights: Weights, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: LlamaConfig,
+        weights: Weights,
+        device: torch.device,
+        feed_forward: MakeFeedForward | None = None,
+    ) -> None:
+        """`feed_forward` makes those of its blocks; they are dense if it is None."""
         scope = weights.scope("model")
         frequencies = config.rope_parameters.frequencies(config.head_dim, device)
         stack = Stack(
@@ -148,7 +169,7 @@ class LlamaModel(Decoder):
             max_positions=config.max_position_embeddings,
             tied=config.tie_word_embeddings,
             blocks=[
-                Block(scope.scope(f"layers.{index}"), config)
+                Block(scope.scope(f"layers.{index}"), config, index, feed_forward or dense(config))
                 for index in range(config.num_hidden_layers)
             ],
             norm=RMSNorm(scope.scope("norm"), config.hidden_size, config.rms_norm_eps),

@@ -1,4 +1,4 @@
-"""Mamba-2's keys of config.json, in the spelling that Falcon-H1 and Granite share."""
+"""Mamba-2's keys of config.json, in the spelling that Falcon-H1 and Granite 4 share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from core.layers.mamba2 import Mamba2Sizes
 from core.models.settings import Count, Positive, Settings
 
 Taps = Annotated[int, Field(ge=2, le=64)]
@@ -27,12 +28,26 @@ class Mamba2Settings(Settings):
     time_step_limit: tuple[Limit, Limit] = (0.0, math.inf)
     rms_norm_eps: Positive = 1e-5
 
-    def check_groups(self) -> None:
-        """Raises ValueError where heads can't share B and C, or the limits leave nothing."""
+    def check_mamba(self, width: int) -> None:
+        """Raises ValueError where heads don't make up `width` or can't share B and C, or where the
+        limits leave nothing."""
+        if self.mamba_n_heads * self.mamba_d_head != width:
+            raise ValueError(f'"mamba_n_heads" x "mamba_d_head" is not {width}, the mixer\'s width')
         if self.mamba_n_heads % self.mamba_n_groups:
             raise ValueError('"mamba_n_heads" is not a multiple of "mamba_n_groups"')
         if not self.time_step_limit[0] <= self.time_step_limit[1]:
             raise ValueError('"time_step_limit" is not a range')
+
+    def mamba_sizes_in(self, hidden: int) -> Mamba2Sizes:
+        """Of a mixer between rows of `hidden` numbers."""
+        return Mamba2Sizes(
+            hidden=hidden,
+            heads=self.mamba_n_heads,
+            head_dim=self.mamba_d_head,
+            groups=self.mamba_n_groups,
+            state_dim=self.mamba_d_state,
+            kernel=self.mamba_d_conv,
+        )
 
 
 def mamba2_spelling(given: Mapping[str, Any], width: Any, heads: Any) -> dict[str, Any]:

@@ -1,5 +1,8 @@
 """Qwen3.5 and its kin (3.6, 3.8; dense): config, block with its cache spec, model, weight names.
 
+Those with sparse experts (qwen3_5_moe) and their elder (qwen3_next) differ in feed-forward layers
+and in how weights lie in the files.
+
 A hybrid: most layers are gated delta nets with a state of fixed size, every fourth is full
 attention with interleaved M-RoPE. Knows the arithmetic of a forward; where its memory lies is the
 cache's business, when it runs the engine's.
@@ -15,6 +18,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from core.layers.attention import AttentionSizes, GatedAttention
+from core.layers.experts import FeedForward, MakeFeedForward
 from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
@@ -24,6 +28,7 @@ from core.models.decoder import Decoder, Stack
 from core.models.qwen3_5_vision import VisionConfig, VisionTower
 from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
+from core.weights.smoothing import InputNorm
 from kernels.common.shapes import SumShape
 
 LayerType = Literal["linear_attention", "full_attention"]
@@ -172,21 +177,31 @@ def parse_config(values: Mapping[str, Any]) -> Qwen3_5Config:
 # ------------------------------------------------------------------ block
 
 
+def dense(config: TextConfig) -> MakeFeedForward:
+    """One for all tokens."""
+
+    def make(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
+        return SwiGLU(weights, config.hidden_size, config.intermediate_size, input_norm=norm)
+
+    return make
+
+
 class Block:
     """x + mixer(norm x), then x + mlp(norm x); the mixer is a gated delta net or attention."""
 
-    def __init__(self, weights: Weights, config: TextConfig, kind: LayerType) -> None:
+    def __init__(
+        self, weights: Weights, config: TextConfig, layer: int, feed_forward: MakeFeedForward
+    ) -> None:
         width, epsilon = config.hidden_size, config.rms_norm_eps
         self.mixer_norm = ZeroCentredRMSNorm(weights.scope("input_layernorm"), width, epsilon)
         self.mlp_norm = ZeroCentredRMSNorm(
             weights.scope("post_attention_layernorm"), width, epsilon
         )
-        inner, input_norm = config.intermediate_size, self.mlp_norm.as_input
-        self.mlp = SwiGLU(weights.scope("mlp"), width, inner, input_norm=input_norm)
+        self.mlp = feed_forward(weights.scope("mlp"), layer, self.mlp_norm.as_input)
         self._add = weights.ops(SumShape(width)).add
         self.mixer: GatedDeltaNet | GatedAttention
         input_norm = self.mixer_norm.as_input
-        if kind == "linear_attention":
+        if config.types[layer] == "linear_attention":
             scope = weights.scope("linear_attn")
             self.mixer = GatedDeltaNet(scope, config.delta_net_sizes, epsilon, input_norm)
         else:
@@ -220,7 +235,14 @@ class Qwen3_5Model(Decoder):  # noqa: N801
     A picture attends as text does. One token (n == 1) always takes the recurrent path.
     """
 
-    def __init__(self, config: Qwen3_5Config, weights: Weights, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: Qwen3_5Config,
+        weights: Weights,
+        device: torch.device,
+        feed_forward: MakeFeedForward | None = None,
+    ) -> None:
+        """`feed_forward` makes those of its blocks; they are dense if it is None."""
         text, vision = config.text_config, config.vision
         scope = weights.scope("model.language_model")
         rope = text.rope_parameters
@@ -233,8 +255,8 @@ class Qwen3_5Model(Decoder):  # noqa: N801
             max_positions=text.max_position_embeddings,
             tied=config.tied,
             blocks=[
-                Block(scope.scope(f"layers.{index}"), text, kind)
-                for index, kind in enumerate(text.types)
+                Block(scope.scope(f"layers.{index}"), text, index, feed_forward or dense(text))
+                for index in range(text.num_hidden_layers)
             ],
             norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
             ropes={"full_attention": rotate},

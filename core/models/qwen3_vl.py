@@ -116,7 +116,7 @@ class Qwen3VLModel(Decoder):
             max_positions=text.max_position_embeddings,
             tied=config.tied,
             blocks=[
-                llama.Block(scope.scope(f"layers.{index}"), text)
+                llama.Block(scope.scope(f"layers.{index}"), text, index, llama.dense(text))
                 for index in range(text.num_hidden_layers)
             ],
             norm=RMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),

@@ -57,6 +57,15 @@ class TensorSpec:
     """A matrix that is never quantised."""
     input_norm: InputNorm | None = None
     """The norm whose result this matrix reads, if only matrices read it."""
+    stack: int | None = None
+    """Of so many matrices of equal size, one below the other: the file has an axis for them."""
+
+    @property
+    def stored_shape(self) -> Shape:
+        """The shape in the file."""
+        if self.stack is None:
+            return self.shape
+        return (self.stack, self.shape[0] // self.stack, *self.shape[1:])
 
     @property
     def num_elements(self) -> int:
@@ -93,7 +102,8 @@ class Weights:
     `formats` make matrices, None where there is no data yet; `ops` are what else the layer calls.
     `smoothed` are the norms whose large scales migrate (core.weights.smoothing).
     `asked` notes every tensor taken in any scope, by full name, `shapes` what is called with which
-    sizes.
+    sizes. `found` says whether the folder has a tensor of a full name, where there are two ways to
+    spell one.
     """
 
     def __init__(
@@ -107,6 +117,7 @@ class Weights:
         self.dtype = dtype
         self.shapes: set[OpShape] = set()
         self.asked: dict[str, TensorSpec] = {}
+        self.found: Callable[[str], bool] = lambda name: False
         self._source = source
         self._formats, self._ops, self._smoothed = formats, ops, smoothed
         self._prefix = ""
@@ -115,9 +126,15 @@ class Weights:
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
-        inner.asked, inner.shapes = self.asked, self.shapes
+        inner.asked, inner.shapes, inner.found = self.asked, self.shapes, self.found
         inner._prefix = f"{self._prefix}{name}."
         inner._exact = self._exact or exact
+        return inner
+
+    def exact(self) -> Weights:
+        """The same tensors, none of them quantised."""
+        inner = self.scope("", exact=True)
+        inner._prefix = self._prefix
         return inner
 
     @property
@@ -155,11 +172,13 @@ class Weights:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
+        order: Tensor | None = None,
     ) -> Matrix:
         """One matrix of the scopes `parts`, each a name and its outputs, one below the other.
 
         Maps of the same inputs are one map: each row is read once, in fewer calls. `input_norm` is
-        the norm whose result the inputs are, if nothing else reads that.
+        the norm whose result the inputs are, if nothing else reads that. With an `order` output i
+        is that of row order[i]; there is no bias then.
         """
         slices: list[QuantisedTensors] = []
         biases = []
@@ -171,14 +190,44 @@ class Weights:
         if self._formats is None:
             return PlainMatrix(slices[0][0])
         weight_format = self._formats.of(self._exact)
-        if len(slices) > len(parts):
+        if len(slices) > len(parts) and order is None:
             return _stacked(slices, biases, weight_format)
         kept = tuple(_joined(list(each)) for each in zip(*slices, strict=True))
+        if order is not None:  # of every tensor that is held, rows are outputs
+            kept = tuple(each[order.to(each.device)] for each in kept)
         slices.clear()  # what was joined goes before what is packed of it comes
         matrix = weight_format.prepack(kept, _joined(biases) if biases else None)
         del kept
         release_to_system()  # or what comes next is laid beside what has gone
         return matrix
+
+    def matrices(
+        self,
+        count: int,
+        parts: Sequence[tuple[str, int]],
+        num_inputs: int,
+        stack: str,
+        *,
+        input_norm: InputNorm | None = None,
+    ) -> list[Matrix]:
+        """`count` matrices of equal size, as `matrix` makes them of the scopes 0, 1, ..; or, where
+        the folder has it, of the tensor `stack` [count, outputs, inputs]."""
+        if not self.found(self._prefix + stack):
+            scopes = (self.scope(f"{index}") for index in range(count))
+            return [each.matrix(parts, num_inputs, input_norm=input_norm) for each in scopes]
+        num_outputs = sum(outputs for _, outputs in parts)
+        spec = TensorSpec(
+            (count * num_outputs, num_inputs),
+            self.dtype,
+            Use.MATRIX,
+            self._exact,
+            input_norm,
+            count,
+        )
+        slices = self._source.matrix(self._prefix + stack, self._note(stack, spec))
+        if self._formats is None:
+            return [PlainMatrix(each) for each in slices[0][0].split(num_outputs)]
+        return _apart(slices, num_outputs, self._formats.of(self._exact))
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
         """The exact matrix of a tensor that the file has in another shape: [outputs, inputs]."""
@@ -228,6 +277,20 @@ def _stacked(
         del kept
         release_to_system()
     return StackedMatrix(matrices, widths)
+
+
+def _apart(
+    slices: list[QuantisedTensors], num_outputs: int, weight_format: WeightFormat
+) -> list[Matrix]:
+    """The matrices of `num_outputs` that lie one below the other: each slice has whole ones."""
+    matrices: list[Matrix] = []
+    slices.reverse()
+    while slices:
+        split = [each.split(num_outputs) for each in slices.pop()]
+        matrices += [weight_format.prepack(kept, None) for kept in zip(*split, strict=True)]
+        del split
+        release_to_system()
+    return matrices
 
 
 def plan_weights(

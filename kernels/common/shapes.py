@@ -104,6 +104,13 @@ class GateShape:
 
 
 @dataclass(frozen=True, slots=True)
+class SquaredReluShape:
+    """Rows of so many numbers, squared where they are above zero."""
+
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class OpenGateShape:
     """Heads of so many numbers, each opened by the sigmoid of another."""
 
@@ -118,6 +125,19 @@ class SumShape:
     width: int
 
 
+@dataclass(frozen=True, slots=True)
+class ExpertShape:
+    """`count` experts over rows of `width` numbers, `inner` inside, of which a token takes `top_k`,
+    by weights that add up to one if `normalise`; `shared`: beside one that all tokens take."""
+
+    width: int
+    inner: int
+    count: int
+    top_k: int
+    normalise: bool
+    shared: bool
+
+
 OpShape = (
     NormShape
     | GateShape
@@ -130,4 +150,6 @@ OpShape = (
     | Mamba2Shape
     | GroupNormShape
     | ShortConvShape
+    | SquaredReluShape
+    | ExpertShape
 )

@@ -48,7 +48,7 @@ static void multiply_some(const void *given, long part, void *result) {
     multiply_rows(given, part, one_output);
 }
 
-int waymark_linear_bfloat(struct linear *all) {
+static void take_rows(const struct linear *all) {
     long numbers = all->rows * all->inputs;
 #ifdef __AVX512BF16__
     memcpy(inputs_of, all->from, numbers * sizeof *inputs_of);
@@ -56,6 +56,21 @@ int waymark_linear_bfloat(struct linear *all) {
     const uint16_t *from = all->from;
     for (long place = 0; place < numbers; place++) inputs_of[place] = from_bfloat(from[place]);
 #endif
+}
+
+int waymark_linear_bfloat(struct linear *all) {
+    take_rows(all);
     run_product(multiply_one, multiply_some, all, 2 * all->inputs);
+    return 1;
+}
+
+static void multiply_expert(const void *given, long part, void *result) {
+    multiply_routed(given, part, result, one_output);
+}
+
+int waymark_experts_bfloat(struct expert_rows *all) {
+    struct linear inputs = inputs_of_experts(all);
+    take_rows(&inputs);
+    run_routed(multiply_expert, all, 2 * all->inputs);
     return 1;
 }

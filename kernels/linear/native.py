@@ -1,7 +1,7 @@
 """Matrices as they were kept, row by row, for the compiled kernels.
 
 One copy serves both ways. A generated token reads the weight once and nothing else (GEMV). The rows
-of a prompt go through blocks of it that are put in order for products as they go (GEMM); their bits
+of a prompt go through blocks of it that are packed as they go (GEMM); their bits
 depend on nothing but the row itself, however many share a call.
 """
 
@@ -32,27 +32,31 @@ _LONGEST_SUM = 2**16
 Kernel = Callable[..., None]
 
 
-class _NativeMatrix(Matrix):
-    """What the three have in common: two compiled products, of steps and of many rows."""
+class NativeMatrix(Matrix):
+    """What the three have in common: two compiled products, of steps and of many rows.
+
+    `kernel` names the first; `compiled` says whether many rows go through the library's, `widened`
+    whether as float32.
+    """
 
     # Rows of inputs are filled up with zeros to a multiple of this.
     _filled_up_to = 1
-    # Whether many rows go through the library's product, and whether as float32.
-    _compiled, _widened = True, False
+    compiled, widened = True, False
 
     def __init__(
         self,
         library: Library,
-        kernels: tuple[Kernel, Kernel],
+        kernel: str,
         shape: tuple[int, int],
         weight: Tensor,
         scales: Tensor | None,
         bias: Tensor | None,
     ) -> None:
         """`shape`: outputs, and inputs with those that fill up a row."""
-        self._library, self._shape = library, shape
-        self._of_steps, self._of_many = kernels
-        self._weight, self._scales, self._bias = weight, scales, bias
+        self._library, self.kernel, self.shape = library, kernel, shape
+        self._of_steps: Kernel = getattr(library, kernel)
+        self._of_many: Kernel = getattr(library, f"{kernel}_many")
+        self.weight, self.scales, self.bias = weight, scales, bias
         held = (weight, scales, bias)
         self.num_bytes = sum(each.nbytes for each in held if each is not None)
 
@@ -62,38 +66,38 @@ class _NativeMatrix(Matrix):
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
-        result = inputs.new_empty(inputs.shape[0], self._shape[0])
+        result = inputs.new_empty(inputs.shape[0], self.shape[0])
         self.into(result, inputs)
         return result
 
     def step(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
-        result = inputs.new_empty(inputs.shape[0], self._shape[0])
+        result = inputs.new_empty(inputs.shape[0], self.shape[0])
         self.into(result, inputs, is_step=True)
         return result
 
     def into(self, result: Tensor, inputs: Tensor, is_step: bool = False) -> None:
         """As `Matrix`."""
-        few = inputs.shape[0] <= MOST_STEPS and inputs.shape[0] * self._shape[1] <= MOST_NUMBERS
+        few = inputs.shape[0] <= MOST_STEPS and inputs.shape[0] * self.shape[1] <= MOST_NUMBERS
         if is_step and few and self._takes(inputs):
             self._multiply(self._of_steps, result, inputs)
-        elif self._compiled and self._takes(inputs):
+        elif self.compiled and self._takes(inputs):
             self._multiply(self._of_many, result, inputs)
         else:
             result.copy_(self._otherwise(inputs))
 
     def _takes(self, inputs: Tensor) -> bool:
         """Whether there are rows of the right width, all of one type that kernels read."""
-        filled = 0 <= self._shape[1] - inputs.shape[1] < self._filled_up_to
-        alike = self._bias is None or self._bias.dtype == inputs.dtype
+        filled = 0 <= self.shape[1] - inputs.shape[1] < self._filled_up_to
+        alike = self.bias is None or self.bias.dtype == inputs.dtype
         return filled and inputs.numel() > 0 and alike and inputs.dtype in TYPES
 
     def _multiply(self, kernel: Kernel, result: Tensor, inputs: Tensor) -> None:
         inputs = inputs.contiguous()
         kernel(
-            *map(address, (inputs, self._weight, self._scales, self._bias, result)),
-            inputs.shape[0], *self._shape, inputs.shape[1], result.stride(0),
-            inputs.dtype == torch.bfloat16, get_num_threads(), self._widened,
+            *map(address, (inputs, self.weight, self.scales, self.bias, result)),
+            inputs.shape[0], *self.shape, inputs.shape[1], result.stride(0),
+            inputs.dtype == torch.bfloat16, get_num_threads(), self.widened,
         )  # fmt: skip
 
     @abstractmethod
@@ -101,43 +105,41 @@ class _NativeMatrix(Matrix):
         """As `Matrix`, for inputs that the kernels don't take."""
 
 
-class NativeBfloatMatrix(_NativeMatrix):
+class NativeBfloatMatrix(NativeMatrix):
     """A `Matrix` (kernels.linear.reference) of bfloat16."""
 
     def __init__(
         self, library: Library, weight: Tensor, bias: Tensor | None, product: Product
     ) -> None:
         shape = (weight.shape[0], weight.shape[1])
-        kernels = library.linear_bfloat, library.linear_bfloat_many
-        super().__init__(library, kernels, shape, weight, None, bias)
-        self._compiled, self._widened = product != "torch", product == "floats"
+        super().__init__(library, "linear_bfloat", shape, weight, None, bias)
+        self.compiled, self.widened = product != "torch", product == "floats"
 
     def _takes(self, inputs: Tensor) -> bool:
-        return inputs.dtype == self._weight.dtype and super()._takes(inputs)
+        return inputs.dtype == self.weight.dtype and super()._takes(inputs)
 
     def _otherwise(self, inputs: Tensor) -> Tensor:
-        return F.linear(inputs, self._weight, self._bias)
+        return F.linear(inputs, self.weight, self.bias)
 
 
-class NativeIntegerMatrix(_NativeMatrix):
+class NativeIntegerMatrix(NativeMatrix):
     """A `Matrix` of 8-bit integers with a scale for each row."""
 
     def __init__(
         self, library: Library, values: Tensor, scales: Tensor, bias: Tensor | None
     ) -> None:
         shape, held = (values.shape[0], values.shape[1]), (values, scales.flatten())
-        kernels = library.linear_int8, library.linear_int8_many
-        super().__init__(library, kernels, shape, *held, bias)
+        super().__init__(library, "linear_int8", shape, *held, bias)
 
     def _takes(self, inputs: Tensor) -> bool:
-        return self._shape[1] <= _LONGEST_SUM and super()._takes(inputs)
+        return self.shape[1] <= _LONGEST_SUM and super()._takes(inputs)
 
     def _otherwise(self, inputs: Tensor) -> Tensor:
-        assert self._scales is not None
-        return DequantisedMatrix(self._weight, self._scales[:, None], self._bias)(inputs)
+        assert self.scales is not None
+        return DequantisedMatrix(self.weight, self.scales[:, None], self.bias)(inputs)
 
 
-class NativeInt4Matrix(_NativeMatrix):
+class NativeInt4Matrix(NativeMatrix):
     """A `Matrix` of 4-bit integers in groups."""
 
     _filled_up_to = GROUP
@@ -147,12 +149,11 @@ class NativeInt4Matrix(_NativeMatrix):
     ) -> None:
         """As `kernels.linear.int4.Int4Format` keeps them."""
         shape = (values.shape[0], 2 * values.shape[1])
-        kernels = library.linear_int4, library.linear_int4_many
-        super().__init__(library, kernels, shape, values, scales, bias)
+        super().__init__(library, "linear_int4", shape, values, scales, bias)
 
     def _otherwise(self, inputs: Tensor) -> Tensor:
-        assert self._scales is not None
-        return DequantisingInt4Matrix(self._weight, self._scales, self._bias)(inputs)
+        assert self.scales is not None
+        return DequantisingInt4Matrix(self.weight, self.scales, self.bias)(inputs)
 
 
 class NativeBfloatFormat(PlainFormat):

@@ -29,6 +29,10 @@ _LARGE = (4096, 4096)
 _RUN = 64
 _RUNS_A_TOKEN = 1 / 16  # a prompt of four tokens for each that is generated
 
+# float32 must be so much faster to be worth twice the memory. With compiled kernels it never is on
+# an idle machine; with one core busy their threads lose more than torch's, and a smaller margin
+# once chose it, for good.
+_WORTH_ITS_MEMORY = 1.5
 # Torch's own product must be so much faster to be worth that its bits depend on the number of rows.
 _MARGIN = 1.1
 
@@ -76,7 +80,10 @@ def best_product(library: Library, clock: Clock = time.perf_counter) -> Product:
 def faster_float(
     formats: Mapping[torch.dtype, WeightFormat], clock: Clock = time.perf_counter
 ) -> torch.dtype:
-    """The type that generates and reads sooner, with one large matrix in the format of each."""
+    """The type that generates and reads sooner, with one large matrix in the format of each.
+
+    A larger type has to be clearly faster than a smaller one.
+    """
     matrices = {dtype: _large(dtype, held) for dtype, held in formats.items()}
     seconds = dict.fromkeys(matrices, float("inf"))
     for dtype, matrix in _in_turns(matrices):
@@ -84,7 +91,8 @@ def faster_float(
         spent = _seconds(matrix.step, run[:1], clock)
         spent += _seconds(matrix, run, clock) * _RUNS_A_TOKEN
         seconds[dtype] = min(seconds[dtype], spent)
-    return min(seconds, key=lambda dtype: seconds[dtype])
+    worth = {torch.float32: _WORTH_ITS_MEMORY}
+    return min(seconds, key=lambda dtype: seconds[dtype] * worth.get(dtype, 1.0))
 
 
 def _in_turns(matrices: Mapping[T, Matrix]) -> Iterator[tuple[T, Matrix]]:

@@ -17,15 +17,50 @@ static void put_results(const void *given, long part, const void *result) {
         put_result(all, 0, output, ((const float *)result)[output - first]);
 }
 
-void run_product(pool_compute one, pool_compute some, struct linear *all, long row_bytes) {
-    long bytes = row_bytes * all->outputs / (PARTS_OF_THREAD * all->threads);
+/* Of a part, where `rows` rows have weights of their own. */
+static long outputs_of_part(const struct linear *all, long rows, long row_bytes) {
+    long bytes = row_bytes * all->outputs * rows / (PARTS_OF_THREAD * all->threads);
     bytes = bytes < FEWEST_BYTES ? FEWEST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
-    long outputs = bytes / row_bytes, fewest = (all->outputs + POOL_PARTS - 1) / POOL_PARTS;
+    long outputs = bytes / row_bytes, fewest = (rows * all->outputs + POOL_PARTS - 1) / POOL_PARTS;
     outputs = outputs < fewest ? fewest : outputs;
-    all->outputs_of_part = outputs < 1 ? 1 : outputs > MOST_OUTPUTS ? MOST_OUTPUTS : outputs;
+    return outputs < 1 ? 1 : outputs > MOST_OUTPUTS ? MOST_OUTPUTS : outputs;
+}
+
+void run_product(pool_compute one, pool_compute some, struct linear *all, long row_bytes) {
+    all->outputs_of_part = outputs_of_part(all, 1, row_bytes);
     long parts = pool_parts(all->outputs, all->outputs_of_part);
     if (all->rows == 1)
         pool_run(one, put_results, all, sizeof *all, parts, all->threads);
     else
         pool_rows(some, all, parts, all->threads);
+}
+
+/* ------------------------------------------------------------------ experts */
+
+POOL_TAKES(struct routed);
+
+static void put_routed(const void *given, long part, const void *result) {
+    const struct routed *all = given;
+    const struct linear *each = &all->each;
+    long row = all->first + part / all->parts_of_row, own_part = part % all->parts_of_row;
+    long first = first_output(each, own_part), end = end_of_outputs(each, own_part);
+    for (long output = first; output < end; output++)
+        put_result(each, row, output, ((const float *)result)[output - first]);
+}
+
+void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes) {
+    struct routed some = {.each = inputs_of_experts(all),
+                          .weights = all->weights,
+                          .scales = all->scales,
+                          .share = all->share};
+    some.each.to = all->to;
+    some.each.to_stride = all->outputs;
+    for (; some.first < all->rows; some.first += MOST_ROUTED) {
+        long rows = smaller(all->rows - some.first, MOST_ROUTED);
+        for (long row = 0; row < rows; row++)
+            some.ids[row] = (uint16_t)((const int32_t *)all->ids)[some.first + row];
+        some.each.outputs_of_part = outputs_of_part(&some.each, rows, row_bytes);
+        some.parts_of_row = pool_parts(all->outputs, some.each.outputs_of_part);
+        pool_run(one, put_routed, &some, sizeof some, rows * some.parts_of_row, all->threads);
+    }
 }

@@ -30,6 +30,11 @@ void quantise_rows(const struct linear *all);
  * Returns their scale. */
 float quantise_row(const struct linear *all, long row, int8_t *to);
 
+/* The two halves of it: its scale, and `count` numbers from `start` on. */
+float scale_of_row(const struct linear *all, long row);
+void quantise_numbers(const struct linear *all, long row, long start, long count, float scale,
+                      int8_t *to);
+
 /* One output of `count` rows from `row` on, without its bias; `count` is 1 or AT_ONCE. */
 typedef void (*output_of)(const struct linear *all, long output, long row, int count, float *to);
 
@@ -73,5 +78,43 @@ INLINE void multiply_rows(const struct linear *all, long part, output_of one_out
 /* `one` does a part of a GEMV and leaves its results, `some` one with more rows.
  * `row_bytes` are those of a row of weights. */
 void run_product(pool_compute one, pool_compute some, struct linear *all, long row_bytes);
+
+/* ------------------------------------------------------------------ experts */
+
+#define MOST_ROUTED 16 /* rows of one job, whose experts it has by itself: see `ids` */
+
+/* Some rows of an expert_rows, from `first` on: `each` is what their products have in common. */
+struct routed {
+    struct linear each;
+    const void *const *weights, *const *scales;
+    long first, share, parts_of_row;
+    uint16_t ids[MOST_ROUTED]; /* a late thread may read them when the caller's are gone */
+};
+
+/* The rows of `all` as they are read for any expert. */
+static inline struct linear inputs_of_experts(const struct expert_rows *all) {
+    return (struct linear){.from = all->from,
+                           .rows = (all->rows + all->share - 1) / all->share,
+                           .outputs = all->outputs,
+                           .inputs = all->inputs,
+                           .given = all->given,
+                           .is_bfloat = all->is_bfloat,
+                           .threads = all->threads};
+}
+
+/* A part of a row, into `result`: it may be done twice. */
+INLINE void multiply_routed(const struct routed *all, long part, float *result,
+                            output_of one_output) {
+    long row = part / all->parts_of_row, own_part = part % all->parts_of_row;
+    struct linear own = all->each;
+    own.weight = all->weights[all->ids[row]];
+    own.scales = all->scales ? all->scales[all->ids[row]] : 0;
+    long first = first_output(&own, own_part), end = end_of_outputs(&own, own_part);
+    for (long output = first; output < end; output++)
+        one_output(&own, output, (all->first + row) / all->share, 1, result + output - first);
+}
+
+/* `one` does a part; the rows of inputs are in their place. */
+void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes);
 
 #endif

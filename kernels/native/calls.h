@@ -32,6 +32,47 @@ int waymark_linear_int4(struct linear *);
 /* The same for many rows; of bfloat16 on AMX the weights become bfloat16, else rows integers. */
 int waymark_linear_int4_many(struct linear *);
 
+/* Rows through the matrices of experts: row r of `to` [rows, outputs] is row r / share of `from`
+ * [rows / share, given] through that of expert `ids`[r], int32. `weights` and `scales` say for each
+ * expert where lies what struct linear calls `weight` and `scales`; all are of one size. */
+struct expert_rows {
+    const void *from, *weights, *scales, *ids;
+    void *to;
+    long rows, share, outputs, inputs, given;
+    int is_bfloat, threads;
+    int widened; /* as of linear_bfloat_many */
+};
+/* A token's, each weight read once. */
+int waymark_experts_bfloat(struct expert_rows *);
+int waymark_experts_int8(struct expert_rows *);
+int waymark_experts_int4(struct expert_rows *);
+/* Those of many tokens: `ids` ascend and `share` is 1. */
+int waymark_experts_bfloat_many(struct expert_rows *);
+int waymark_experts_int8_many(struct expert_rows *);
+int waymark_experts_int4_many(struct expert_rows *);
+
+/* The `k` largest of rows of `experts` numbers `stride` apart: `ids` [rows, k] int32 in ascending
+ * order, of equal numbers the first; and float32 `weights` [rows, k], softmax over all experts, or
+ * over the k with `normalise`. */
+struct route {
+    const void *logits;
+    void *ids, *weights;
+    long rows, experts, k, stride;
+    int normalise, is_bfloat, threads;
+};
+int waymark_route(struct route *);
+
+/* The sums over k of rows `from` [tokens * k, width] times `weights` [tokens, k] float32, and of
+ * `shared` [tokens, width] times the sigmoid of `gate`, whose numbers are `gate_stride` apart, if
+ * there are any. Row `places`[i], int64, is that of pair i, row i without. */
+struct weighted_sum {
+    const void *from, *places, *weights, *shared, *gate;
+    void *to;
+    long tokens, k, width, gate_stride;
+    int is_bfloat, threads;
+};
+int waymark_weighted_sum(struct weighted_sum *);
+
 /* x / sqrt(mean(x^2) + epsilon) * scale over rows `from` [tokens, heads, width]; `scale` float32.
  */
 struct rms_norm {
@@ -214,8 +255,10 @@ struct gated_product {
 };
 /* f is silu, */
 int waymark_swiglu(struct gated_product *);
-/* or gelu in its tanh form. */
+/* or gelu in its tanh form, */
 int waymark_geglu(struct gated_product *);
+/* or relu. */
+int waymark_reglu(struct gated_product *);
 
 /* attended * sigmoid(gate) over [tokens, heads, width], `attended` and `to` contiguous. */
 struct open_gate {

@@ -28,6 +28,24 @@ static int products(long rows, int bfloat) {
     return done && waymark_linear_bfloat_many(&all);
 }
 
+static int experts(int bfloat) {
+    void *ids = room(), *weights[] = {room(), room()}, *scales[] = {room(), room()};
+    ((int *)ids)[2] = 1;
+    struct expert_rows all = {room(), weights, scales,   ids,    room(), 3, 3,
+                              OUTPUTS, SIZE,   SIZE - 1, bfloat, 2,      0};
+    int done = waymark_experts_int4(&all);
+    all.share = 1;
+    done = done && waymark_experts_int4_many(&all);
+    all.inputs = all.given;
+    done = done && waymark_experts_int8(&all) && waymark_experts_int8_many(&all);
+    if (bfloat)
+        done = done && waymark_experts_bfloat(&all) && waymark_experts_bfloat_many(&all);
+    struct route route = {room(), room(), room(), ROWS, SIZE - 1, 8, SIZE, bfloat, bfloat, 2};
+    struct weighted_sum sum = {room(), room(), room(), room(),   room(), room(),
+                               ROWS,   8,      SIZE - 1, 1, bfloat, 2};
+    return done && waymark_route(&route) && waymark_weighted_sum(&sum);
+}
+
 static int rows(int bfloat) {
     struct rms_norm norm = {room(), room(),   room(), ROWS,   2, SIZE / 2 - 1,
                             SIZE,   SIZE / 2, 1e-6f,  bfloat, 2};
@@ -43,8 +61,8 @@ static int rows(int bfloat) {
                                 SIZE,   1e-6f,  1,      1,      bfloat, 2};
     if (!waymark_gated_group_norm(&groups)) return 0;
     return waymark_rms_norm(&norm) && waymark_gated_rms_norm(&gated) && waymark_rotate(&rotate) &&
-           waymark_swiglu(&product) && waymark_geglu(&product) && waymark_open_gate(&gate) &&
-           waymark_add(&sum);
+           waymark_swiglu(&product) && waymark_geglu(&product) && waymark_reglu(&product) &&
+           waymark_open_gate(&gate) && waymark_add(&sum);
 }
 
 static int delta_nets(int bfloat) {
@@ -111,7 +129,7 @@ int main(void) {
     for (int bfloat = 0; bfloat < 2; bfloat++) {
         for (long rows = 1; rows < 12; rows += 10)
             if (!products(rows, bfloat)) return 1;
-        if (!rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat)) return 1;
+        if (!experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat)) return 1;
     }
     return 0;
 }

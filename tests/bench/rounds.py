@@ -25,8 +25,9 @@ WARM_UP = 64  # tokens
 class Plan:
     """How far to go: tokens, pixels a side, and rounds until `seconds` are over for a step.
 
-    `warm`: each engine does a step once before it is timed, for on a GPU the first time compiles,
-    chooses and records kernels.
+    `warm`: each engine does every step once before it is timed, for on a GPU the first time
+    compiles, chooses and records kernels. A reply always goes first: a model captures its steps in
+    the first one after a load, and nobody's figure should depend on how many follow.
     """
 
     prompts: tuple[int, ...] = (512, 2_048)
@@ -134,7 +135,7 @@ def interleaved(
     """One step, each engine in its turn between two readings of the limit."""
     row = Row(step, {name: [] for name in peers}, {name: [] for name in peers})
     rounds = 1 if step.task == "context" else plan.rounds
-    if plan.warm and step.task not in ("load", "context"):
+    if step.task == "generate" or (plan.warm and step.task not in ("load", "context")):
         for peer in peers.values():
             peer.run(step.task, step.size)
     began = time.perf_counter()

@@ -235,10 +235,10 @@ def test_a_round_that_is_not_the_one_it_says_stops_the_bench(second: Reading) ->
     good = Reading(2.0, tokens=2, context=8, ids=(1, 2), least_bytes=12)
     plan = rounds.Plan(prompts=(), images=(), contexts=(8,), tokens=2, rounds=2)
     step = Step("generate", 2, 8)
-    row = rounds.interleaved(plan, step, {"it": Scripted(good, good)}, lambda: 3.0)
+    row = rounds.interleaved(plan, step, {"it": Scripted(good, good, good)}, lambda: 3.0)
     assert row.per_second("it").middle == 1.0 and row.of_limit("it").middle == 2.0
     with pytest.raises(AssertionError):
-        rounds.interleaved(plan, step, {"it": Scripted(good, second)}, lambda: 3.0)
+        rounds.interleaved(plan, step, {"it": Scripted(good, good, second)}, lambda: 3.0)
 
 
 def test_every_op_has_its_line() -> None:

@@ -21,6 +21,7 @@ from tests.loads import load_model
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio
+from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
@@ -39,6 +40,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "lfm2_vl": lambda path: write_lfm2_vl(
         path, TinyLfm2Vl(TinyLfm2("CF"), patch=16, depth=1, dtype=BFLOAT16)
     ),
+    "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, dtype=BFLOAT16)),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
 }

@@ -183,6 +183,12 @@ def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:
     """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
     model = make_model(tiny)
     save(model, path, tiny.dtype, tiny.max_shard_size)
+    write_beside(path, tiny)
+    return model
+
+
+def write_beside(path: Path, tiny: Tiny) -> None:
+    """Write all that a folder has beside config and weights."""
     if not (tiny.vision or tiny.text_only):
         _drop_vision(path)
     for name, values in folder_settings(tiny).items():
@@ -190,7 +196,6 @@ def write_folder(path: Path, tiny: Tiny = Tiny()) -> PreTrainedModel:
     tokenizer().save(str(path / "tokenizer.json"))
     if not tiny.template_inside_tokenizer_config:
         (path / "chat_template.jinja").write_text(tiny.template)
-    return model
 
 
 def save(model: PreTrainedModel, path: Path, dtype: torch.dtype, max_shard_size: str) -> None:

@@ -16,9 +16,11 @@ from core.loading.backend import VARIABLE
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_granite_hybrid import TinyGranite, write_granite
 from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_llama import TinyLlama, write_llama
+from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
@@ -44,6 +46,8 @@ assert MODELS["hybrid"].template == PLAIN_TEMPLATE
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
+    "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
+    "nemotron": lambda path: write_nemotron(path, TinyNemotron("M-*", seed=14)),
 }
 # One whose pictures are positions in a line, and large ones several tiles.
 TILED: dict[str, Callable[[Path], object]] = {

@@ -51,9 +51,9 @@ def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
         entry = stored.get(name)
         if entry is None:
             raise MissingTensorError(f"{name} is in none of the weights files.")
-        if entry.shape != spec.shape:
+        if entry.shape != spec.stored_shape:
             raise WrongShapeError(
-                f"{name} should be {list(spec.shape)} by config.json, the file has "
+                f"{name} should be {list(spec.stored_shape)} by config.json, the file has "
                 f"{list(entry.shape)}."
             )
         if entry.dtype not in READABLE:
@@ -254,12 +254,18 @@ class Reader:
 
 
 def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
-    """Numbers of rows in which a tensor is taken, one after the other."""
+    """Numbers of rows in which a tensor is taken, one after the other; of a stack, whole matrices.
+
+    A stack is taken in slices even where it stays plain: each of its matrices is placed by itself,
+    and would lie in memory twice.
+    """
     held = Use.TABLE in spec.use and not formats.rows_from_file
-    whole = held or Use.MATRIX not in spec.use or formats.of(spec.exact).is_plain
+    plain = spec.stack is None and formats.of(spec.exact).is_plain
+    whole = held or plain or Use.MATRIX not in spec.use
     if whole or spec.num_bytes <= 2 * SLICE_BYTES:
         return [spec.shape[0] if spec.shape else 1]
     num_rows = spec.shape[0]
     row_bytes = spec.num_bytes // num_rows
-    rows = max(1, SLICE_BYTES // row_bytes // _SLICE_ROWS) * _SLICE_ROWS
+    together = _SLICE_ROWS if spec.stack is None else num_rows // spec.stack
+    rows = max(1, SLICE_BYTES // row_bytes // together) * together
     return [min(rows, num_rows - start) for start in range(0, num_rows, rows)]

@@ -1,0 +1,119 @@
+"""Sparse experts on the compiled kernels: one call for all that a token, or a prompt, goes through.
+
+A token reads each of its experts' weights once (GEMV); which ones they are is read from memory, so
+a captured step may be replayed for another token. The rows of a prompt are sorted by expert and go
+through the product of many rows (GEMM), however few an expert has: nothing but `is_step` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, get_num_threads
+
+from kernels.common.trace import NotCapturableError
+from kernels.experts.reference import ExpertBank, GatedProduct, LoopedExperts, sorted_pairs
+from kernels.linear.native import NativeMatrix
+from kernels.linear.reference import Matrix
+from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
+
+# Of native.c and linear/product.h.
+MOST_CHOSEN = 64
+_MOST_EXPERTS = 2**16
+_WIDEST = 2**16  # inputs, of which products of 8-bit integers add up in 32 bits
+_KERNELS = {
+    "linear_bfloat": "experts_bfloat",
+    "linear_int8": "experts_int8",
+    "linear_int4": "experts_int4",
+}
+
+
+class NativeExperts(ExpertBank):
+    """As `LoopedExperts`, in few calls."""
+
+    def __init__(
+        self,
+        library: Library,
+        gate_and_up: Sequence[NativeMatrix],
+        down: Sequence[NativeMatrix],
+        product: GatedProduct,
+    ) -> None:
+        """Only of matrices that are `alike`."""
+        self._gate_and_up, self._down = _Bank(library, gate_and_up), _Bank(library, down)
+        self._product, self._library = product, library
+        self._one_by_one = LoopedExperts(gate_and_up, down, product)
+
+    def __call__(
+        self, hidden: Tensor, ids: Tensor, is_step: bool = False
+    ) -> tuple[Tensor | None, Tensor]:
+        """As `ExpertBank`."""
+        share, num_rows = ids.shape[1], ids.numel()
+        widest = max(self._gate_and_up.num_inputs, self._down.num_inputs)
+        few = num_rows * widest <= MOST_NUMBERS and num_rows <= MOST_CHOSEN
+        fits = hidden.shape[0] > 0 and self._gate_and_up.takes(hidden.dtype)
+        if is_step and few and fits:
+            both = self._gate_and_up.of_steps(hidden, ids, share)
+            return None, self._down.of_steps(self._product(*both.chunk(2, dim=1)), ids, 1)
+        if self._library.token is not None:
+            raise NotCapturableError("many rows through experts")
+        if not (fits and self._gate_and_up.compiled and self._down.compiled):
+            return self._one_by_one(hidden, ids, is_step)
+        order, places = sorted_pairs(ids)
+        ascending = ids.flatten()[order]
+        both = self._gate_and_up.of_many(hidden[order // share], ascending)
+        return places, self._down.of_many(self._product(*both.chunk(2, dim=1)), ascending)
+
+
+class _Bank:
+    """Matrices of one size, and where they lie."""
+
+    def __init__(self, library: Library, matrices: Sequence[NativeMatrix]) -> None:
+        first = matrices[0]
+        self._library, self._matrices = library, matrices
+        self._outputs, self.num_inputs = first.shape
+        self.compiled, self._widened = first.compiled, first.widened
+        self._weights = _table([each.weight for each in matrices])
+        scales = [each.scales for each in matrices if each.scales is not None]
+        self._scales = _table(scales) if scales else None
+        self._of_steps = getattr(library, _KERNELS[first.kernel])
+        self._of_many = getattr(library, f"{_KERNELS[first.kernel]}_many")
+
+    def __del__(self) -> None:
+        # As of a matrix: a late thread may still look where a weight lies.
+        self._library.quiet()
+
+    def takes(self, dtype: torch.dtype) -> bool:
+        """Whether rows of this type go through the kernels."""
+        return dtype in TYPES and (self._scales is not None or dtype == torch.bfloat16)
+
+    def of_steps(self, inputs: Tensor, ids: Tensor, share: int) -> Tensor:
+        """Row r of the result is row r // share of `inputs` through expert `ids`[r]."""
+        return self._multiply(self._of_steps, inputs, ids, share)
+
+    def of_many(self, inputs: Tensor, ids: Tensor) -> Tensor:
+        """Each row of `inputs` through its expert; `ids` ascend."""
+        return self._multiply(self._of_many, inputs, ids, 1)
+
+    def _multiply(self, kernel: object, inputs: Tensor, ids: Tensor, share: int) -> Tensor:
+        assert callable(kernel)
+        inputs, ids = inputs.contiguous(), ids.contiguous()
+        result = inputs.new_empty(ids.numel(), self._outputs)
+        kernel(
+            *map(address, (inputs, self._weights, self._scales, ids, result)),
+            ids.numel(), share, self._outputs, self.num_inputs, inputs.shape[1],
+            inputs.dtype == torch.bfloat16, get_num_threads(), self._widened,
+        )  # fmt: skip
+        return result
+
+
+def _table(tensors: Sequence[Tensor]) -> Tensor:
+    return torch.tensor([each.data_ptr() for each in tensors], dtype=torch.int64)
+
+
+def alike(matrices: Sequence[Matrix]) -> Sequence[NativeMatrix] | None:
+    """The matrices, if all of them are the library's, of one kind and size; else None."""
+    native = [each for each in matrices if isinstance(each, NativeMatrix) and each.bias is None]
+    kinds = {(each.kernel, each.shape, each.widened, each.compiled) for each in native}
+    whole = 0 < len(native) == len(matrices) <= _MOST_EXPERTS and len(kinds) == 1
+    return native if whole and native[0].shape[1] <= _WIDEST else None
