@@ -1,0 +1,1 @@
+"""The vision towers of families that have one."""
