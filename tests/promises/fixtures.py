@@ -14,6 +14,7 @@ from core.api.chat import ImagePart
 from core.engine.loaded import LoadedModel
 from core.loading.backend import VARIABLE
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
+from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.promises.machine import Machine, load
@@ -36,10 +37,22 @@ MODELS = {
     ),
 }
 assert MODELS["hybrid"].template == PLAIN_TEMPLATE
+# Families whose files differ from Qwen3.5's; they remember the same.
+KIN: dict[str, Callable[[Path], object]] = {
+    "qwen3_5_moe": lambda path: write_experts(
+        path, TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), fused=True)
+    ),
+    "qwen3_next": lambda path: write_experts(
+        path, TinyExperts("qwen3_next", Tiny(layers="FL", seed=13, text_only=True, tied=False))
+    ),
+}
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {
     "llama": lambda path: write_llama(path, TinyLlama(seed=9)),
     "qwen3": lambda path: write_llama(path, TinyLlama("qwen3", layers=2, seed=10)),
+    "qwen3_moe": lambda path: write_experts(
+        path, TinyExperts(base=Tiny(layers="FF", seed=14, head_dim=16, text_only=True))
+    ),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SFS", window=7, seed=11)),
 }
@@ -56,13 +69,14 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The model folder of one of MODELS or PURE."""
+    """The model folder of one of MODELS, KIN or PURE."""
+    writers = KIN | PURE
 
     @cache
     def make(name: str) -> Path:
         folder = tmp_path_factory.mktemp("models") / name
-        if name in PURE:
-            PURE[name](folder)
+        if name in writers:
+            writers[name](folder)
         else:
             write_folder(folder, MODELS[name])
         return folder
@@ -72,7 +86,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def loaded_of(folder_of: Callable[[str], Path]) -> Callable[..., LoadedModel]:
-    """One of MODELS or PURE, loaded, with the kernels that are wished for when it is asked for."""
+    """One of MODELS, KIN or PURE, loaded, with the kernels wished for when it is asked for."""
 
     @cache
     def with_kernels(name: str, precision: str, _wish: str) -> LoadedModel:

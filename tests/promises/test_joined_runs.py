@@ -40,15 +40,20 @@ def checkpoints(machine: Machine) -> dict[bytes, tuple[torch.Tensor, ...]]:
     }
 
 
+@pytest.mark.parametrize("family", ["hybrid", "qwen3_5_moe", "qwen3_next"])
 @pytest.mark.parametrize("precision", [each for each in PRECISIONS if each != "float32"])
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(lengths=st.lists(st.integers(1, 60), min_size=2, max_size=12), most=st.integers(2, 200))
 def test_X1_joined_runs_are_those_that_were_read_alone(
-    loaded_of: Callable[..., LoadedModel], precision: str, lengths: list[int], most: int
+    loaded_of: Callable[..., LoadedModel],
+    family: str,
+    precision: str,
+    lengths: list[int],
+    most: int,
 ) -> None:
-    base = loaded_of("hybrid", precision)
+    base = loaded_of(family, precision)
     alone, joined = Machine(base), Machine(base)
     with patch.object(prefill, "MOST_ROWS", 0):
         expected = read(alone, turns(lengths), SOME)

@@ -18,7 +18,7 @@ from tests.engine.place import Place
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.machine import Machine, user
 
-FAMILIES = ("hybrid", "text", "llama", "qwen3", "gemma3")
+FAMILIES = ("hybrid", "text", "llama", "qwen3", "gemma3", "qwen3_moe", "qwen3_5_moe", "qwen3_next")
 COMPILED = ("bfloat16", "int8", "int4")
 
 
