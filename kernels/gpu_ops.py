@@ -16,7 +16,7 @@ from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import gpu as causal_conv
 from kernels.common.capability import interpreted
 from kernels.common.trace import Capture
-from kernels.experts import reference as plain_experts
+from kernels.experts import gpu as experts
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, capture_step, cuda_capture
@@ -139,9 +139,9 @@ GPU_OPS = Ops(
     squared_relu=squared_relu,
     open_gate=open_gate,
     add=add,
-    route=plain_experts.route,
-    experts=plain_experts.LoopedExperts,
-    weighted_sum=plain_experts.weighted_sum,
+    route=experts.route,
+    experts=experts.experts,
+    weighted_sum=experts.weighted_sum,
     # A kernel spreads a whole run over the GPU; parts would leave most of it idle.
     rows_per_part=None,
 )

@@ -70,7 +70,7 @@ class SparseExperts:
         deciding = [("gate", count)]
         if sizes.shared:
             deciding.append(("shared_expert_gate", 1))
-        self.router = JoinedLinear(weights.exact(), deciding, width, input_norm=input_norm)
+        self.router = JoinedLinear(weights.deciding(), deciding, width, input_norm=input_norm)
         scope, parts = weights.scope("experts"), [("gate_proj", inner), ("up_proj", inner)]
         self.bank = self._ops.experts(
             scope.matrices(count, parts, width, "gate_up_proj", input_norm=input_norm),

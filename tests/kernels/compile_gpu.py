@@ -16,14 +16,18 @@ from torch import Tensor
 
 import kernels.attention.gpu as attention
 import kernels.causal_conv.gpu as causal_conv
+import kernels.experts.gpu as experts
 import kernels.gated_delta.gpu as gated_delta
 import kernels.linear.gpu as linear
 import kernels.mamba2.gpu as mamba2
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
 import kernels.sampling.gpu as sampling
+from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
+from kernels.linear.reference import PlainFormat
+from kernels.pointwise.reference import swiglu
 
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, HALF = 2560, 16, 4, 256, 32
 KEY_HEADS, VALUE_HEADS, DIM = 16, 32, 128
@@ -76,6 +80,7 @@ def launch_all() -> None:
     _delta_rule()
     _state_space()
     _linear()
+    _experts()
     numbers = sampling.settings(0.7, 20, 0.9, 0.1, 0.5, torch.device("cpu"))
     sampling.sample(_rows(VOCAB), numbers)
 
@@ -142,6 +147,27 @@ def _linear() -> None:
     four = linear.pack_int4(*Int4Format(packed=False).quantise(weight))
     linear.int4_linear(row, four)
     linear.dequantise_int4(four, torch.bfloat16)
+
+
+def _experts() -> None:
+    """In every format, for a token and for a prompt."""
+    count, k, inner = 8, 2, 512
+    logits = _rows(TOKENS, count)
+    ids, weights = experts.route(logits, k, True)
+    experts.route(logits, k, False)
+    # Nothing was computed: which experts these are is made up.
+    ids = (torch.arange(TOKENS * k, dtype=torch.int32) % count).view(TOKENS, k)
+    for weight_format in (PlainFormat(), GpuInt8Format(), GpuInt4Format()):
+        both, down = (
+            [weight_format.prepack(weight_format.quantise(_rows(*shape)), None)] * count
+            for shape in ((2 * inner, HIDDEN), (HIDDEN, inner))
+        )
+        bank = experts.experts(both, down, swiglu)
+        for rows in (1, TOKENS):
+            places, found = bank(_rows(rows, HIDDEN), ids[:rows])
+            shared, gate = _rows(rows, HIDDEN), _rows(rows, 1)
+            experts.weighted_sum(places, found, weights[:rows])
+            experts.weighted_sum(places, found, weights[:rows], shared, gate)
 
 
 if __name__ == "__main__":

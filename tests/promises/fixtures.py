@@ -14,6 +14,7 @@ from core.api.chat import ImagePart
 from core.engine.loaded import LoadedModel
 from core.loading.backend import VARIABLE
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
+from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_granite_hybrid import TinyGranite, write_granite
@@ -39,16 +40,25 @@ MODELS = {
     ),
 }
 assert MODELS["hybrid"].template == PLAIN_TEMPLATE
-# Hybrids beside Qwen3.5, each with states of its own kind.
+# Hybrids beside Qwen3.5 dense: states of other kinds, or other layers and files around the same ones.
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
     "nemotron": lambda path: write_nemotron(path, TinyNemotron("M-*", seed=14)),
+    "qwen3_5_moe": lambda path: write_experts(
+        path, TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), fused=True)
+    ),
+    "qwen3_next": lambda path: write_experts(
+        path, TinyExperts("qwen3_next", Tiny(layers="FL", seed=13, text_only=True, tied=False))
+    ),
 }
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {
     "llama": lambda path: write_llama(path, TinyLlama(seed=9)),
     "qwen3": lambda path: write_llama(path, TinyLlama("qwen3", layers=2, seed=10)),
+    "qwen3_moe": lambda path: write_experts(
+        path, TinyExperts(base=Tiny(layers="FF", seed=14, head_dim=16, text_only=True))
+    ),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SFS", window=7, seed=11)),
 }

@@ -19,7 +19,7 @@ from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.fixtures import RECURRENT
 from tests.promises.machine import Machine, user
 
-FAMILIES = ("hybrid", "text", "llama", "qwen3", "gemma3", *RECURRENT)
+FAMILIES = ("hybrid", "text", "llama", "qwen3", "qwen3_moe", "gemma3", *RECURRENT)
 COMPILED = ("bfloat16", "int8", "int4")
 
 
