@@ -13,6 +13,7 @@ from core.models import (
     falcon_h1,
     gemma3,
     granite_hybrid,
+    jamba,
     llama,
     qwen3_5,
     qwen3_5_moe,
@@ -45,6 +46,7 @@ _FALCON_H1 = Family(falcon_h1.parse_config, falcon_h1.published_names, falcon_h1
 _GRANITE_HYBRID = Family(
     granite_hybrid.parse_config, granite_hybrid.published_names, granite_hybrid.GraniteHybridModel
 )
+_JAMBA = Family(jamba.parse_config, jamba.published_names, jamba.JambaModel)
 # By `model_type` of config.json.
 FAMILIES = {
     "qwen3_5": _QWEN3_5,
@@ -59,6 +61,7 @@ FAMILIES = {
     "gemma3_text": _GEMMA3,
     "falcon_h1": _FALCON_H1,
     "granitemoehybrid": _GRANITE_HYBRID,
+    "jamba": _JAMBA,
 }
 
 

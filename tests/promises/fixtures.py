@@ -17,6 +17,7 @@ from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_granite_hybrid import TinyGranite, write_granite
+from tests.oracle.tiny_jamba import TinyJamba, write_jamba
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
@@ -42,6 +43,10 @@ assert MODELS["hybrid"].template == PLAIN_TEMPLATE
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
+    # Its one Mamba-1 block has sparse experts.
+    "jamba": lambda path: write_jamba(
+        path, TinyJamba(layers=2, attention=(2, 0), sparse=(2, 1), experts=4, seed=14)
+    ),
 }
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {
