@@ -29,7 +29,7 @@ from kernels.mamba1 import reference as plain_mamba1
 from kernels.mamba2 import gpu as mamba2
 from kernels.mamba2 import reference as plain_mamba2
 from kernels.ops import DeltaRule, Ops, StateSpace
-from kernels.pointwise.reference import add, geglu, open_gate, swiglu
+from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swiglu
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rms_norm.reference import gated_group_norm
 from kernels.rope.gpu import norm_rotate, rotate
@@ -146,6 +146,7 @@ GPU_OPS = Ops(
     full_attention=fused.full_attention,
     swiglu=swiglu,
     geglu=geglu,
+    squared_relu=squared_relu,
     open_gate=open_gate,
     add=add,
     route=plain_experts.route,

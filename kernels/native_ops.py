@@ -54,6 +54,7 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
         full_attention=native.full_attention,
         swiglu=native.swiglu,
         geglu=native.geglu,
+        squared_relu=native.squared_relu,
         open_gate=native.open_gate,
         add=native.add,
         route=native.route,
@@ -423,6 +424,10 @@ class _NativeOps:
         product = self._gated_product(self._library.geglu, gate, up, 1.0)
         return PLAIN_OPS.geglu(gate, up) if product is None else product
 
+    def squared_relu(self, inputs: Tensor) -> Tensor:
+        product = self._gated_product(self._library.reglu, inputs, inputs, 1.0)
+        return PLAIN_OPS.squared_relu(inputs) if product is None else product
+
     @staticmethod
     def _gated_product(
         kernel: Callable[..., None], gate: Tensor, up: Tensor, multiplier: float
@@ -489,8 +494,8 @@ class _NativeOps:
 
     def weighted_sum(
         self,
-        rows: Tensor,
         places: Tensor | None,
+        rows: Tensor,
         weights: Tensor,
         shared: Tensor | None = None,
         gate: Tensor | None = None,
@@ -499,7 +504,7 @@ class _NativeOps:
         alike = all(each.dtype == rows.dtype for each in beside) and len(beside) != 1
         together = all(each.is_contiguous() for each in (rows, weights, *beside[:1]))
         if not (alike and together and rows.dtype in TYPES):
-            return PLAIN_OPS.weighted_sum(rows, places, weights, shared, gate)
+            return PLAIN_OPS.weighted_sum(places, rows, weights, shared, gate)
         result = torch.empty(weights.shape[0], rows.shape[1], dtype=rows.dtype)
         self._library.weighted_sum(
             *map(address, (rows, places, weights, shared, gate, result)), *weights.shape,

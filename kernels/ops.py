@@ -23,7 +23,7 @@ from kernels.gated_delta.reference import (
 )
 from kernels.mamba1.reference import mamba1_run_, mamba1_step
 from kernels.mamba2.reference import mamba2_run_, mamba2_step, time_steps
-from kernels.pointwise.reference import add, geglu, open_gate, swiglu
+from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swiglu
 from kernels.rms_norm.reference import (
     add_rms_norm,
     gated_group_norm,
@@ -160,11 +160,12 @@ class Ops:
     full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
     swiglu: GatedProduct
     geglu: Callable[[Tensor, Tensor], Tensor]
+    squared_relu: Callable[[Tensor], Tensor]
     open_gate: Callable[[Tensor, Tensor], Tensor]
     add: Sum
     route: Callable[[Tensor, int, bool], tuple[Tensor, Tensor]]
     experts: MakeBank
-    weighted_sum: Callable[[Tensor, Tensor | None, Tensor, Tensor | None, Tensor | None], Tensor]
+    weighted_sum: Callable[[Tensor | None, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
     rows_per_part: int | None
 
 
@@ -207,6 +208,7 @@ PLAIN_OPS = Ops(
     full_attention=fused.full_attention,
     swiglu=swiglu,
     geglu=geglu,
+    squared_relu=squared_relu,
     open_gate=open_gate,
     add=add,
     route=route,

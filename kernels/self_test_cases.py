@@ -16,6 +16,7 @@ from torch import Tensor
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
+    ExpertShape,
     FullAttentionShape,
     GateShape,
     GroupNormShape,
@@ -25,9 +26,11 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    SquaredReluShape,
     SumShape,
 )
 from kernels.gated_delta.reference import CHUNK
+from kernels.linear.reference import PlainMatrix
 from kernels.ops import Ops
 
 _EPSILON = 1e-6
@@ -35,6 +38,7 @@ _ROWS = CHUNK + 1  # of a run: one chunk of the delta rule, and the first row of
 _KEYS = (1, 300)  # that one token sees; most splits of the context are empty, or none is
 _BEYOND = 37  # keys that a window hides
 _LONGEST = 4_096
+_FEW_EXPERTS = 4  # of a bank: all of a model's are gigabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _norm(shape, numbers)
             case GateShape():
                 yield from _gate(shape, numbers)
+            case SquaredReluShape():
+                yield from _squared_relu(shape, numbers)
             case OpenGateShape():
                 yield from _open_gate(shape, numbers)
             case SumShape():
@@ -86,6 +92,10 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _state_space(shape, numbers)
             case GroupNormShape():
                 yield from _group_norm(shape, numbers)
+            case ExpertShape():
+                yield from _routing(shape, numbers)
+                yield from _experts(shape, numbers)
+                yield from _weighted_sum(shape, numbers)
 
 
 class _Numbers:
@@ -159,6 +169,15 @@ def _rounded_gate(numbers: _Numbers) -> int:
     """Plain torch rounds a gate to the model's type before the product: once more than is allowed
     for by itself, and a place below a power of two is twice as wide as one above."""
     return 2**16 if numbers.dtype == torch.bfloat16 else 0
+
+
+def _squared_relu(shape: SquaredReluShape, numbers: _Numbers) -> Iterator[Case]:
+    rows = numbers.rough(9, shape.width)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.squared_relu(rows.to(dtype))]
+
+    yield Case("squared_relu", numbers.dtype, call, 1)
 
 
 def _open_gate(shape: OpenGateShape, numbers: _Numbers) -> Iterator[Case]:
@@ -396,3 +415,64 @@ def _group_norm(shape: GroupNormShape, numbers: _Numbers) -> Iterator[Case]:
     for each, gate_first in ((None, False), (scale, False), (scale, True)):
         named = partial(call, scale=each, gate_first=gate_first)
         yield Case("gated_group_norm", numbers.dtype, named, shape.width.bit_length() + 32)
+
+
+def _routing(shape: ExpertShape, numbers: _Numbers) -> Iterator[Case]:
+    logits = 2 * numbers.rough(9, shape.count + 1)
+    logits[0, :] = 0  # of equal experts the first
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        given = logits.to(dtype)[:, : shape.count]
+        ids, weights = ops.route(given, shape.top_k, shape.normalise)
+        return [ids.float(), weights]
+
+    # An exponent is the difference of two logits; all of them are added up.
+    ulps = shape.count + 2 * float(logits.abs().max()) + 32
+    yield Case("route", numbers.dtype, call, ulps, 0.0)
+
+
+def _experts(shape: ExpertShape, numbers: _Numbers) -> Iterator[Case]:
+    count = min(_FEW_EXPERTS, shape.count)
+    k = min(2, count)
+    weights = [
+        (numbers.rough(2 * shape.inner, shape.width), numbers.rough(shape.width, shape.inner))
+        for _ in range(count)
+    ]
+    rows = numbers.rough(_ROWS, shape.width)
+    ids = torch.arange(_ROWS, device=rows.device) % (count - k + 1)
+    chosen = torch.stack([ids + place for place in range(k)], dim=1).to(torch.int32)
+
+    def call(ops: Ops, dtype: torch.dtype, is_step: bool) -> list[Tensor]:
+        up, down = ([PlainMatrix(pair[which].to(dtype)) for pair in weights] for which in (0, 1))
+        bank = ops.experts(up, down, torch.add)
+        hidden, pairs = (rows[:1], chosen[:1]) if is_step else (rows, chosen)
+        places, found = bank(hidden.to(dtype), pairs, is_step)
+        return [found if places is None else found[places]]
+
+    # Two products one after the other; what comes of the first is rounded to the model's type.
+    rounded = 2**16 if numbers.dtype == torch.bfloat16 else 0
+    ulps = 4 * (shape.width + shape.inner) + rounded
+    for is_step in (False, True):
+
+        def either(ops: Ops, dtype: torch.dtype, is_step: bool = is_step) -> list[Tensor]:
+            return call(ops, dtype, is_step)
+
+        yield Case("experts", numbers.dtype, either, ulps, 0.0)
+
+
+def _weighted_sum(shape: ExpertShape, numbers: _Numbers) -> Iterator[Case]:
+    k = shape.top_k
+    rows, weights = numbers.rough(9 * k, shape.width), numbers.exact(9, k).softmax(1)
+    shared, gate = numbers.rough(9, shape.width), numbers.rough(9, 3)
+    places = torch.arange(9 * k, device=rows.device).flip(0)
+
+    def call(ops: Ops, dtype: torch.dtype, places: Tensor | None, is_shared: bool) -> list[Tensor]:
+        beside = (shared.to(dtype), gate.to(dtype)[:, 1:2]) if is_shared else (None, None)
+        return [ops.weighted_sum(places, rows.to(dtype), weights, *beside)]
+
+    for where in (None, places):
+
+        def either(ops: Ops, dtype: torch.dtype, where: Tensor | None = where) -> list[Tensor]:
+            return call(ops, dtype, where, shape.shared)
+
+        yield Case("weighted_sum", numbers.dtype, either, k + 16, 2 * float(rows.abs().max()))

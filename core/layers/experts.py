@@ -94,8 +94,8 @@ class SparseExperts:
     def _block(self, hidden: Tensor, is_step: bool) -> Tensor:
         logits, *gates = self.router(hidden, is_step)
         ids, weights = self._ops.route(logits, self.sizes.top_k, self.sizes.normalise)
-        rows, places = self.bank(hidden, ids, is_step)
+        places, rows = self.bank(hidden, ids, is_step)
         if self.shared is None:
-            return self._ops.weighted_sum(rows, places, weights, None, None)
+            return self._ops.weighted_sum(places, rows, weights, None, None)
         shared = self.shared(hidden, is_step)
-        return self._ops.weighted_sum(rows, places, weights, shared, gates[0])
+        return self._ops.weighted_sum(places, rows, weights, shared, gates[0])

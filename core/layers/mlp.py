@@ -11,7 +11,7 @@ from core.layers.linear import JoinedLinear, Linear
 from core.layers.rows import in_row_blocks
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
-from kernels.common.shapes import GateShape
+from kernels.common.shapes import GateShape, SquaredReluShape
 
 
 class SwiGLU:
@@ -56,6 +56,33 @@ class GeGLU(SwiGLU):
     """down(gelu(gate x) * up x), gelu in its tanh form (Shazeer 2020, arXiv:2002.05202)."""
 
     _gelu = True
+
+
+class SquaredReluMLP:
+    """down(relu(up x)^2) (So et al. 2021, arXiv:2109.08668)."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        width: int,
+        inner_width: int,
+        *,
+        bias: bool = False,
+        input_norm: InputNorm | None = None,
+    ) -> None:
+        """`input_norm` as in `JoinedLinear`."""
+        parts = [("up_proj", inner_width)]
+        self.up = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
+        self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
+        self._squared_relu = weights.ops(SquaredReluShape(inner_width)).squared_relu
+
+    def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
+        """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
+        return in_row_blocks(partial(self._block, is_step=is_step), hidden)
+
+    def _block(self, hidden: Tensor, is_step: bool = False) -> Tensor:
+        (inner,) = self.up(hidden, is_step)
+        return self.down(self._squared_relu(inner), is_step)
 
 
 class GeluMLP:

@@ -15,6 +15,7 @@ from core.models import (
     granite_hybrid,
     jamba,
     llama,
+    nemotron_h,
     qwen3_5,
     qwen3_5_moe,
     qwen3_moe,
@@ -47,6 +48,7 @@ _GRANITE_HYBRID = Family(
     granite_hybrid.parse_config, granite_hybrid.published_names, granite_hybrid.GraniteHybridModel
 )
 _JAMBA = Family(jamba.parse_config, jamba.published_names, jamba.JambaModel)
+_NEMOTRON_H = Family(nemotron_h.parse_config, nemotron_h.published_names, nemotron_h.NemotronHModel)
 # By `model_type` of config.json.
 FAMILIES = {
     "qwen3_5": _QWEN3_5,
@@ -62,6 +64,7 @@ FAMILIES = {
     "falcon_h1": _FALCON_H1,
     "granitemoehybrid": _GRANITE_HYBRID,
     "jamba": _JAMBA,
+    "nemotron_h": _NEMOTRON_H,
 }
 
 

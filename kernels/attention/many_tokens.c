@@ -1,7 +1,7 @@
 /* Many tokens attend at once, bfloat16: prompts, and the patches of a picture.
  *
  * Query heads that share keys are rows of one matrix. A part is some hundred of these rows: it goes
- * through the keys in chunks, puts each in order for the products once, and takes BLOCK rows at a
+ * through the keys in chunks, packs each for the products once, and takes BLOCK rows at a
  * time through it. A row keeps its largest score, the sum of its weights and the weighed values'
  * sum; the sums shrink when a larger score comes. Nothing depends on the rows beside it.
  */
@@ -12,7 +12,7 @@
 #include "native/powers.h"
 #include "native/thread_pool.h"
 #include "native/tiles.h"
-#include "native/turn.h"
+#include "native/transpose.h"
 
 #define CHUNK 256          /* keys */
 #define MOST_NUMBERS 65536 /* of a part's rows: their sums and a chunk stay in a core's cache */
@@ -76,19 +76,19 @@ static inline long end_key(const struct attend_many *all, long row) {
     return all->causal ? behind(all, row) : all->num_keys;
 }
 
-/* ------------------------------------------------------------------ in order for the products */
+/* ------------------------------------------------------------------ packing for the products */
 
 /* `count` keys from `start` on, which are columns, sixteen beside each other. */
-static void order_keys(const struct attend_many *all, long kv, long start, long count, char *to) {
+static void pack_keys(const struct attend_many *all, long kv, long start, long count, char *to) {
     long stride = 2 * all->key_stride, words = words_of(all, width_of(all));
     for (long key = start; key < start + count; key += COLUMN, to += words * STEP) {
         const char *from =
             (const char *)((const uint16_t *)all->keys + kv * all->dim) + key * stride;
         long rows = all->num_keys - key, bytes = 2 * all->dim;
         if (all->widened)
-            turn_column(from, rows, stride, bytes, STEP / 2, words, floats_of_bfloats, to);
+            pack_column(from, rows, stride, bytes, STEP / 2, words, floats_of_bfloats, to);
         else
-            turn_column(from, rows, stride, bytes, STEP, words, NULL, to);
+            pack_column(from, rows, stride, bytes, STEP, words, NULL, to);
     }
 }
 
@@ -103,7 +103,7 @@ INLINE void value_of(const struct attend_many *all, long kv, long key, long plac
 }
 
 /* Values of `count` keys from `start` on, which are what products add up. */
-static void order_values(const struct attend_many *all, long kv, long start, long count, char *to) {
+static void pack_values(const struct attend_many *all, long kv, long start, long count, char *to) {
     for (long place = 0; place < all->dim; place += COLUMN, to += STEP * words_of(all, CHUNK)) {
         char *column = to;
         for (long key = start; key < start + count; column += STEP) {
@@ -119,7 +119,7 @@ static void order_values(const struct attend_many *all, long kv, long start, lon
     }
 }
 
-static void order_queries(const struct attend_many *all, struct rows rows, char *to) {
+static void pack_queries(const struct attend_many *all, struct rows rows, char *to) {
     long bytes = 4 * words_of(all, width_of(all));
     memset(to, 0, rounded_up(rows.count, BLOCK) * bytes);
     for (long row = 0; row < rows.count; row++, to += bytes) {
@@ -245,8 +245,8 @@ static void attend_block(const struct attend_many *all, struct scratch *own, str
 /* All blocks of the part with a chunk of keys, as far as they see any of it. */
 static void attend_chunk(const struct attend_many *all, struct scratch *own, struct rows part,
                          long start, long end) {
-    order_keys(all, part.kv, start, rounded_up(end - start, BLOCK), (char *)own->keys);
-    order_values(all, part.kv, start, rounded_up(end - start, BLOCK), (char *)own->values);
+    pack_keys(all, part.kv, start, rounded_up(end - start, BLOCK), (char *)own->keys);
+    pack_values(all, part.kv, start, rounded_up(end - start, BLOCK), (char *)own->values);
     for (long row = 0; row < part.count; row += BLOCK) {
         struct rows rows = {part.kv, part.first + row, row, smaller(BLOCK, part.count - row)};
         long until = smaller(end, end_key(all, rows.first + rows.count - 1));
@@ -269,7 +269,7 @@ static void put_results(const struct attend_many *all, const struct scratch *own
 static void attend_part(const struct attend_many *all, struct scratch *own, struct rows part) {
     long numbers = rounded_up(part.count, BLOCK) * width_of(all);
     long end = end_key(all, part.first + part.count - 1);
-    order_queries(all, part, (char *)own->queries);
+    pack_queries(all, part, (char *)own->queries);
     for (long row = 0; row < part.count; row++) own->largest[row] = -FLT_MAX;
     memset(own->sums, 0, sizeof own->sums);
     memset(own->totals, 0, numbers * sizeof *own->totals);
@@ -302,7 +302,7 @@ int waymark_attend_many(struct attend_many *given) {
     all.failed = &failed;
     if (!HAS_PAIRS) all.widened = 1;
     all.on_tiles = !all.widened && tiles_allowed();
-    /* As few parts as keep all threads busy: each puts all keys in order for itself. */
+    /* As few parts as keep all threads busy: each packs all keys for itself. */
     long share = (rows * all.kv_heads + all.threads - 1) / all.threads;
     all.rows_of_part = smaller(most, rounded_up(larger(share, 1), BLOCK));
     pool_rows(one_part, &all, pool_parts(rows, all.rows_of_part) * all.kv_heads, all.threads);

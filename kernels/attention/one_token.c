@@ -2,7 +2,7 @@
  *
  * Splits have a fixed length and are put together in their order, so the bits don't depend on
  * the number of threads. Keys and values of all heads are gone through as they lie in memory, and
- * turned into floats once for up to four query heads that share them.
+ * converted to floats once for up to four query heads that share them.
  */
 #include <float.h>
 #include <stdlib.h>

@@ -110,6 +110,13 @@ class GateShape:
 
 
 @dataclass(frozen=True, slots=True)
+class SquaredReluShape:
+    """Rows of so many numbers, squared where they are above zero."""
+
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
 class OpenGateShape:
     """Heads of so many numbers, each opened by the sigmoid of another."""
 
@@ -149,5 +156,6 @@ OpShape = (
     | Mamba1Shape
     | Mamba2Shape
     | GroupNormShape
+    | SquaredReluShape
     | ExpertShape
 )

@@ -46,7 +46,7 @@ class NativeExperts(ExpertBank):
 
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor | None, Tensor]:
         """As `ExpertBank`."""
         share, num_rows = ids.shape[1], ids.numel()
         widest = max(self._gate_and_up.num_inputs, self._down.num_inputs)
@@ -54,7 +54,7 @@ class NativeExperts(ExpertBank):
         fits = hidden.shape[0] > 0 and self._gate_and_up.takes(hidden.dtype)
         if is_step and few and fits:
             both = self._gate_and_up.of_steps(hidden, ids, share)
-            return self._down.of_steps(self._product(*both.chunk(2, dim=1)), ids, 1), None
+            return None, self._down.of_steps(self._product(*both.chunk(2, dim=1)), ids, 1)
         if self._library.token is not None:
             raise NotCapturableError("many rows through experts")
         if not (fits and self._gate_and_up.compiled and self._down.compiled):
@@ -62,7 +62,7 @@ class NativeExperts(ExpertBank):
         order, places = sorted_pairs(ids)
         ascending = ids.flatten()[order]
         both = self._gate_and_up.of_many(hidden[order // share], ascending)
-        return self._down.of_many(self._product(*both.chunk(2, dim=1)), ascending), places
+        return places, self._down.of_many(self._product(*both.chunk(2, dim=1)), ascending)
 
 
 class _Bank:

@@ -24,11 +24,11 @@ class ExpertBank(Protocol):
 
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor | None, Tensor]:
         """`hidden` [n, width], each row through its experts `ids` [n, k] -> rows [n * k, width].
 
-        The second says where the row of each pair of token and expert lies, int64 [n * k], None
-        where they lie in the order of the pairs. `is_step` as in `Matrix.step`.
+        Before them where the row of each pair of token and expert lies, int64 [n * k], None where
+        they lie in the order of the pairs. `is_step` as in `Matrix.step`.
         """
         ...
 
@@ -52,8 +52,8 @@ def route(logits: Tensor, k: int, normalise: bool) -> tuple[Tensor, Tensor]:
 
 
 def weighted_sum(
-    rows: Tensor,
     places: Tensor | None,
+    rows: Tensor,
     weights: Tensor,
     shared: Tensor | None = None,
     gate: Tensor | None = None,
@@ -90,7 +90,7 @@ class LoopedExperts(ExpertBank):
 
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
+    ) -> tuple[Tensor | None, Tensor]:
         """As `ExpertBank`."""
         order, places = sorted_pairs(ids)
         given, results = hidden[order // ids.shape[1]], []
@@ -98,7 +98,7 @@ class LoopedExperts(ExpertBank):
         for expert, rows in enumerate(given.split(counts)):
             if rows.shape[0] > 0:
                 results.append(self._one(expert, rows, is_step))
-        return torch.cat(results), places
+        return places, torch.cat(results)
 
     def _one(self, expert: int, rows: Tensor, is_step: bool) -> Tensor:
         gate_and_up, down = self._gate_and_up[expert], self._down[expert]

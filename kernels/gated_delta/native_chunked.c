@@ -11,7 +11,7 @@
 #include "gated_delta/rule.h"
 #include "native/calls.h"
 #include "native/thread_pool.h"
-#include "native/turn.h"
+#include "native/transpose.h"
 
 #define CHUNK 64
 #define MOST_DIM 256
@@ -21,7 +21,7 @@
 /* A thread's own. Rows of queries follow those of keys. */
 struct scratch {
     float rows[2 * CHUNK * MOST_DIM];  /* of unit length, `key_dim` numbers each */
-    float turned[CHUNK * MOST_DIM];    /* keys as columns of sixteen */
+    float packed[CHUNK * MOST_DIM];    /* keys as columns of sixteen */
     float scores[2 * CHUNK * CHUNK];   /* of keys and queries with keys */
     float reads[2 * CHUNK * MOST_DIM]; /* what both read from the state */
     float lower[CHUNK * CHUNK], weights[CHUNK * CHUNK];
@@ -72,9 +72,9 @@ static void prepare(struct chunk at) {
                   queries + token * dim, dim, length);
     }
     for (long token = 0; token < at.count; token += COLUMN)
-        turn_column((const char *)(own->rows + token * dim), at.count - token, 4 * dim, 4 * dim,
-                    STEP, dim, NULL, (char *)(own->turned + token * MOST_DIM));
-    multiply_words(OF_FLOAT, rows_by(own->rows, dim, own->turned, COLUMN, COLUMN * MOST_DIM,
+        pack_column((const char *)(own->rows + token * dim), at.count - token, 4 * dim, 4 * dim,
+                    STEP, dim, NULL, (char *)(own->packed + token * MOST_DIM));
+    multiply_words(OF_FLOAT, rows_by(own->rows, dim, own->packed, COLUMN, COLUMN * MOST_DIM,
                                      own->scores, CHUNK, dim, 2 * at.count, padded, 0));
 }
 
@@ -111,7 +111,7 @@ static void solve(const float *lower, float *errors, long count, long width) {
     }
 }
 
-/* Answers of a value head, and its state moved on. */
+/* Answers of a value head, and its state updated. */
 static void one_head(struct chunk at, long head) {
     const struct delta_run *all = at.all;
     struct scratch *own = at.own;
@@ -149,7 +149,7 @@ static void one_head(struct chunk at, long head) {
     for (long token = 0; token < CHUNK; token++) until_end[token] = kept_of(total - sums[token]);
     for (long place = 0; place < dim; place++)
         for (long token = 0; token < count; token += COLUMN) {
-            const float *keys = own->turned + token * MOST_DIM + place * COLUMN;
+            const float *keys = own->packed + token * MOST_DIM + place * COLUMN;
             float *row = own->keys_until_end + place * CHUNK + token;
             for (long each = 0; each < COLUMN; each++)
                 row[each] = keys[each] * until_end[token + each];

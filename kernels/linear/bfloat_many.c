@@ -1,13 +1,13 @@
 /* Many rows through a matrix of bfloat16: as pairs where the processor multiplies them, else as
- * float32, which weights become as they are put in order. */
+ * float32, which weights become as they are packed. */
 #include "linear/many.h"
 
-static void order_pairs(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, NULL, to);
+static void pack_pairs(const struct many *all, long output, long start, long words, char *to) {
+    pack_columns(all, output, start, words, NULL, to);
 }
 
-static void order_floats(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, floats_of_bfloats, to);
+static void pack_floats(const struct many *all, long output, long start, long words, char *to) {
+    pack_columns(all, output, start, words, floats_of_bfloats, to);
 }
 
 static void multiply_numbers(const struct many *all, struct product product, long row, long start) {
@@ -42,7 +42,7 @@ int waymark_linear_bfloat_many(struct linear *given) {
                        .word_bytes = STEP,
                        .row_bytes = 2 * given->inputs,
                        .piece_bytes = pairs ? STEP : STEP / 2,
-                       .order = pairs ? order_pairs : order_floats,
+                       .pack = pairs ? pack_pairs : pack_floats,
                        .multiply = multiply_numbers,
                        .put = put};
     count_words(&all, pairs ? 2 : 1);

@@ -9,7 +9,7 @@
 #define GROUPS (BYTES / HALF) /* multiplied at once; a group has four of their sums */
 
 /* For every four sums: -8 times the inputs' sum, and that sum. */
-static int32_t too_much[MOST_NUMBERS / GROUP * 4 + 16] __attribute__((aligned(64)));
+static int32_t compensation[MOST_NUMBERS / GROUP * 4 + 16] __attribute__((aligned(64)));
 static float input_sums[MOST_NUMBERS / GROUP * 4 + 16] __attribute__((aligned(64)));
 
 /* For each group of four sums its pair of bfloat16, scale and offset. */
@@ -65,12 +65,13 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
         if (group % 16 == 0) __builtin_prefetch((const char *)(pairs + group) + AHEAD);
         for (int each = 0; each < count; each++) {
             long start = (row + each) * groups + group;
+            const int8_t *inputs = row_integers + start * GROUP;
             sums total;
             sum_floats of_group;
-            memcpy(&total, too_much + start * 4, sizeof total);
+            memcpy(&total, compensation + start * 4, sizeof total);
             memcpy(&of_group, input_sums + start * 4, sizeof of_group);
-            total = add_products(total, even, load_bytes(row_integers + start * GROUP));
-            total = add_products(total, odd, load_bytes(row_integers + start * GROUP + BYTES));
+            total =
+                add_int4_products(total, even, load_bytes(inputs), odd, load_bytes(inputs + BYTES));
             totals[each] += __builtin_convertvector(total, sum_floats) * scale + of_group * offset;
         }
     }
@@ -102,7 +103,7 @@ static void sort_row(long row, long groups) {
         for (long four = 0; four < count * 4; four++) {
             int32_t total = 0;
             for (long place = 0; place < 8; place++) total += from[8 * four + place];
-            too_much[start * 4 + four] = -8 * total;
+            compensation[start * 4 + four] = -8 * total;
             input_sums[start * 4 + four] = (float)total;
         }
         for (long place = 0; place < count * HALF; place++) {

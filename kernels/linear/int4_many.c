@@ -1,45 +1,50 @@
 /* Many rows through a matrix of 4-bit integers in groups: as integers, with a scale and an offset
- * of each group (int4.c has the formula); on AMX as bfloat16, which weights become as they are put
- * in order. */
+ * of each group (int4.c has the formula); on AMX as bfloat16, which weights become as they are
+ * packed. */
 #include "linear/groups.h"
 #include "linear/many.h"
 
 #define GROUP_WORDS (GROUP / 4)
 #define SOME (ROWS_AT_ONCE > 4 ? 4 : 1) /* rows, where there are fewer than fit into registers */
-/* A group of a column of sixteen in order: its words, their scales and their offsets. */
+/* A group of a packed column of sixteen: its words, their scales and their offsets. */
 #define GROUP_BYTES ((GROUP_WORDS + 2) * STEP)
+/* A group of a row: its integers and their sum. Those of a block's rows lie beside each other. */
+#define ROW_BYTES (GROUP + 4)
 
 /* ------------------------------------------------------------------ integers */
 
-/* The pairs of scale and offset of sixteen groups. */
-static void order_pairs_of(const uint32_t *pairs, long rows, long groups, long count, char *to) {
-    char turned[COLUMN * STEP];
-    turn_column((const char *)pairs, rows, 4 * groups, 4 * count, STEP, COLUMN, NULL, turned);
+/* The scales of sixteen groups, and their offsets less 8 scales: weights are multiplied as 0 .. 15.
+ */
+static void pack_pairs_of(const uint32_t *pairs, long rows, long groups, long count, char *to) {
+    char transposed[COLUMN * STEP];
+    pack_column((const char *)pairs, rows, 4 * groups, 4 * count, STEP, COLUMN, NULL, transposed);
     for (long group = 0; group < count; group++) {
-        uint32_t both[COLUMN], apart[2 * COLUMN];
-        memcpy(both, turned + group * STEP, STEP);
+        uint32_t both[COLUMN];
+        float apart[2 * COLUMN];
+        memcpy(both, transposed + group * STEP, STEP);
         for (int output = 0; output < COLUMN; output++) {
-            apart[output] = both[output] << 16;
-            apart[COLUMN + output] = both[output] & 0xffff0000u;
+            apart[output] = from_bfloat(both[output] & 0xffff);
+            apart[COLUMN + output] = from_bfloat(both[output] >> 16) - 8 * apart[output];
         }
         memcpy(to + group * GROUP_BYTES + GROUP_WORDS * STEP, apart, sizeof apart);
     }
 }
 
 /* Two groups, which are sixteen words; of the last there may be one. */
-static void order_two(const uint8_t *weight, long rows, long row_bytes, long count, char *to) {
-    char filled[COLUMN * STEP], turned[COLUMN * STEP];
+static void pack_two(const uint8_t *weight, long rows, long row_bytes, long count, char *to) {
+    char filled[COLUMN * STEP], transposed[COLUMN * STEP];
     if (rows < COLUMN || count < 2) memset(filled, 0, sizeof filled);
     for (long row = 0; row < smaller(rows, COLUMN); row++)
         for (long group = 0; group < count; group++)
             unpack_bytes(weight + row * row_bytes + group * HALF,
                          filled + row * STEP + group * GROUP);
-    turn_words(filled, STEP, turned);
+    transpose_words(filled, STEP, transposed);
     for (long group = 0; group < count; group++)
-        memcpy(to + group * GROUP_BYTES, turned + group * GROUP_WORDS * STEP, GROUP_WORDS * STEP);
+        memcpy(to + group * GROUP_BYTES, transposed + group * GROUP_WORDS * STEP,
+               GROUP_WORDS * STEP);
 }
 
-static void order_groups(const struct many *all, long output, long start, long words, char *to) {
+static void pack_groups(const struct many *all, long output, long start, long words, char *to) {
     const struct linear *given = all->given;
     long groups = given->inputs / GROUP, first = start / GROUP_WORDS, count = words / GROUP_WORDS;
     for (int column = 0; column < all->columns;
@@ -48,116 +53,110 @@ static void order_groups(const struct many *all, long output, long start, long w
         const uint8_t *weight = (const uint8_t *)given->weight + place * HALF;
         const uint32_t *pairs = (const uint32_t *)given->scales + place;
         for (long group = 0; group < count; group += 2)
-            order_two(weight + group * HALF, rows, groups * HALF, smaller(2, count - group),
-                      to + group * GROUP_BYTES);
+            pack_two(weight + group * HALF, rows, groups * HALF, smaller(2, count - group),
+                     to + group * GROUP_BYTES);
         for (long group = 0; group < count; group += COLUMN)
-            order_pairs_of(pairs + group, rows, groups, smaller(COLUMN, count - group),
-                           to + group * GROUP_BYTES);
+            pack_pairs_of(pairs + group, rows, groups, smaller(COLUMN, count - group),
+                          to + group * GROUP_BYTES);
     }
 }
 
 /* Rows whose sums stay in registers while a group is added to them, and their results in memory. */
-INLINE void multiply_group(int rows, int columns, const struct product *all,
-                           const int32_t *too_much, const float *input_sums, long groups) {
-    const char *left = all->left, *right = all->right;
-    word_lanes totals[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES];
-#pragma GCC unroll 16
-    for (int row = 0; row < rows; row++)
-#pragma GCC unroll 16
-        for (int piece = 0; piece < columns * PIECES; piece++)
-            totals[row][piece] =
-                WORDS_OF_INT4 == OF_INT8 ? each_lane(too_much + row * groups) : (word_lanes){0};
-    for (long word = 0; word < GROUP_WORDS; word++, left += 4, right += STEP) {
+INLINE void multiply_group(int rows, int columns, const char *left, const char *right,
+                           long right_stride, char *to) {
+    word_lanes totals[ROWS_AT_ONCE][COLUMNS_AT_ONCE * PIECES] = {{{0}}};
+#pragma GCC unroll 8
+    for (int word = 0; word < GROUP_WORDS; word++) {
         word_lanes given[COLUMNS_AT_ONCE * PIECES];
 #pragma GCC unroll 16
         for (int piece = 0; piece < columns * PIECES; piece++)
-            given[piece] =
-                load_words(right + piece / PIECES * all->right_stride + piece % PIECES * REGISTER);
+            given[piece] = load_words(right + piece / PIECES * right_stride + word * STEP +
+                                      piece % PIECES * REGISTER);
 #pragma GCC unroll 16
         for (int row = 0; row < rows; row++) {
-            word_lanes of_row = each_lane(left + row * all->left_stride);
+            word_lanes of_row = each_lane(left + row * ROW_BYTES + word * 4);
 #pragma GCC unroll 16
-            for (int piece = 0; piece < columns * PIECES; piece++)
+            for (int piece = 0; piece < columns * PIECES; piece++) {
                 totals[row][piece] =
                     add_word(WORDS_OF_INT4, totals[row][piece], of_row, given[piece]);
+                KEEP_IN_REGISTER(totals[row][piece]);
+            }
         }
     }
+    right += GROUP_WORDS * STEP;
 #pragma GCC unroll 16
-    for (int row = 0; row < rows; row++) {
-        floats inputs = (floats)each_lane(input_sums + row * groups);
+    for (int piece = 0; piece < columns * PIECES; piece++, to += REGISTER) {
+        const char *scales = right + piece / PIECES * right_stride + piece % PIECES * REGISTER;
+        floats scale = (floats)load_words(scales), offset = (floats)load_words(scales + STEP);
 #pragma GCC unroll 16
-        for (int piece = 0; piece < columns * PIECES; piece++) {
-            const char *scales =
-                right + piece / PIECES * all->right_stride + piece % PIECES * REGISTER;
-            char *to = all->to + row * all->to_stride + piece * REGISTER;
+        for (int row = 0; row < rows; row++) {
+            char *result = to + row * OUTPUTS_AT_ONCE * 4;
             word_lanes sum = totals[row][piece];
-            if (WORDS_OF_INT4 == OF_INT4)
-                sum = sum_of_shorts(sum) + each_lane(too_much + row * groups);
-            floats result = (floats)load_words(to);
-            result += __builtin_convertvector(sum, floats) * (floats)load_words(scales);
-            result += inputs * (floats)load_words(scales + STEP);
-            memcpy(to, &result, sizeof result);
+            if (WORDS_OF_INT4 == OF_INT4) sum = sum_of_shorts(sum);
+            floats found = (floats)load_words(result);
+            found += __builtin_convertvector(sum, floats) * scale;
+            found += (floats)each_lane(left + row * ROW_BYTES + GROUP) * offset;
+            memcpy(result, &found, sizeof found);
         }
     }
 }
 
-INLINE void multiply_groups_of(int rows, int columns, struct product all, const int32_t *too_much,
-                               const float *input_sums, long groups) {
-    for (long word = 0; word < all.words; word += GROUP_WORDS, too_much++, input_sums++) {
-        multiply_group(rows, columns, &all, too_much, input_sums, groups);
-        all.left += GROUP;
+INLINE void multiply_groups_of(int rows, int columns, const char *left, struct product all) {
+    for (long word = 0; word < all.words; word += GROUP_WORDS) {
+        multiply_group(rows, columns, left, all.right, all.right_stride, all.to);
+        ALL_IN_MEMORY; /* results would be carried from group to group, and stored all the same */
+        left += ROWS_AT_ONCE * ROW_BYTES;
         all.right += GROUP_BYTES;
     }
 }
 
 static void multiply_groups(const struct many *all, struct product product, long row, long start) {
-    long groups = all->given->inputs / GROUP, place = row * groups + start / GROUP_WORDS;
-    const int32_t *too_much = all->too_much + place;
-    const float *input_sums = all->input_sums + place;
+    const char *left =
+        all->left + row * all->left_stride + start / GROUP_WORDS * ROWS_AT_ONCE * ROW_BYTES;
     for (int each = 0; each < product.rows && !product.more; each++)
         memset(product.to + each * product.to_stride, 0, product.columns * STEP);
     for (; product.columns > 0; product.columns -= COLUMNS_AT_ONCE) {
         struct product rest = product;
-        const int32_t *offsets = too_much;
-        const float *sums = input_sums;
         while (rest.rows > 0) {
             int rows = rest.rows >= ROWS_AT_ONCE ? ROWS_AT_ONCE : rest.rows >= SOME ? SOME : 1;
+            const char *first = left + (product.rows - rest.rows) * ROW_BYTES;
             if (rows == ROWS_AT_ONCE)
-                multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, rest, offsets, sums, groups);
+                multiply_groups_of(ROWS_AT_ONCE, COLUMNS_AT_ONCE, first, rest);
             else if (rows == SOME)
-                multiply_groups_of(SOME, COLUMNS_AT_ONCE, rest, offsets, sums, groups);
+                multiply_groups_of(SOME, COLUMNS_AT_ONCE, first, rest);
             else
-                multiply_groups_of(1, COLUMNS_AT_ONCE, rest, offsets, sums, groups);
-            rest = rows_behind(rest, rows), offsets += rows * groups, sums += rows * groups;
+                multiply_groups_of(1, COLUMNS_AT_ONCE, first, rest);
+            rest = rows_behind(rest, rows);
         }
         product.right += COLUMNS_AT_ONCE * product.right_stride;
         product.to += COLUMNS_AT_ONCE * STEP;
     }
 }
 
-/* A row as integers, and of each of its groups the sum and what is too much of its products. */
+/* A row as integers, and the sum of each of its groups, beside those of its block's other rows. */
 static void integers_of_row(const void *arguments, long row) {
     const struct many *all = arguments;
-    long groups = all->given->inputs / GROUP;
-    int8_t *to = (int8_t *)all->left + row * all->left_stride;
-    all->row_scales[row] = quantise_row(all->given, row, to);
-    for (long group = 0; group < groups; group++) {
+    long place = row % ROWS_AT_ONCE;
+    char *to = all->left + (row - place) * all->left_stride + place * ROW_BYTES;
+    float scale = all->row_scales[row] = scale_of_row(all->given, row);
+    for (long start = 0; start < all->given->inputs; start += GROUP) {
+        int8_t *integers = (int8_t *)to;
         int32_t total = 0;
-        for (long place = 0; place < GROUP; place++) total += to[group * GROUP + place];
-        all->too_much[row * groups + group] = -8 * total;
-        all->input_sums[row * groups + group] = (float)total;
+        quantise_numbers(all->given, row, start, GROUP, scale, integers);
+        for (int each = 0; each < GROUP; each++) total += integers[each];
+        float sum = (float)total;
+        memcpy(to + GROUP, &sum, sizeof sum);
+        to += ROWS_AT_ONCE * ROW_BYTES;
     }
 }
 
 static int multiply_as_integers(struct many *all) {
     const struct linear *given = all->given;
-    long groups = given->inputs / GROUP, left_bytes = given->rows * all->left_stride;
-    long more_bytes = given->rows * (1 + 2 * groups) * 4;
-    all->left = aligned_alloc(STEP, left_bytes + pool_parts(more_bytes, STEP) * STEP);
+    all->left_stride = given->inputs / GROUP * ROW_BYTES;
+    long rows = pool_parts(given->rows, ROWS_AT_ONCE) * ROWS_AT_ONCE;
+    all->left = aligned_alloc(STEP, pool_parts(rows * (all->left_stride + 4), STEP) * STEP);
     if (!all->left) return 0;
-    all->row_scales = (float *)(all->left + left_bytes);
-    all->input_sums = all->row_scales + given->rows;
-    all->too_much = (int32_t *)(all->input_sums + given->rows * groups);
+    all->row_scales = (float *)(all->left + rows * all->left_stride);
     pool_each(integers_of_row, all, given->rows, given->inputs, given->threads);
     return run_many(all);
 }
@@ -172,7 +171,7 @@ static void put_scaled(const struct many *all, const void *found, long row, long
 /* A group is sixteen words of bfloat16. */
 _Static_assert(2 * GROUP == STEP, "a group is another step");
 
-static void order_bfloats(const struct many *all, long output, long start, long words, char *to) {
+static void pack_bfloats(const struct many *all, long output, long start, long words, char *to) {
     char filled[COLUMN * STEP];
     const struct linear *given = all->given;
     long groups = given->inputs / GROUP, first = start / COLUMN, end = first + words / COLUMN;
@@ -186,7 +185,7 @@ static void order_bfloats(const struct many *all, long output, long start, long 
                                ((const uint32_t *)given->scales)[place],
                                (uint16_t *)(filled + row * STEP));
             }
-            turn_words(filled, STEP, to);
+            transpose_words(filled, STEP, to);
         }
 }
 
@@ -213,7 +212,7 @@ int waymark_linear_int4_many(struct linear *given) {
                        .kind = on_tiles ? OF_BFLOAT : WORDS_OF_INT4,
                        .on_tiles = on_tiles,
                        .word_bytes = on_tiles ? STEP : GROUP_BYTES / GROUP_WORDS,
-                       .order = on_tiles ? order_bfloats : order_groups,
+                       .pack = on_tiles ? pack_bfloats : pack_groups,
                        .multiply = on_tiles ? multiply_bfloats : multiply_groups,
                        .put = on_tiles ? put : put_scaled};
     count_words(&all, on_tiles ? 2 : 4);

@@ -6,12 +6,12 @@
 
 int8_t row_integers[MOST_NUMBERS + 64] __attribute__((aligned(64)));
 float row_scales[MOST_NUMBERS / 16];
-/* What every sum of products of a row has too much: weights are multiplied as 0 .. 255. */
-static int32_t too_much[MOST_NUMBERS / 16];
+/* What every sum of products of a row is too large by: weights are multiplied as 0 .. 255. */
+static int32_t compensation[MOST_NUMBERS / 16];
 
 /* ------------------------------------------------------------------ rows */
 
-INLINE float quantise(const void *from, long place, long given, int8_t *to, int is_bfloat) {
+INLINE float scale_of(const void *from, long place, long given, int is_bfloat) {
     uint32_t largest = 0; /* sizes as bits: in the order of numbers, infinity and NaN at the end */
     for (long number = 0; number < given; number++) {
         float value = read_number(from, place + number, is_bfloat);
@@ -23,18 +23,36 @@ INLINE float quantise(const void *from, long place, long given, int8_t *to, int 
     float scale;
     memcpy(&scale, &largest, sizeof scale);
     scale /= 127.0f;
-    scale = scale < SMALLEST ? SMALLEST : scale;
-    for (long number = 0; number < given; number++)
+    return scale < SMALLEST ? SMALLEST : scale;
+}
+
+INLINE void quantise(const void *from, long place, long count, float scale, int8_t *to,
+                     int is_bfloat) {
+    for (long number = 0; number < count; number++)
         to[number] =
             (int8_t)(int32_t)__builtin_rintf(read_number(from, place + number, is_bfloat) / scale);
-    return scale;
+}
+
+float scale_of_row(const struct linear *all, long row) {
+    long given = all->given;
+    return all->is_bfloat ? scale_of(all->from, row * given, given, 1)
+                          : scale_of(all->from, row * given, given, 0);
+}
+
+void quantise_numbers(const struct linear *all, long row, long start, long count, float scale,
+                      int8_t *to) {
+    long place = row * all->given + start, given = smaller(count, all->given - start);
+    if (given < count) memset(to + (given < 0 ? 0 : given), 0, count - (given < 0 ? 0 : given));
+    if (all->is_bfloat)
+        quantise(all->from, place, given, scale, to, 1);
+    else
+        quantise(all->from, place, given, scale, to, 0);
 }
 
 float quantise_row(const struct linear *all, long row, int8_t *to) {
-    long given = all->given;
-    memset(to + given, 0, all->inputs - given);
-    if (all->is_bfloat) return quantise(all->from, row * given, given, to, 1);
-    return quantise(all->from, row * given, given, to, 0);
+    float scale = scale_of_row(all, row);
+    quantise_numbers(all, row, 0, all->inputs, scale, to);
+    return scale;
 }
 
 static void quantise_own_row(const void *given, long row) {
@@ -67,7 +85,7 @@ INLINE void sums_of_output(const int8_t *weight, long inputs, long row, int coun
         for (int each = 0; each < count; each++) to[each] = sum_of_ints(totals[each]);
     for (int each = 0; each < count; each++) {
         const int8_t *given = row_integers + (row + each) * inputs;
-        to[each] -= too_much[row + each];
+        to[each] -= compensation[row + each];
         for (long rest = place; rest < inputs; rest++)
             to[each] += (int32_t)weight[rest] * given[rest];
     }
@@ -98,7 +116,7 @@ static void take_rows(const struct linear *all) {
         int32_t total = 0;
         for (long place = 0; place < all->inputs / BYTES * BYTES; place++)
             total += row_integers[row * all->inputs + place];
-        too_much[row] = 128 * total;
+        compensation[row] = 128 * total;
     }
 }
 

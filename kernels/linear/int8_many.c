@@ -1,16 +1,41 @@
 /* Many rows through a matrix of 8-bit integers. */
 #include "linear/many.h"
 
-static void order_bytes(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, NULL, to);
+static void pack_bytes(const struct many *all, long output, long start, long words, char *to) {
+    pack_columns(all, output, start, words, NULL, to);
 }
 
-static void order_moved(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, moved_bytes, to);
+static void pack_biased(const struct many *all, long output, long start, long words, char *to) {
+    pack_columns(all, output, start, words, biased_bytes, to);
 }
 
-static void order_shorts(const struct many *all, long output, long start, long words, char *to) {
-    order_columns(all, output, start, words, shorts_of_bytes, to);
+/* Sixteen words of 16 bits are HALF_STEP numbers: even ones first, which bytes are widened to at
+ * once, then the odd ones. */
+#define HALF_STEP (STEP / 2)
+
+/* `count` times HALF_STEP numbers of sixteen rows, which lie as words of bytes. */
+INLINE void widen_words(const char *from, long count, char *to) {
+    for (long word = 0; word < count * COLUMN / 2; word++) {
+        char *even = to + (word / 8 * COLUMN + word % 8) * STEP, *odd = even + COLUMN / 2 * STEP;
+        for (long piece = 0; piece < STEP; piece += REGISTER) {
+            short_lanes both = (short_lanes)load_words(from + word * STEP + piece);
+            short_lanes low = (short_lanes)((unsigned_shorts)both << 8) >> 8, high = both >> 8;
+            memcpy(even + piece, &low, sizeof low);
+            memcpy(odd + piece, &high, sizeof high);
+        }
+    }
+}
+
+static void pack_shorts(const struct many *all, long output, long start, long words, char *to) {
+    long row_bytes = all->row_bytes, bytes = row_bytes - 2 * start;
+    const char *weight = (const char *)all->given->weight + 2 * start;
+    for (int column = 0; column < all->columns; column++, output += COLUMN, to += column_bytes(all))
+        for (long word = 0; word < words; word += 2 * COLUMN) {
+            char packed[COLUMN * STEP];
+            pack_column(weight + output * row_bytes + 2 * word, all->given->outputs - output,
+                        row_bytes, bytes - 2 * word, STEP, COLUMN, NULL, packed);
+            widen_words(packed, words - word > COLUMN ? 2 : 1, to + word * STEP);
+        }
 }
 
 static void multiply_integers(const struct many *all, struct product product, long row,
@@ -29,28 +54,39 @@ static void put(const struct many *all, const void *given, long row, long rows, 
     for (long each = row; each < row + rows; each++, found += OUTPUTS_AT_ONCE) {
         float results[OUTPUTS_AT_ONCE];
         for (long place = 0; place < outputs; place++) {
-            int32_t exact = found[place] - all->too_much[each];
+            int32_t exact = found[place] - all->compensation[each];
             results[place] = (float)exact * scales[place] * all->row_scales[each];
         }
         put_row(all->given, results, each, output, outputs);
     }
 }
 
-/* A row as integers, with zeros behind them, and what is too much of its sums. */
+/* A row's bytes, in the second half of `to`, as words of 16 bits: from the front on, in place. */
+static void widen_row(int8_t *to, long bytes) {
+    int16_t *wide = (int16_t *)to;
+    for (long start = 0; start < bytes; start += HALF_STEP, wide += HALF_STEP) {
+        int8_t narrow[HALF_STEP];
+        memcpy(narrow, to + bytes + start, sizeof narrow);
+        for (int place = 0; place < HALF_STEP / 2; place++) {
+            wide[place] = narrow[2 * place];
+            wide[HALF_STEP / 2 + place] = narrow[2 * place + 1];
+        }
+    }
+}
+
+/* A row as integers, with zeros behind them, and its compensation. */
 static void integers_of_row(const void *arguments, long row) {
     const struct many *all = arguments;
-    long inputs = all->given->inputs, bytes = all->left_stride;
-    int8_t *to = (int8_t *)all->left + row * all->left_stride;
+    int is_wide = all->kind == OF_INT16;
+    long inputs = all->given->inputs, bytes = all->left_stride / (is_wide ? 2 : 1);
+    int8_t *first = (int8_t *)all->left + row * all->left_stride, *to = first;
     int32_t total = 0;
-    if (all->kind == OF_INT16) bytes /= 2, to += bytes; /* widened in place, from the front */
+    if (is_wide) to += bytes;
     all->row_scales[row] = quantise_row(all->given, row, to);
     memset(to + inputs, 0, bytes - inputs);
     for (long place = 0; place < inputs; place++) total += to[place];
-    all->too_much[row] = all->on_tiles ? 0 : -LOWEST_BYTE * total;
-    if (all->kind == OF_INT16) {
-        int16_t *wide = (int16_t *)(all->left + row * all->left_stride);
-        for (long place = 0; place < bytes; place++) wide[place] = to[place];
-    }
+    all->compensation[row] = all->on_tiles ? 0 : -LOWEST_BYTE * total;
+    if (is_wide) widen_row(first, bytes);
 }
 
 int waymark_linear_int8_many(struct linear *given) {
@@ -61,18 +97,19 @@ int waymark_linear_int8_many(struct linear *given) {
                        .on_tiles = on_tiles,
                        .word_bytes = STEP,
                        .row_bytes = given->inputs,
-                       .piece_bytes = kind == OF_INT16 ? STEP / 2 : STEP,
-                       .order = kind == OF_INT16           ? order_shorts
-                                : on_tiles || !LOWEST_BYTE ? order_bytes
-                                                           : order_moved,
+                       .piece_bytes = STEP,
+                       .pack = kind == OF_INT16           ? pack_shorts
+                               : on_tiles || !LOWEST_BYTE ? pack_bytes
+                                                          : pack_biased,
                        .multiply = multiply_integers,
                        .put = put};
     count_words(&all, kind == OF_INT16 ? 2 : 4);
+    if (kind == OF_INT16) all.words = all.left_stride / 4; /* the odd ones come last */
     long left_bytes = rows_in_memory(&all) * all.left_stride;
     all.left = aligned_alloc(STEP, left_bytes + pool_parts(8 * given->rows, STEP) * STEP);
     if (!all.left) return 0;
     all.row_scales = (float *)(all.left + left_bytes);
-    all.too_much = (int32_t *)(all.row_scales + given->rows);
+    all.compensation = (int32_t *)(all.row_scales + given->rows);
     pool_each(integers_of_row, &all, given->rows, given->inputs, given->threads);
     int done = run_many(&all);
     free(all.left);

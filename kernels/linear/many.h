@@ -1,6 +1,6 @@
 /* Products of many rows: GEMM over weights that lie row by row, on AMX or on vectors of words.
  *
- * A part is some outputs. Their weights are put in order a block at a time, in a core's cache, by
+ * A part is some outputs. Their weights are packed a block at a time, in a core's cache, by
  * the thread that needs them, and all rows go through the block. The bits of a row depend on
  * nothing but itself: neither on the rows beside it, nor on their number, nor on threads.
  */
@@ -11,7 +11,7 @@
 
 #include "linear/product.h"
 #include "native/tiles.h"
-#include "native/turn.h"
+#include "native/transpose.h"
 
 /* Of a block, sixteen outputs each: more of them want more of a cache and fewer threads. */
 #define FEW_COLUMNS 4
@@ -20,9 +20,9 @@
 #define WORDS_AT_ONCE 512 /* of a block's rows at most; on AMX there are all of them */
 
 struct many;
-/* Puts `words` words from `start` on of weights of a block in order, with zeros where none are. */
-typedef void (*order_block)(const struct many *all, long output, long start, long words, char *to);
-/* Rows through a block that is in order. */
+/* Packs `words` words from `start` on of a block's weights, with zeros where there are none. */
+typedef void (*pack_block)(const struct many *all, long output, long start, long words, char *to);
+/* Rows through a packed block. */
 typedef void (*multiply_block)(const struct many *all, struct product product, long row,
                                long start);
 /* Results of some rows and all outputs of a block, [.., OUTPUTS_AT_ONCE] of 32 bits. */
@@ -34,15 +34,14 @@ struct many {
     enum words kind;
     int on_tiles, columns;
     long words;      /* of a row, rounded up to sixteen on AMX */
-    long word_bytes; /* of a block in order: STEP a word, and what else there is */
+    long word_bytes; /* of a packed block: STEP a word, and what else there is */
     long row_bytes;  /* of a weight's row as it lies in memory, and of sixteen words of it */
     long piece_bytes;
     char *left; /* rows as words, `left_stride` bytes apart */
     long left_stride;
-    float *row_scales; /* of integers, [rows] */
-    int32_t *too_much; /* that every sum of a row has, [rows]; of groups, [rows, groups] */
-    float *input_sums; /* of groups, [rows, groups] */
-    order_block order;
+    float *row_scales;     /* of integers, [rows] */
+    int32_t *compensation; /* what each sum of a row has too much, [rows] */
+    pack_block pack;
     multiply_block multiply;
     put_block put;
     long outputs_of_part;
@@ -77,7 +76,7 @@ static inline void block_of_words(const struct many *all, long output, long star
     long words = smaller(words_at_once(all), all->words - start), rows = all->given->rows;
     int first = start == 0, last = start + words == all->words;
     long of_block = rows_of_block(all->on_tiles), stride = OUTPUTS_AT_ONCE * 4;
-    all->order(all, output, start, words, block);
+    all->pack(all, output, start, words, block);
     for (long row = 0; row < rows; row += of_block) {
         char *to = first && last ? sums : sums + row * stride;
         struct product product = {.left = all->left + row * all->left_stride + start * 4,
@@ -178,14 +177,14 @@ INLINE void put_floats(const struct many *all, const float *found, const float *
     }
 }
 
-/* The numbers of an output's weights from word `start` on, in order: see turn_column. */
-INLINE void order_columns(const struct many *all, long output, long start, long words, fetch of,
-                          char *to) {
+/* Packs a block's weights from word `start` on, column by column: see pack_column. */
+INLINE void pack_columns(const struct many *all, long output, long start, long words, convert of,
+                         char *to) {
     long row_bytes = all->row_bytes, piece = all->piece_bytes;
     const char *weight = (const char *)all->given->weight + start / COLUMN * piece;
     long bytes = row_bytes - start / COLUMN * piece;
     for (int column = 0; column < all->columns; column++, output += COLUMN, to += column_bytes(all))
-        turn_column(weight + output * row_bytes, all->given->outputs - output, row_bytes, bytes,
+        pack_column(weight + output * row_bytes, all->given->outputs - output, row_bytes, bytes,
                     piece, words, of, to);
 }
 

@@ -1,7 +1,7 @@
 """Matrices as they were kept, row by row, for the compiled kernels.
 
 One copy serves both ways. A generated token reads the weight once and nothing else (GEMV). The rows
-of a prompt go through blocks of it that are put in order for products as they go (GEMM); their bits
+of a prompt go through blocks of it that are packed as they go (GEMM); their bits
 depend on nothing but the row itself, however many share a call.
 """
 

@@ -30,6 +30,11 @@ void quantise_rows(const struct linear *all);
  * Returns their scale. */
 float quantise_row(const struct linear *all, long row, int8_t *to);
 
+/* The two halves of it: its scale, and `count` numbers from `start` on. */
+float scale_of_row(const struct linear *all, long row);
+void quantise_numbers(const struct linear *all, long row, long start, long count, float scale,
+                      int8_t *to);
+
 /* One output of `count` rows from `row` on, without its bias; `count` is 1 or AT_ONCE. */
 typedef void (*output_of)(const struct linear *all, long output, long row, int count, float *to);
 

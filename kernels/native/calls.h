@@ -258,8 +258,10 @@ struct gated_product {
 };
 /* f is silu, */
 int waymark_swiglu(struct gated_product *);
-/* or gelu in its tanh form. */
+/* or gelu in its tanh form, */
 int waymark_geglu(struct gated_product *);
+/* or relu. */
+int waymark_reglu(struct gated_product *);
 
 /* attended * sigmoid(gate) over [tokens, heads, width], `attended` and `to` contiguous. */
 struct open_gate {

@@ -60,8 +60,8 @@ static int rows(int bfloat) {
                                 SIZE,   1e-6f,  1,      1,      bfloat, 2};
     if (!waymark_gated_group_norm(&groups)) return 0;
     return waymark_rms_norm(&norm) && waymark_gated_rms_norm(&gated) && waymark_rotate(&rotate) &&
-           waymark_swiglu(&product) && waymark_geglu(&product) && waymark_open_gate(&gate) &&
-           waymark_add(&sum);
+           waymark_swiglu(&product) && waymark_geglu(&product) && waymark_reglu(&product) &&
+           waymark_open_gate(&gate) && waymark_add(&sum);
 }
 
 static int delta_nets(int bfloat) {

@@ -58,6 +58,22 @@ static inline sums add_products(sums total, bytes first, bytes second) {
 #endif
 }
 
+/* The same of two, both `first` in 0 .. 15: four such products fit into 16 bits together. */
+static inline sums add_int4_products(sums total, bytes first, bytes of_first, bytes second,
+                                     bytes of_second) {
+#if BYTES == 32 && !defined(__AVXVNNI__)
+    __m256i pairs = _mm256_add_epi16(_mm256_maddubs_epi16((__m256i)first, (__m256i)of_first),
+                                     _mm256_maddubs_epi16((__m256i)second, (__m256i)of_second));
+    return total + (sums)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+#elif BYTES == 16 && defined(__SSE4_1__)
+    __m128i pairs = _mm_add_epi16(_mm_maddubs_epi16((__m128i)first, (__m128i)of_first),
+                                  _mm_maddubs_epi16((__m128i)second, (__m128i)of_second));
+    return total + (sums)_mm_madd_epi16(pairs, _mm_set1_epi16(1));
+#else
+    return add_products(add_products(total, first, of_first), second, of_second);
+#endif
+}
+
 static inline int32_t sum_of_ints(sums given) {
 #if BYTES == 64
     return _mm512_reduce_add_epi32((__m512i)given);

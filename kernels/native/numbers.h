@@ -1,4 +1,4 @@
-/* Numbers a register at a time: float32, and bfloat16 turned into it. */
+/* Numbers a register at a time: float32, and bfloat16 converted to it. */
 #ifndef WAYMARK_NUMBERS_H
 #define WAYMARK_NUMBERS_H
 

@@ -33,6 +33,7 @@
 typedef int32_t word_lanes __attribute__((vector_size(REGISTER)));
 typedef int8_t byte_lanes __attribute__((vector_size(REGISTER)));
 typedef int16_t short_lanes __attribute__((vector_size(REGISTER)));
+typedef uint16_t unsigned_shorts __attribute__((vector_size(REGISTER)));
 
 /* What the words of both sides are. */
 enum words {
@@ -64,6 +65,17 @@ enum words {
 /* Both give exact sums: of four products where there is an instruction for it, else of two. */
 #define WORDS_OF_INT8 (HAS_QUADS ? OF_INT8 : OF_INT16)
 #define WORDS_OF_INT4 (HAS_QUADS ? OF_INT8 : OF_INT4)
+
+/* A compiler that may multiply ahead of the sums does, and keeps the products in memory. */
+#if REGISTER == 64
+#define KEEP_IN_REGISTER(lanes) __asm__ volatile("" : "+v"(lanes))
+#elif defined(__SSE2__)
+#define KEEP_IN_REGISTER(lanes) __asm__ volatile("" : "+x"(lanes))
+#elif ARM64
+#define KEEP_IN_REGISTER(lanes) __asm__ volatile("" : "+w"(lanes))
+#else
+#define KEEP_IN_REGISTER(lanes)
+#endif
 
 INLINE word_lanes load_words(const void *from) {
     word_lanes found;

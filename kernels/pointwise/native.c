@@ -8,40 +8,37 @@ INLINE float gelu(float x) {
     return x * sigmoid(1.5957691216f * (x + 0.044715f * x * x * x));
 }
 
-INLINE void multiply(const struct gated_product *all, long row, int is_gelu, int is_bfloat) {
+INLINE float relu(float x) {
+    return x < 0.0f ? 0.0f : x;
+}
+
+INLINE void multiply(const struct gated_product *all, long row, float (*open)(float),
+                     int is_bfloat) {
     long from = row * all->stride, to = row * all->width;
     for (long place = 0; place < all->width; place++) {
         float gate = all->multiplier * read_number(all->gate, from + place, is_bfloat);
         float up = read_number(all->up, from + place, is_bfloat);
-        write_number(all->to, to + place, (is_gelu ? gelu(gate) : silu(gate)) * up, is_bfloat);
+        write_number(all->to, to + place, open(gate) * up, is_bfloat);
     }
 }
 
-static void one_swiglu(const void *given, long row) {
-    const struct gated_product *all = given;
-    if (all->is_bfloat)
-        multiply(all, row, 0, 1);
-    else
-        multiply(all, row, 0, 0);
-}
+/* The function is known where it is called, so it becomes part of the loop. */
+#define GATED_PRODUCT(name, open)                                                                  \
+    static void one_##name(const void *given, long row) {                                          \
+        const struct gated_product *all = given;                                                   \
+        if (all->is_bfloat)                                                                        \
+            multiply(all, row, open, 1);                                                           \
+        else                                                                                       \
+            multiply(all, row, open, 0);                                                           \
+    }                                                                                              \
+    int waymark_##name(struct gated_product *all) {                                                \
+        pool_each(one_##name, all, all->rows, all->width, all->threads);                           \
+        return 1;                                                                                  \
+    }
 
-static void one_geglu(const void *given, long row) {
-    const struct gated_product *all = given;
-    if (all->is_bfloat)
-        multiply(all, row, 1, 1);
-    else
-        multiply(all, row, 1, 0);
-}
-
-int waymark_swiglu(struct gated_product *all) {
-    pool_each(one_swiglu, all, all->rows, all->width, all->threads);
-    return 1;
-}
-
-int waymark_geglu(struct gated_product *all) {
-    pool_each(one_geglu, all, all->rows, all->width, all->threads);
-    return 1;
-}
+GATED_PRODUCT(swiglu, silu)
+GATED_PRODUCT(geglu, gelu)
+GATED_PRODUCT(reglu, relu)
 
 INLINE void open_head(const struct open_gate *all, long row, int is_bfloat) {
     long token = row / all->heads, head = row % all->heads, to = row * all->width;

@@ -18,6 +18,11 @@ def geglu(gate: Tensor, up: Tensor) -> Tensor:
     return F.gelu(gate, approximate="tanh").mul_(up)
 
 
+def squared_relu(inputs: Tensor) -> Tensor:
+    """relu(inputs)^2 (So et al. 2021, arXiv:2109.08668): [n, width], as the result."""
+    return F.relu(inputs).square_()
+
+
 def open_gate(attended: Tensor, gate: Tensor) -> Tensor:
     """attended * sigmoid(gate), both [n, heads, head_dim] of one type, as the result."""
     return attended * torch.sigmoid(gate)

@@ -11,6 +11,7 @@ from torch import Tensor
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
+    ExpertShape,
     FullAttentionShape,
     GateShape,
     GroupNormShape,
@@ -20,6 +21,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    SquaredReluShape,
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
@@ -39,6 +41,7 @@ SHAPES: list[OpShape] = [
     *(GateShape(width, gelu) for width in (1, 15, 64, 100) for gelu in (False, True)),
     *(OpenGateShape(heads, dim) for heads, dim in ((1, 1), (3, 17), (2, 256))),
     *(SumShape(width) for width in (1, 15, 64)),
+    *(SquaredReluShape(width) for width in (1, 15, 64)),
     *(RotationShape(3, dim, turned) for dim, turned in ((2, 2), (10, 6), (33, 32), (64, 16))),
     AttentionShape(1, 1, 1),
     AttentionShape(4, 2, 17),
@@ -64,6 +67,10 @@ SHAPES: list[OpShape] = [
     Mamba2Shape(24, 64, 1, 128, 4),
     Mamba2Shape(2, 256, 2, 256, 3),
     *(GroupNormShape(groups, width) for groups, width in ((1, 1), (2, 130), (3, 64))),
+    ExpertShape(1, 1, 1, 1, normalise=True, shared=False),
+    ExpertShape(33, 15, 7, 7, normalise=False, shared=True),
+    ExpertShape(128, 64, 200, 8, normalise=True, shared=True),
+    ExpertShape(600, 96, 70, 64, normalise=False, shared=False),
 ]
 
 
@@ -138,7 +145,18 @@ def test_a_key_that_is_not_a_number_shows_in_all_heads_that_share_it(key: int) -
 
 
 @pytest.mark.parametrize(
-    "name", ["rms_norm", "swiglu", "geglu", "open_gate", "add", "attention", "gates", "convolution"]
+    "name",
+    [
+        "rms_norm",
+        "swiglu",
+        "geglu",
+        "relu",
+        "open_gate",
+        "add",
+        "attention",
+        "gates",
+        "convolution",
+    ],
 )
 def test_what_is_not_a_number_stays_so(name: str) -> None:
     """A broken weight must show, not turn into some number."""
@@ -152,6 +170,7 @@ def test_what_is_not_a_number_stays_so(name: str) -> None:
             ops().swiglu(torch.ones(1, 4), row)[:, 1],
         ],
         "geglu": [ops().geglu(row, torch.ones(1, 4))[:, 1]],
+        "relu": [ops().squared_relu(row)[:, 1]],
         "open_gate": [ops().open_gate(torch.ones(1, 1, 4), heads)[..., 1]],
         "add": [ops().add(row, torch.ones(1, 4))[:, 1]],
         "attention": [ops().causal_attention(heads, torch.ones(3, 1, 4), torch.ones(3, 1, 4), 1.0)],

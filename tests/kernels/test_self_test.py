@@ -15,6 +15,7 @@ from kernels import self_test
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
+    ExpertShape,
     FullAttentionShape,
     GateShape,
     GroupNormShape,
@@ -24,6 +25,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    SquaredReluShape,
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
@@ -38,6 +40,7 @@ SHAPES: tuple[OpShape, ...] = (
     GateShape(24, gelu=True),
     OpenGateShape(3, 10),
     SumShape(24),
+    SquaredReluShape(24),
     RotationShape(3, 10, 6),
     AttentionShape(4, 2, 16, window=7),
     FullAttentionShape(2, 16),
@@ -45,6 +48,7 @@ SHAPES: tuple[OpShape, ...] = (
     Mamba1Shape(channels=12, state_dim=5, taps=4),
     Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
     GroupNormShape(2, 12),
+    ExpertShape(width=12, inner=6, count=5, top_k=2, normalise=False, shared=True),
 )
 TRIED = tuple(name for name in Ops.__slots__ if name != "rows_per_part")
 
@@ -60,9 +64,11 @@ def honest(name: str) -> Callable[..., Any]:
 
 
 def changed(result: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """What an operation gave, its last tensor changed."""
+    """What an operation gave, its last tensor changed; of one that makes another, of that one."""
     if isinstance(result, Tensor):
         return change(result)
+    if callable(result):
+        return lambda *inputs: changed(result(*inputs), change)
     return (*result[:-1], change(result[-1]))
 
 

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from core.layers import rows as row_blocks
-from core.layers.mlp import GeGLU, GeluMLP, SwiGLU
+from core.layers.mlp import GeGLU, GeluMLP, SquaredReluMLP, SwiGLU
 from tests.layers.sources import bias_of, random_weights, weight_of
 
 
@@ -16,6 +16,23 @@ def test_swiglu_is_its_equation() -> None:
     gate, up = weight_of(layer.gate_and_up).chunk(2)
     inner = F.silu(hidden @ gate.T) * (hidden @ up.T)
     torch.testing.assert_close(layer(hidden), inner @ weight_of(layer.down).T)
+
+
+@pytest.mark.parametrize("names", [("a", "b", "c"), ("both", "c")])
+def test_a_gate_may_be_multiplied_and_lie_in_one_matrix(names: tuple[str, ...]) -> None:
+    layer = SwiGLU(random_weights(), 6, 10, gate_multiplier=0.3, names=names)
+    hidden = torch.randn(5, 6)
+    gate, up = weight_of(layer.gate_and_up).chunk(2)
+    inner = F.silu(0.3 * (hidden @ gate.T)) * (hidden @ up.T)
+    torch.testing.assert_close(layer(hidden), inner @ weight_of(layer.down).T)
+
+
+def test_squared_relu_is_its_equation() -> None:
+    layer, hidden = SquaredReluMLP(random_weights(), 6, 10, bias=True), torch.randn(5, 6)
+    inner = F.relu(F.linear(hidden, weight_of(layer.up), bias_of(layer.up))) ** 2
+    expected = F.linear(inner, weight_of(layer.down), bias_of(layer.down))
+    torch.testing.assert_close(layer(hidden), expected)
+    assert torch.equal(layer(hidden, True), layer(hidden))
 
 
 def test_geglu_is_its_equation() -> None:

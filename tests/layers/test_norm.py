@@ -42,3 +42,13 @@ def test_layer_norm_takes_the_mean_away() -> None:
     rows = torch.randn(3, 8) + 50
     found = LayerNorm(constant(1.0), 8, 1e-6)(rows)
     torch.testing.assert_close(found.mean(-1), torch.ones(3), rtol=0, atol=1e-3)
+
+
+def test_a_norm_may_be_multiplied_and_so_may_what_it_adds() -> None:
+    rows, residual = torch.randn(3, 8), torch.randn(3, 8)
+    norm = RMSNorm(constant(3.0), 8, 1e-6)
+    torch.testing.assert_close(norm.times(0.5)(rows), 0.5 * norm(rows))
+    torch.testing.assert_close(norm(rows), RMSNorm(constant(3.0), 8, 1e-6)(rows), rtol=0, atol=0)
+    normed, total = norm.of_sum(rows, residual, 0.25)
+    torch.testing.assert_close(total, residual + 0.25 * rows)
+    torch.testing.assert_close(normed, norm(total))

@@ -19,6 +19,7 @@ from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_granite_hybrid import TinyGranite, write_granite
 from tests.oracle.tiny_jamba import TinyJamba, write_jamba
 from tests.oracle.tiny_llama import TinyLlama, write_llama
+from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
 
@@ -45,8 +46,9 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
     "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
     # Its one Mamba-1 block has sparse experts.
     "jamba": lambda path: write_jamba(
-        path, TinyJamba(layers=2, attention=(2, 0), sparse=(2, 1), experts=4, seed=14)
+        path, TinyJamba(layers=2, attention=(2, 0), sparse=(2, 1), experts=4, seed=15)
     ),
+    "nemotron": lambda path: write_nemotron(path, TinyNemotron("M-*", seed=14)),
 }
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS
-from tests.kernels.mamba2.test_reference import Case, assert_near, equation, make_case
+from tests.kernels.mamba2.test_reference import Case, equation, make_case
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory
 
@@ -36,7 +36,8 @@ def part(case: Case, rows: slice, state: Tensor) -> Case:
 def test_it_is_the_equation(tokens: int, sizes: tuple[int, int, int, int]) -> None:
     case = make_case(tokens, *sizes, strongest=3.0)
     found = run(case)
-    assert_near(found, equation(case))
+    for mine, other in zip(found, equation(case), strict=True):
+        assert (mine - other).abs().max() <= 2e-5 * other.abs().max()
     if tokens > 1:  # or plain torch was compared with itself
         assert not torch.equal(found[0], run(case, ops=PLAIN_OPS)[0])
 

@@ -14,9 +14,12 @@ from kernels.common.shapes import (
     DeltaShape,
     FullAttentionShape,
     GateShape,
+    GroupNormShape,
+    Mamba2Shape,
     NormShape,
     OpenGateShape,
     RotationShape,
+    SquaredReluShape,
     SumShape,
 )
 from kernels.dispatch import REFERENCE, Backend
@@ -66,6 +69,9 @@ SHAPES = (
     FullAttentionShape(2, 72),
     DeltaShape(2, 40, 4, 50, 4),
     DeltaShape(2, 40, 4, 48, 4),
+    Mamba2Shape(4, 33, 2, 48, 4),
+    GroupNormShape(2, 50),
+    SquaredReluShape(50),
 )
 
 

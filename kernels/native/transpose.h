@@ -1,12 +1,13 @@
-/* Rows put in order as columns of sixteen: what products want on their right side (words.h). */
-#ifndef WAYMARK_TURN_H
-#define WAYMARK_TURN_H
+/* Rows transposed to columns of sixteen words, packed as products want their right side (words.h).
+ */
+#ifndef WAYMARK_TRANSPOSE_H
+#define WAYMARK_TRANSPOSE_H
 
 #include "native/words.h"
 
 #if REGISTER == 32
 /* Eight rows of eight words become eight of their columns, STEP bytes apart. */
-INLINE void turn_eight(const char *from, long stride, char *to) {
+INLINE void transpose_eight(const char *from, long stride, char *to) {
     __m256 rows[8], pairs[8];
     for (int row = 0; row < 8; row++)
         rows[row] = _mm256_loadu_ps((const float *)(from + row * stride));
@@ -30,7 +31,7 @@ INLINE void turn_eight(const char *from, long stride, char *to) {
 #endif
 
 /* Sixteen rows of STEP bytes, `stride` bytes apart, become sixteen steps of a column. */
-static inline void turn_words(const void *from, long stride, void *given_to) {
+static inline void transpose_words(const void *from, long stride, void *given_to) {
     const char *row_of = from;
     char *to = given_to;
 #if REGISTER == 64
@@ -60,7 +61,8 @@ static inline void turn_words(const void *from, long stride, void *given_to) {
 #elif REGISTER == 32
     for (int rows = 0; rows < 16; rows += 8)
         for (int words = 0; words < 16; words += 8)
-            turn_eight(row_of + rows * stride + 4 * words, stride, to + words * STEP + 4 * rows);
+            transpose_eight(row_of + rows * stride + 4 * words, stride,
+                            to + words * STEP + 4 * rows);
 #else
     for (int row = 0; row < 16; row++)
         for (int word = 0; word < 16; word++)
@@ -68,21 +70,21 @@ static inline void turn_words(const void *from, long stride, void *given_to) {
 #endif
 }
 
-/* Makes sixteen words of what a weight's row has of them. */
-typedef void (*fetch)(const void *from, char *to);
+/* Converts sixteen words of a row. */
+typedef void (*convert)(const void *from, char *to);
 
 /* Rows from `from` on, of which there are `rows`, `stride` bytes apart: `words` steps of a column,
  * rounded up to sixteen, with zeros where there is nothing. Of a row there are `bytes`, `piece` of
  * them sixteen words, which `of` makes; without it they are words already. */
-INLINE void turn_column(const char *from, long rows, long stride, long bytes, long piece,
-                        long words, fetch of, char *to) {
+INLINE void pack_column(const char *from, long rows, long stride, long bytes, long piece,
+                        long words, convert of, char *to) {
     char filled[COLUMN * STEP], rest[STEP];
     if (rows < COLUMN) memset(filled, 0, sizeof filled);
     if (rows <= 0) rows = 0; /* all zeros */
     for (long word = 0; word < words;
          word += COLUMN, from += piece, bytes -= piece, to += COLUMN * STEP) {
         if (!of && rows >= COLUMN && bytes >= piece) {
-            turn_words(from, stride, to);
+            transpose_words(from, stride, to);
             continue;
         }
         for (long row = 0; row < smaller(rows, COLUMN); row++) {
@@ -97,7 +99,7 @@ INLINE void turn_column(const char *from, long rows, long stride, long bytes, lo
             else
                 memcpy(filled + row * STEP, given, STEP);
         }
-        turn_words(filled, STEP, to);
+        transpose_words(filled, STEP, to);
     }
 }
 
@@ -108,15 +110,9 @@ INLINE void floats_of_bfloats(const void *from, char *to) {
         store_floats((float *)to + place, load_bfloats((const uint16_t *)from + place));
 }
 
-INLINE void moved_bytes(const void *from, char *to) {
+INLINE void biased_bytes(const void *from, char *to) {
     for (int place = 0; place < STEP; place++)
         to[place] = (char)(((const int8_t *)from)[place] ^ (int8_t)LOWEST_BYTE);
-}
-
-INLINE void shorts_of_bytes(const void *from, char *to) {
-    int16_t wide[STEP / 2];
-    for (int place = 0; place < STEP / 2; place++) wide[place] = ((const int8_t *)from)[place];
-    memcpy(to, wide, sizeof wide);
 }
 
 #endif

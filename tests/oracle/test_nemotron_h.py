@@ -1,0 +1,89 @@
+"""Nemotron-H against transformers' own implementation, on tiny random checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import NemotronHForCausalLM
+
+from tests.oracle.runs import (
+    TOLERANCE,
+    Pair,
+    assert_same,
+    deviation,
+    greedy,
+    inputs,
+    load,
+    logits_between,
+    oracle_logits,
+    our_logits,
+    rms_ratio,
+    text,
+)
+from tests.oracle.tiny_nemotron_h import TinyNemotron, make_nemotron_pair
+
+BIASES = {"use_bias": True, "mlp_bias": True}
+VARIANTS = {
+    "hybrid": TinyNemotron(),
+    "one-group": TinyNemotron("MM*-", groups=1, kv_heads=1, seed=1),
+    "biases": TinyNemotron("*M-", others=BIASES, seed=2),
+    "no-conv-bias": TinyNemotron("-M*", others={"use_conv_bias": False, "conv_kernel": 3}, seed=3),
+    "shortest-steps": TinyNemotron("M-M*", others={"time_step_min": 0.7}, seed=4),
+}
+LONG = [text(150)]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_nemotron_pair(tmp_path_factory.mktemp("nemotron"), VARIANTS["hybrid"])
+
+
+@pytest.mark.parametrize("tiny", VARIANTS.values(), ids=VARIANTS.keys())
+def test_logits_agree(tiny: TinyNemotron, tmp_path: Path) -> None:
+    made = make_nemotron_pair(tmp_path, tiny)
+    assert_same(our_logits(made.model, LONG), oracle_logits(made, LONG))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 63, 64, 65, 129, 1025])
+def test_run_lengths_around_blocks_agree(pair: Pair, count: int) -> None:
+    pieces = [text(count)]
+    assert_same(our_logits(pair.model, pieces), oracle_logits(pair, pieces))
+
+
+def test_greedy_tokens_are_the_same(pair: Pair) -> None:
+    oracle: Any = pair.oracle
+    made = oracle.generate(
+        input_ids=torch.tensor(LONG),
+        attention_mask=torch.ones(1, 150, dtype=torch.long),
+        max_new_tokens=24,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    chosen = made.sequences[0, 150:].tolist()
+    assert len(chosen) == 24
+    assert_same(greedy(pair.model, LONG, chosen), torch.cat(made.logits))
+
+
+def test_every_cut_equals_one_shot(pair: Pair) -> None:
+    expected, given = oracle_logits(pair, LONG), inputs(pair.model, LONG)
+    found = [logits_between(pair.model, given, [cut]) for cut in range(1, 150)]
+    assert max(deviation(logits, expected) for logits in found) <= TOLERANCE
+
+
+def test_token_by_token_equals_one_shot(pair: Pair) -> None:
+    assert_same(our_logits(pair.model, LONG, range(1, 150)), oracle_logits(pair, LONG))
+
+
+def test_bfloat16_is_close_to_float32_and_no_rougher_than_the_oracle(tmp_path: Path) -> None:
+    made = make_nemotron_pair(tmp_path, TinyNemotron(dtype=torch.bfloat16, seed=9))
+    exact = our_logits(made.model, LONG)
+    ours = rms_ratio(our_logits(load(tmp_path, torch.bfloat16), LONG), exact)
+    oracle = NemotronHForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    theirs = rms_ratio(oracle_logits(Pair(oracle, made.model), LONG).float(), exact)
+    assert ours <= 2e-2 and ours <= 1.1 * theirs
