@@ -24,6 +24,8 @@ from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, multiplies_
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
+from kernels.mamba1 import gpu as mamba1
+from kernels.mamba1 import reference as plain_mamba1
 from kernels.mamba2 import gpu as mamba2
 from kernels.mamba2 import reference as plain_mamba2
 from kernels.ops import DeltaRule, Ops, StateSpace
@@ -36,6 +38,7 @@ from kernels.rope.gpu import norm_rotate, rotate
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
 _WIDEST_KEY = 128  # of the delta rule
 _WIDEST_STATE = 256  # of Mamba-2
+_MOST_STATES = 64  # of Mamba-1
 
 
 def name() -> str:
@@ -64,10 +67,15 @@ def step_capture() -> Capture | None:
     return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
-def convolve(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def convolve(
+    rows: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
     """As `causal_conv.reference.convolve`."""
     before = weight.shape[0] - 1
-    return causal_conv.causal_conv(rows[before:], rows[:before], weight, bias)[0]
+    return causal_conv.causal_conv(rows[before:], rows[:before], weight, bias, dtype)[0]
 
 
 def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
@@ -82,7 +90,7 @@ def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
     return rule
 
 
-def _space_where_it_fits(plain: StateSpace) -> StateSpace:
+def _space_where_it_fits(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
     """The kernel for states that it takes, else plain torch."""
 
     def space(
@@ -95,7 +103,7 @@ def _space_where_it_fits(plain: StateSpace) -> StateSpace:
         *,
         state: Tensor,
     ) -> Tensor:
-        chosen = mamba2.mamba2_run_ if b.shape[2] <= _WIDEST_STATE else plain
+        chosen = kernel if b.shape[-1] <= widest else plain
         return chosen(inputs, b, c, steps, rate, skip, state=state)
 
     return space
@@ -126,8 +134,10 @@ GPU_OPS = Ops(
     ),
     delta_gates=plain_delta.delta_gates,
     time_steps=plain_mamba2.time_steps,
-    mamba2_run_=_space_where_it_fits(plain_mamba2.mamba2_run_),
-    mamba2_step=_space_where_it_fits(plain_mamba2.mamba2_step),
+    mamba1_run_=_space_where_it_fits(mamba1.mamba1_run_, plain_mamba1.mamba1_run_, _MOST_STATES),
+    mamba1_step=_space_where_it_fits(mamba1.mamba1_run_, plain_mamba1.mamba1_step, _MOST_STATES),
+    mamba2_run_=_space_where_it_fits(mamba2.mamba2_run_, plain_mamba2.mamba2_run_, _WIDEST_STATE),
+    mamba2_step=_space_where_it_fits(mamba2.mamba2_run_, plain_mamba2.mamba2_step, _WIDEST_STATE),
     gated_group_norm=gated_group_norm,
     rotate=rotate,
     norm_rotate=norm_rotate,

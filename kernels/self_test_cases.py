@@ -20,6 +20,7 @@ from kernels.common.shapes import (
     FullAttentionShape,
     GateShape,
     GroupNormShape,
+    Mamba1Shape,
     Mamba2Shape,
     NormShape,
     OpenGateShape,
@@ -81,9 +82,13 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
                 yield from _convolution(shape, numbers)
                 yield from _delta_gates(shape, numbers)
                 yield from _delta_rule(shape, numbers)
+            case Mamba1Shape():
+                yield from _convolution(shape, numbers)
+                yield from _time_steps(shape.channels, numbers)
+                yield from _scan(shape, numbers)
             case Mamba2Shape():
                 yield from _convolution(shape, numbers)
-                yield from _time_steps(shape, numbers)
+                yield from _time_steps(shape.heads, numbers)
                 yield from _state_space(shape, numbers)
             case GroupNormShape():
                 yield from _group_norm(shape, numbers)
@@ -273,18 +278,24 @@ def _attended(
     return Case(op, dtype, call, ulps, float(values.abs().max()))
 
 
-def _convolution(shape: DeltaShape | Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
+def _convolution(
+    shape: DeltaShape | Mamba1Shape | Mamba2Shape, numbers: _Numbers
+) -> Iterator[Case]:
     before, channels = shape.taps - 1, sum(shape.widths)
     rows, weight = numbers.rough(before + _ROWS, channels), numbers.exact(shape.taps, channels)
     bias = numbers.exact(channels)
 
+    # Mamba-1 multiplies matrices by what it gives.
+    rounded = isinstance(shape, Mamba1Shape)
+
     def run(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
-        return [ops.convolve(rows.to(dtype), weight, bias)]
+        result = dtype if rounded else torch.float32
+        return [ops.convolve(rows.to(dtype), weight, bias, result)]
 
     def step(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
-        tail = rows[:before].to(dtype, copy=True)
-        outputs = ops.causal_conv_step(rows[before : before + 1].to(dtype), tail, weight, bias)
-        return [outputs, tail.float()]
+        tail, row = rows[:before].to(dtype, copy=True), rows[before : before + 1].to(dtype)
+        result = dtype if rounded else torch.float32
+        return [ops.causal_conv_step(row, tail, weight, bias, result), tail.float()]
 
     # Products are added one by one; silu is nowhere steeper than 1.1.
     most = shape.taps * rows.abs().max() * weight.abs().max() + bias.abs().max()
@@ -335,15 +346,38 @@ def _delta_rule(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
         yield Case(name, numbers.dtype, named, ulps, 0.0)
 
 
-def _time_steps(shape: Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
-    steps, bias = 4 * numbers.rough(9, shape.heads + 3), numbers.exact(shape.heads)
+def _time_steps(count: int, numbers: _Numbers) -> Iterator[Case]:
+    steps, bias = 4 * numbers.rough(9, count + 3), numbers.exact(count)
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
-        rows = steps.to(dtype)[:, : shape.heads]
+        rows = steps.to(dtype)[:, :count]
         return [ops.time_steps(rows, bias, 0.5, 0.001, 3.0)]
 
     # As of `_delta_gates`.
     yield Case("time_steps", numbers.dtype, call, 16, 1.0)
+
+
+def _scan(shape: Mamba1Shape, numbers: _Numbers) -> Iterator[Case]:
+    inputs = numbers.rough(_ROWS, 2 * shape.channels)
+    both = numbers.rough(_ROWS, 2 * shape.state_dim)
+    steps = 0.1 * numbers.exact(_ROWS, shape.channels).abs()
+    rate, skip = (
+        -numbers.exact(shape.state_dim, shape.channels).abs(),
+        numbers.exact(shape.channels),
+    )
+    state = numbers.exact(shape.state_dim, shape.channels)
+    # As of `_state_space`; a decay is rounded for each token that it is multiplied by.
+    ulps = 2 * (shape.state_dim + 3 * _ROWS + 32)
+
+    def call(ops: Ops, dtype: torch.dtype, name: str, count: int) -> list[Tensor]:
+        b, c = both.to(dtype)[:count].chunk(2, dim=1)
+        rows = inputs.to(dtype)[:count, : shape.channels]
+        after = state.clone()
+        outputs = getattr(ops, name)(rows, b, c, steps[:count], rate, skip, state=after)
+        return [outputs, after]
+
+    for name, count in (("mamba1_run_", _ROWS), ("mamba1_step", 1)):
+        yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
 
 
 def _state_space(shape: Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:

@@ -13,6 +13,7 @@ from core.models import (
     falcon_h1,
     gemma3,
     granite_hybrid,
+    jamba,
     llama,
     nemotron_h,
     qwen3_5,
@@ -46,6 +47,7 @@ _FALCON_H1 = Family(falcon_h1.parse_config, falcon_h1.published_names, falcon_h1
 _GRANITE_HYBRID = Family(
     granite_hybrid.parse_config, granite_hybrid.published_names, granite_hybrid.GraniteHybridModel
 )
+_JAMBA = Family(jamba.parse_config, jamba.published_names, jamba.JambaModel)
 _NEMOTRON_H = Family(nemotron_h.parse_config, nemotron_h.published_names, nemotron_h.NemotronHModel)
 # By `model_type` of config.json.
 FAMILIES = {
@@ -61,6 +63,7 @@ FAMILIES = {
     "gemma3_text": _GEMMA3,
     "falcon_h1": _FALCON_H1,
     "granitemoehybrid": _GRANITE_HYBRID,
+    "jamba": _JAMBA,
     "nemotron_h": _NEMOTRON_H,
 }
 

@@ -19,6 +19,7 @@ import kernels.causal_conv.gpu as causal_conv
 import kernels.experts.gpu as experts
 import kernels.gated_delta.gpu as gated_delta
 import kernels.linear.gpu as linear
+import kernels.mamba1.gpu as mamba1
 import kernels.mamba2.gpu as mamba2
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
@@ -78,6 +79,7 @@ def launch_all() -> None:
     _rotation()
     _attention()
     _delta_rule()
+    _scan()
     _state_space()
     _linear()
     _experts()
@@ -102,6 +104,7 @@ def _convolution() -> None:
     causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight, weight[0])
+    causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight, weight[0], torch.bfloat16)
 
 
 def _rotation() -> None:
@@ -130,6 +133,14 @@ def _delta_rule() -> None:
     state = torch.zeros(VALUE_HEADS, DIM, DIM)
     gated_delta.chunked_gated_delta_(*heads, *gates, state=state)
     gated_delta.recurrent_gated_delta_step(*(each[:1] for each in (*heads, *gates)), state=state)
+
+
+def _scan() -> None:
+    inputs, both = _rows(TOKENS, CONV_WIDTH), _rows(TOKENS, 32)
+    steps, state = torch.zeros(TOKENS, CONV_WIDTH), torch.zeros(16, CONV_WIDTH)
+    mamba1.mamba1_run_(
+        inputs, both[:, :16], both[:, 16:], steps, state, torch.zeros(CONV_WIDTH), state=state
+    )
 
 
 def _state_space() -> None:

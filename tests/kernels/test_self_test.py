@@ -19,6 +19,7 @@ from kernels.common.shapes import (
     FullAttentionShape,
     GateShape,
     GroupNormShape,
+    Mamba1Shape,
     Mamba2Shape,
     NormShape,
     OpenGateShape,
@@ -44,6 +45,7 @@ SHAPES: tuple[OpShape, ...] = (
     AttentionShape(4, 2, 16, window=7),
     FullAttentionShape(2, 16),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
+    Mamba1Shape(channels=12, state_dim=5, taps=4),
     Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
     GroupNormShape(2, 12),
     ExpertShape(width=12, inner=6, count=5, top_k=2, normalise=False, shared=True),
@@ -148,8 +150,8 @@ def test_a_state_that_stays_where_it_was_is_found(
 
 
 def test_a_tail_that_stays_where_it_was_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    def forgets(inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), weight, bias)
+    def forgets(inputs: Tensor, tail: Tensor, *others: Any) -> Tensor:
+        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), *others)
 
     assert_found(with_op("causal_conv_step", forgets), "causal_conv_step", caplog, "off by")
 

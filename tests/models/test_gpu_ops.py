@@ -24,6 +24,7 @@ from tests.oracle.runs import deviation, rms_ratio
 from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_jamba import TinyJamba, write_jamba
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 
 pytest.importorskip("triton", reason="Triton is published for Linux alone")
@@ -41,6 +42,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
         ),
     ),
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, dtype=BFLOAT16)),
+    "jamba": lambda path: write_jamba(path, TinyJamba(layers=2, experts=1, dtype=BFLOAT16)),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
 }

@@ -18,6 +18,7 @@ from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_granite_hybrid import TinyGranite, write_granite
+from tests.oracle.tiny_jamba import TinyJamba, write_jamba
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
 from tests.promises.machine import Machine, load
@@ -44,6 +45,10 @@ assert MODELS["hybrid"].template == PLAIN_TEMPLATE
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
+    # Its one Mamba-1 block has sparse experts.
+    "jamba": lambda path: write_jamba(
+        path, TinyJamba(layers=2, attention=(2, 0), sparse=(2, 1), experts=4, seed=15)
+    ),
     "nemotron": lambda path: write_nemotron(path, TinyNemotron("M-*", seed=14)),
     "qwen3_5_moe": lambda path: write_experts(
         path, TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), fused=True)
