@@ -41,7 +41,7 @@ MODELS = {
     ),
 }
 assert MODELS["hybrid"].template == PLAIN_TEMPLATE
-# Hybrids beside Qwen3.5 dense: states of other kinds, or other layers and files around the same ones.
+# Hybrids beside Qwen3.5 dense: other states, or other layers and files around the same ones.
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
