@@ -33,6 +33,7 @@ from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swi
 from kernels.rms_norm.gpu import add_rms_norm, gated_rms_norm, rms_norm
 from kernels.rms_norm.reference import gated_group_norm
 from kernels.rope.gpu import norm_rotate, rotate
+from kernels.short_conv.gpu import short_conv
 
 # The widest that the kernels are compiled for without a GPU: beyond, shared memory may not do.
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
@@ -126,6 +127,7 @@ GPU_OPS = Ops(
     gated_rms_norm=gated_rms_norm,
     convolve=convolve,
     causal_conv_step=causal_conv.causal_conv_step,
+    short_conv=short_conv,
     chunked_gated_delta_=_where_it_fits(
         gated_delta.chunked_gated_delta_, plain_delta.chunked_gated_delta_
     ),

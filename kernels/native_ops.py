@@ -39,6 +39,7 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
         gated_rms_norm=native.gated_rms_norm,
         convolve=native.convolve,
         causal_conv_step=native.causal_conv_step,
+        short_conv=native.short_conv,
         chunked_gated_delta_=native.chunked_gated_delta_,
         recurrent_gated_delta_step=native.recurrent_gated_delta_step,
         delta_gates=native.delta_gates,
@@ -127,6 +128,22 @@ class _NativeOps:
         self._library.conv_step(
             *map(address, (inputs, tail, weight, bias, result)), channels, taps,
             _is_bfloat(inputs), _is_bfloat(result),
+        )  # fmt: skip
+        return result
+
+    def short_conv(
+        self, projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        taps, channels = weight.shape
+        alike = tail.is_contiguous() and tail.dtype == projected.dtype
+        if not (_rows(projected) and alike):
+            return PLAIN_OPS.short_conv(projected, tail, weight, bias)
+        num_tokens, dtype = projected.shape[0], projected.dtype
+        result = torch.empty(num_tokens, channels, dtype=dtype)
+        rows = torch.empty(num_tokens + taps - 1, channels, dtype=dtype)
+        self._library.short_conv(
+            *map(address, (projected, tail, weight, bias, result, rows)), *result.shape, taps,
+            projected.stride(0), _is_bfloat(projected), get_num_threads(),
         )  # fmt: skip
         return result
 

@@ -31,6 +31,7 @@ from kernels.rms_norm.reference import (
     rms_norm,
 )
 from kernels.rope.reference import norm_rotate, rotate
+from kernels.short_conv.reference import short_conv
 
 Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
 """As `kernels.attention.reference.causal_attention`."""
@@ -144,6 +145,7 @@ class Ops:
     gated_rms_norm: Callable[[Tensor, Tensor, Tensor, float, torch.dtype], Tensor]
     convolve: Convolve
     causal_conv_step: ConvolveStep
+    short_conv: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
     chunked_gated_delta_: DeltaRule
     recurrent_gated_delta_step: DeltaRule
     delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -192,6 +194,7 @@ PLAIN_OPS = Ops(
     gated_rms_norm=gated_rms_norm,
     convolve=convolve,
     causal_conv_step=causal_conv_step,
+    short_conv=short_conv,
     chunked_gated_delta_=chunked_gated_delta_,
     recurrent_gated_delta_step=recurrent_gated_delta_step,
     delta_gates=delta_gates,

@@ -26,7 +26,8 @@ from kernels.common.capability import device_facts
 from kernels.common.shapes import OpShape
 from kernels.dispatch import Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.self_test_cases import Case, cases
+from kernels.self_test_cases.case import Case
+from kernels.self_test_cases.every import cases
 
 _LOG = logging.getLogger(__name__)
 _FLOAT32_ULP = 2.0**-23

@@ -21,7 +21,7 @@ Admit = Callable[[int, int], bool]
 
 @dataclass
 class Picture:
-    """One embedding [tokens, hidden], the chats that used it, and when it was used last."""
+    """One embedding [tokens, image_width], the chats that used it, and when it was used last."""
 
     embedding: Tensor
     owners: set[str] = field(default_factory=set)

@@ -124,7 +124,7 @@ class DiskTier:
         )
 
     def embedding(self, key: bytes) -> Tensor | None:
-        """A picture's embedding [tokens, hidden]."""
+        """A picture's embedding [tokens, image_width]."""
         tensors = self._get(SegmentKind.EMBEDDING, key)
         return tensors["embedding"] if tensors is not None else None
 

@@ -15,6 +15,7 @@ from copy import copy
 from pathlib import Path
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from core import pulse
@@ -170,24 +171,29 @@ class Pictures:
         return other
 
     def __call__(self, image: Image) -> Tensor:
-        """Embeddings [tokens, hidden] of one picture, encoded unless they are held."""
+        """Embeddings [tokens, image_width] of one picture, encoded unless they are held."""
         held = self._embeddings.get(image.key)
         if held is not None:
             return held
         began = time.perf_counter()
         part = self._parts[image.key]
         processed = self._catalog.processed(part, self._check)
-        pixels = processed.pixels
-        with pulse.long_step(pulse.attention_s(len(pixels), len(pixels))):
-            embedding = self._model.encode_image(
-                pixels.to(self._model.device),
-                processed.patch_rows,
-                processed.patch_columns,
-                self._check,
-            )
+        embedding = self._encoded(processed)
         self.num_encoded += 1
         self.encoded_tokens += image.num_tokens
         self.seconds += time.perf_counter() - began
         self._embeddings.put(image.key, embedding)
         self._catalog.encoded(part)
         return embedding
+
+    def _encoded(self, processed: ProcessedImage) -> Tensor:
+        """What the tower makes of each grid, and the text between them."""
+        model, rows = self._model, []
+        sizes = [grid.num_patches for grid in processed.grids]
+        for grid, pixels in zip(processed.grids, processed.pixels.split(sizes), strict=True):
+            if grid.before:
+                rows.append(model.embed(torch.tensor(grid.before, device=model.device)))
+            with pulse.long_step(pulse.attention_s(len(pixels), len(pixels))):
+                patches = pixels.to(model.device)
+                rows.append(model.encode_image(patches, grid.rows, grid.columns, self._check))
+        return rows[0] if len(rows) == 1 else torch.cat(rows)

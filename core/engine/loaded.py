@@ -103,7 +103,7 @@ def load(
     held = plan.held(dtype, kernels)
     read = read_model(held, device, progress, check, keeping=keeping)
     model = read.model
-    processor = open_processor(path, folder, settings, device, model)
+    processor = open_processor(path, folder, settings, device, model, text)
     context = context_length(settings, model, available_bytes(device))
     root = fingerprint(
         read.weights_digest,
@@ -179,7 +179,12 @@ def resolve_device(settings: ModelSettings) -> torch.device:
 
 
 def open_processor(
-    path: Path, folder: ModelFolder, settings: ModelSettings, device: torch.device, model: Model
+    path: Path,
+    folder: ModelFolder,
+    settings: ModelSettings,
+    device: torch.device,
+    model: Model,
+    text: ChatText,
 ) -> PictureProcessor | None:
     """The image processor with the detail the settings ask for; None for a model without vision."""
     if not model.has_vision:
@@ -190,7 +195,7 @@ def open_processor(
     # The tower's own sizes, not what the file says of them: it may leave out what another file
     # then gets to choose.
     config = {**folder.config, "vision_config": model.vision_config}
-    return kinds.open_processor(path, config, limit or None)
+    return kinds.open_processor(path, config, limit or None, text.added_id)
 
 
 def context_length(settings: ModelSettings, model: Model, available: int) -> int:

@@ -86,7 +86,7 @@ class SquaredReluMLP:
 
 
 class GeluMLP:
-    """fc2(gelu(fc1 x)) with biases; `approximate` is torch's name for the form of gelu.
+    """fc2(gelu(fc1 x)); `approximate` is torch's name for the form of gelu.
 
     `names` are the published ones of the two matrices.
     """
@@ -99,10 +99,12 @@ class GeluMLP:
         out_width: int,
         approximate: str,
         names: tuple[str, str] = ("linear_fc1", "linear_fc2"),
+        *,
+        bias: bool = True,
     ) -> None:
         first, second = names
-        self.first = Linear(weights, first, width, inner_width, bias=True)
-        self.second = Linear(weights, second, inner_width, out_width, bias=True)
+        self.first = Linear(weights, first, width, inner_width, bias=bias)
+        self.second = Linear(weights, second, inner_width, out_width, bias=bias)
         self.approximate = approximate
 
     def __call__(self, hidden: Tensor) -> Tensor:

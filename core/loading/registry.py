@@ -14,12 +14,15 @@ from core.models import (
     gemma3,
     granite_hybrid,
     jamba,
+    lfm2,
+    lfm2_vl,
     llama,
     nemotron_h,
     qwen3_5,
     qwen3_5_moe,
     qwen3_moe,
     qwen3_next,
+    qwen3_vl,
 )
 from core.models.model import Model
 from core.weights.plan import Weights
@@ -49,6 +52,9 @@ _GRANITE_HYBRID = Family(
 )
 _JAMBA = Family(jamba.parse_config, jamba.published_names, jamba.JambaModel)
 _NEMOTRON_H = Family(nemotron_h.parse_config, nemotron_h.published_names, nemotron_h.NemotronHModel)
+_QWEN3_VL = Family(qwen3_vl.parse_config, qwen3_vl.published_names, qwen3_vl.Qwen3VLModel)
+_LFM2 = Family(lfm2.parse_config, lfm2.published_names, lfm2.Lfm2Model)
+_LFM2_VL = Family(lfm2_vl.parse_config, lfm2_vl.published_names, lfm2_vl.Lfm2VlModel)
 # By `model_type` of config.json.
 FAMILIES = {
     "qwen3_5": _QWEN3_5,
@@ -65,6 +71,9 @@ FAMILIES = {
     "granitemoehybrid": _GRANITE_HYBRID,
     "jamba": _JAMBA,
     "nemotron_h": _NEMOTRON_H,
+    "qwen3_vl": _QWEN3_VL,
+    "lfm2": _LFM2,
+    "lfm2_vl": _LFM2_VL,
 }
 
 

@@ -49,7 +49,7 @@ class Tower(Protocol):
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """Patches [rows * columns, patch width] -> [tokens, hidden_size]; `check` may raise."""
+        """Patches [rows * columns, patch width] -> [tokens, image_width]; `check` may raise."""
         ...
 
 
@@ -58,6 +58,8 @@ class Stack:
     """The parts that a family builds itself, and the sizes of those that are alike everywhere.
 
     `tied`: the head is the table of embeddings. The multipliers are of embeddings and logits.
+    `image_layers`: after so many of the first blocks further features of a picture are added to its
+    tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334).
     """
 
     vocab_size: int
@@ -68,6 +70,7 @@ class Stack:
     norm: Callable[[Tensor], Tensor]
     ropes: Mapping[str, Callable[[Tensor], Rotation]]
     tower: Tower | None = None
+    image_layers: int = 0
     embedding_multiplier: float = 1.0
     logits_multiplier: float = 1.0
 
@@ -84,6 +87,7 @@ class Decoder:
         table = (stack.vocab_size, stack.hidden_size)
         self.device, self.dtype = device, weights.dtype
         self.hidden_size, self.vocab_size = stack.hidden_size, stack.vocab_size
+        self.image_width = stack.hidden_size * (1 + stack.image_layers)
         self.max_positions = stack.max_positions
         self.embedding = text.table("embed_tokens.weight", table)
         scope, name = (text, "embed_tokens") if stack.tied else (weights, "lm_head")
@@ -118,7 +122,7 @@ class Decoder:
     def encode_image(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """One picture's patches [rows * columns, patch width] float32 -> [tokens, hidden_size].
+        """One picture's patches [rows * columns, patch width] float32 -> [tokens, image_width].
 
         Calls `check`, which may raise, between blocks. Raises NoVisionError without a tower.
         """
@@ -132,7 +136,8 @@ class Decoder:
     ) -> Tensor:
         """Run [n, hidden_size] at `positions` [3, n] after what `memory` holds.
 
-        An `image` has to come whole: some families let its rows attend to one another both ways.
+        An `image` has to come whole, [n, image_width]: some families let its rows attend to one
+        another both ways.
         Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
         """
         if len(memory.runs) == 1:
@@ -152,10 +157,13 @@ class Decoder:
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, *, image: bool = False
     ) -> Tensor:
         """`forward` for tokens whose `rotations` are known."""
+        hidden, *features = hidden.split(self.hidden_size, dim=1)
         layer = 0
-        for block in self.blocks:
+        for index, block in enumerate(self.blocks):
             memory.check_cancelled()
             hidden = block(hidden, rotations, memory, layer, image)
+            if index < len(features):
+                hidden = hidden + features[index]
             layer += len(block.specs)
         return self.norm(hidden)
 

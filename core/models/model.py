@@ -18,6 +18,8 @@ class Model(Protocol):
     device: torch.device
     dtype: torch.dtype
     hidden_size: int
+    # Numbers of a picture's token: more than those of a text's where several layers are given some.
+    image_width: int
     vocab_size: int
     max_positions: int
     num_parameters: int
@@ -44,7 +46,7 @@ class Model(Protocol):
     def encode_image(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """One picture's patches [rows * columns, patch width] -> [tokens, hidden_size]."""
+        """One picture's patches [rows * columns, patch width] -> [tokens, image_width]."""
         ...
 
     def forward(
@@ -52,8 +54,8 @@ class Model(Protocol):
     ) -> Tensor:
         """[n, hidden_size] at positions [3, n] -> [n, hidden_size] after the final norm.
 
-        `image` says that the rows are one whole picture: some families let its tokens attend to one
-        another both ways.
+        `image` says that the rows are one whole picture, [n, image_width]: some families let its
+        tokens attend to one another both ways.
         """
         ...
 

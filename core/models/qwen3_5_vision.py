@@ -1,4 +1,4 @@
-"""The vision tower of the Qwen3.5 family: config, block, tower. Its weights lie under model.visual.
+"""The vision tower of Qwen3.5 and Qwen3-VL: config, block, tower; under model.visual.
 
 Knows how one still picture, already cut into patches, becomes rows of the language model's width.
 Decoding, resizing and patch order on the pixel side are core.vision's.
@@ -94,11 +94,30 @@ class VisionBlock:
         return self.projection(attended.flatten(1))
 
 
+class PatchMerger:
+    """Neighbouring patches, side by side, through a norm and an MLP: one token of the text stack.
+
+    The norm is over each patch, or `joined` over those of a token together.
+    """
+
+    def __init__(self, weights: Weights, config: VisionConfig, joined: bool = False) -> None:
+        width = config.hidden_size * config.spatial_merge_size**2
+        self._normed = width if joined else config.hidden_size
+        self._width = width
+        self.norm = LayerNorm(weights.scope("norm"), self._normed, _EPSILON)
+        self.mlp = GeluMLP(weights, width, width, config.out_hidden_size, "none")
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """[patches, hidden_size] -> [tokens, out_hidden_size]."""
+        normed = self.norm(hidden.view(-1, self._normed))
+        return self.mlp(normed.view(-1, self._width))
+
+
 class VisionTower:
-    """Patch embedding, position embedding, blocks, and the merger of neighbouring patches."""
+    """Patch embedding, position embedding, blocks, and mergers of neighbouring patches."""
 
     def __init__(self, weights: Weights, config: VisionConfig, device: torch.device) -> None:
-        width, side = config.hidden_size, config.spatial_merge_size
+        width = config.hidden_size
         self.config = config
         kernel = (config.in_channels, config.temporal_patch_size, *[config.patch_size] * 2)
         # Its kernel equals its stride, so the published convolution is one matrix over patches.
@@ -110,18 +129,19 @@ class VisionTower:
         self.blocks = [
             VisionBlock(weights.scope(f"blocks.{index}"), config) for index in range(config.depth)
         ]
-        merged = width * side * side
-        self.merger_norm = LayerNorm(weights.scope("merger.norm"), width, _EPSILON)
-        self.merger = GeluMLP(
-            weights.scope("merger"), merged, merged, config.out_hidden_size, "none"
-        )
+        self.merger = PatchMerger(weights.scope("merger"), config)
+        self.deeper = {
+            block: PatchMerger(weights.scope(f"deepstack_merger_list.{index}"), config, True)
+            for index, block in enumerate(config.deepstack_visual_indexes)
+        }
         theta = config.rope_parameters.rope_theta
         self.frequencies = inverse_frequencies(theta, width // config.num_heads // 2, device)
 
     def __call__(
         self, pixels: Tensor, rows: int, columns: int, check: Callable[[], None]
     ) -> Tensor:
-        """[rows * columns, patch width] in merge-block order -> [tokens, out_hidden_size].
+        """[rows * columns, patch width] in merge-block order -> [tokens, out_hidden_size], and as
+        much more for each block that the config names beside the last, side by side.
 
         `rows` and `columns` count patches and are multiples of `spatial_merge_size`; `check` is
         called before every block and may raise.
@@ -129,11 +149,14 @@ class VisionTower:
         hidden = self.patches(pixels.to(self._dtype))
         hidden = hidden + self._position_embedding(rows, columns).to(hidden.dtype)
         rotation = self._rotation(rows, columns)
-        for block in self.blocks:
+        features = []
+        for index, block in enumerate(self.blocks):
             check()
             block(hidden, rotation)
-        side = self.config.spatial_merge_size
-        return self.merger(self.merger_norm(hidden).view(-1, side * side * hidden.shape[1]))
+            if index in self.deeper:
+                features.append(self.deeper[index](hidden))
+        merged = self.merger(hidden)
+        return torch.cat((merged, *features), dim=1) if features else merged
 
     def _position_embedding(self, rows: int, columns: int) -> Tensor:
         """The square table stretched to the grid, corners on corners, one axis after the other."""

@@ -99,6 +99,10 @@ class ChatText:
         """
         return cls(read_text_files(folder), check)
 
+    def added_id(self, spelling: str) -> int | None:
+        """The id of an added token."""
+        return self._kit.added.id_of(spelling)
+
     def render(
         self,
         conversation: Conversation,

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from core.vision.decode import Picture
 from core.vision.processor import ImageProcessor, ProcessedImage, ResizePlan
 from core.vision.square import SquareImageProcessor
+from core.vision.tile_config import TokenId
+from core.vision.tiles import TileImageProcessor
 
 
 class PictureProcessor(Protocol):
@@ -32,13 +34,18 @@ class PictureProcessor(Protocol):
 
 
 def open_processor(
-    folder: Path, config: Mapping[str, Any], max_tokens: int | None
+    folder: Path,
+    config: Mapping[str, Any],
+    max_tokens: int | None,
+    token_id: TokenId = lambda spelling: None,
 ) -> PictureProcessor:
     """The processor of a model with vision; `config` is config.json, its vision part complete.
 
-    `max_tokens` lowers what an image may cost where that can be chosen. Raises MissingFileError,
-    BrokenConfigError.
+    `max_tokens` lowers what an image may cost where that can be chosen; `token_id` knows the
+    tokenizer's added tokens. Raises MissingFileError, BrokenConfigError.
     """
     if config.get("model_type") == "gemma3":
         return SquareImageProcessor.open(folder, config)
+    if config.get("model_type") == "lfm2_vl":
+        return TileImageProcessor.open(folder, config, max_tokens, token_id)
     return ImageProcessor.open(folder, config, max_tokens)

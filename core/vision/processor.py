@@ -39,17 +39,29 @@ class ResizePlan:
         return self.rows * self.columns
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Patches that the tower sees at once, `rows` x `columns`; `before` are ids of text that stands
+    before what it makes of them."""
+
+    rows: int
+    columns: int
+    before: tuple[int, ...] = ()
+
+    @property
+    def num_patches(self) -> int:
+        return self.rows * self.columns
+
+
 @dataclass(frozen=True)
 class ProcessedImage:
     """A picture at a model's size: `data` are its RGB bytes, an eighth of what its patches take.
 
-    There are `patch_rows` x `patch_columns` patches, in the order of merged tokens, each one's own
-    patches row by row.
+    The patches are those of its `grids`, most often one, in the order that the tower wants.
     """
 
     data: bytes
-    patch_rows: int
-    patch_columns: int
+    grids: tuple[Grid, ...]
     image: Image
     to_patches: Callable[[bytes], Tensor]
 
@@ -108,8 +120,7 @@ class ImageProcessor:
         merge = self.config.merge_size
         return ProcessedImage(
             data=data,
-            patch_rows=plan.rows * merge,
-            patch_columns=plan.columns * merge,
+            grids=(Grid(plan.rows * merge, plan.columns * merge),),
             image=Image(
                 key=self._key(data, plan),
                 rows=plan.rows,

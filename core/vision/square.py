@@ -21,7 +21,7 @@ from torch import Tensor
 from core.api.errors import BrokenConfigError, ImageEmptyError
 from core.api.prompt import Image
 from core.vision.decode import Picture
-from core.vision.processor import ProcessedImage, ResizePlan, levels
+from core.vision.processor import Grid, ProcessedImage, ResizePlan, levels
 from core.vision.processor_config import read_settings
 
 # What transformers takes for keys that the files leave out.
@@ -92,8 +92,7 @@ class SquareImageProcessor:
         side = plan.width // self.config.patch_size
         return ProcessedImage(
             data=data,
-            patch_rows=side,
-            patch_columns=side,
+            grids=(Grid(side, side),),
             image=Image(
                 key=digest.digest(),
                 rows=plan.rows,

@@ -131,10 +131,16 @@ class Weights:
         inner._exact, inner._deciding = self._exact or exact, self._deciding
         return inner
 
-    def deciding(self) -> Weights:
-        """The same tensors, for what chooses between ways of a token: none is quantised."""
+    def exact(self) -> Weights:
+        """The same tensors, of which no matrix is quantised."""
         inner = self.scope("", exact=True)
-        inner._prefix, inner._deciding = self._prefix, True
+        inner._prefix = self._prefix
+        return inner
+
+    def deciding(self) -> Weights:
+        """As `exact`, for what chooses between ways of a token."""
+        inner = self.exact()
+        inner._deciding = True
         return inner
 
     @property

@@ -94,6 +94,14 @@ class Mamba2Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortConvShape:
+    """Channels of one gated short convolution, and its taps."""
+
+    channels: int
+    taps: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupNormShape:
     """RMS norm of groups of so many numbers, with a gate."""
 
@@ -156,6 +164,7 @@ OpShape = (
     | Mamba1Shape
     | Mamba2Shape
     | GroupNormShape
+    | ShortConvShape
     | SquaredReluShape
     | ExpertShape
 )

@@ -128,6 +128,20 @@ struct conv_step {
 };
 int waymark_conv_step(struct conv_step *);
 
+/* y = C * (bias + causal convolution of B x), of `tokens` rows of `projected` that hold B, C and x
+ * side by side and lie `stride` apart; `to` [tokens, channels], `tail` [taps - 1, channels] before
+ * the first, moved on in place, and `rows` [tokens + taps - 1, channels], its own, in the same
+ * type. `weight` [taps, channels] and `bias` [channels], which may be missing, are float32. */
+struct short_conv {
+    const void *projected;
+    void *tail;
+    const void *weight, *bias;
+    void *to, *rows;
+    long tokens, channels, taps, stride;
+    int is_bfloat, threads;
+};
+int waymark_short_conv(struct short_conv *);
+
 /* The gated delta rule for one token, all float32: `queries`, `keys` [key_heads, key_dim], `values`
  * and `to` [value_heads, value_dim], `decay`, `beta` [value_heads], `state` [value_heads, key_dim,
  * value_dim], moved on in place. */

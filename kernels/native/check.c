@@ -68,6 +68,8 @@ static int delta_nets(int bfloat) {
     struct convolve run = {room(), room(), room(), room(), ROWS, SIZE - 1,
                            4,      SIZE,   bfloat, bfloat, 2};
     struct conv_step conv = {room(), room(), room(), room(), room(), SIZE - 1, 4, bfloat, bfloat};
+    struct short_conv gated = {room(), room(),   room(), room(), room(), room(),
+                               ROWS,   SIZE / 3, 3,      SIZE,   bfloat, 2};
     struct delta_step rule = {room(), room(), room(), room(), room(),   room(),
                               room(), 2,      4,      33,     SIZE - 1, 2};
     struct delta_run many = {room(), room(), room(), room(), room(), room(), room(), ROWS,
@@ -79,7 +81,7 @@ static int delta_nets(int bfloat) {
                            4,      2,      33,     48,     192,    96,     96,     2};
     if (!waymark_time_steps(&steps) || !waymark_mamba2_run(&space)) return 0;
     space.tokens = 1;
-    if (!waymark_mamba2_step(&space)) return 0;
+    if (!waymark_mamba2_step(&space) || !waymark_short_conv(&gated)) return 0;
     struct mamba1 scan = {room(), room(), room(), room(), room(), room(), room(), room(),
                           ROWS,   80,     19,     SIZE,   SIZE,   SIZE,   bfloat, 2};
     if (!waymark_mamba1_run(&scan)) return 0;

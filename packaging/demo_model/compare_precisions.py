@@ -189,9 +189,8 @@ def encode(loaded: LoadedModel, picture: Image.Image) -> Tensor:
     picture.save(file, "PNG")
     with DECODER.open(file.getvalue(), "a drawn picture") as decoded:
         processed = loaded.processor.process(decoded)
-    return loaded.model.encode_image(
-        processed.pixels, processed.patch_rows, processed.patch_columns, lambda: None
-    )
+    (grid,) = processed.grids
+    return loaded.model.encode_image(processed.pixels, grid.rows, grid.columns, lambda: None)
 
 
 def draw_weights(folder: Path, target: Path) -> Path:

@@ -24,6 +24,7 @@ import kernels.mamba2.gpu as mamba2
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
 import kernels.sampling.gpu as sampling
+import kernels.short_conv.gpu as short_conv
 from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
@@ -105,6 +106,9 @@ def _convolution() -> None:
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight, weight[0])
     causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight, weight[0], torch.bfloat16)
+    tail, weight = _rows(2, HIDDEN), torch.ones(3, HIDDEN)
+    for count, bias in ((TOKENS, None), (1, weight[0])):
+        short_conv.short_conv(_rows(count, 3 * HIDDEN), tail, weight, bias)
 
 
 def _rotation() -> None:

@@ -21,6 +21,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    ShortConvShape,
     SquaredReluShape,
     SumShape,
 )
@@ -28,7 +29,7 @@ from kernels.dispatch import REFERENCE, Backend
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
 from kernels.self_test import validated
-from kernels.self_test_cases import cases
+from kernels.self_test_cases.every import cases
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory
 
@@ -66,6 +67,7 @@ SHAPES: list[OpShape] = [
     Mamba2Shape(3, 33, 1, 144, 4),
     Mamba2Shape(24, 64, 1, 128, 4),
     Mamba2Shape(2, 256, 2, 256, 3),
+    *(ShortConvShape(channels, taps) for channels, taps in ((1, 2), (7, 3), (64, 3), (130, 5))),
     *(GroupNormShape(groups, width) for groups, width in ((1, 1), (2, 130), (3, 64))),
     ExpertShape(1, 1, 1, 1, normalise=True, shared=False),
     ExpertShape(33, 15, 7, 7, normalise=False, shared=True),

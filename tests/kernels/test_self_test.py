@@ -25,6 +25,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    ShortConvShape,
     SquaredReluShape,
     SumShape,
 )
@@ -48,6 +49,7 @@ SHAPES: tuple[OpShape, ...] = (
     Mamba1Shape(channels=12, state_dim=5, taps=4),
     Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
     GroupNormShape(2, 12),
+    ShortConvShape(channels=24, taps=3),
     ExpertShape(width=12, inner=6, count=5, top_k=2, normalise=False, shared=True),
 )
 TRIED = tuple(name for name in Ops.__slots__ if name != "rows_per_part")
@@ -154,6 +156,15 @@ def test_a_tail_that_stays_where_it_was_is_found(caplog: pytest.LogCaptureFixtur
         return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), *others)
 
     assert_found(with_op("causal_conv_step", forgets), "causal_conv_step", caplog, "off by")
+
+
+def test_a_tail_of_a_gated_convolution_that_stays_is_found(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def forgets(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return PLAIN_OPS.short_conv(projected, tail.clone(), weight, bias)
+
+    assert_found(with_op("short_conv", forgets), "short_conv", caplog, "off by")
 
 
 def test_a_window_that_hides_nothing_is_found(caplog: pytest.LogCaptureFixture) -> None:

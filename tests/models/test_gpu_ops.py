@@ -25,7 +25,10 @@ from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_jamba import TinyJamba, write_jamba
+from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
+from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_llama import TinyLlama, write_llama
+from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 
 pytest.importorskip("triton", reason="Triton is published for Linux alone")
 pytestmark = pytest.mark.gpu
@@ -41,13 +44,23 @@ WRITERS: dict[str, Callable[[Path], object]] = {
             base=Tiny(layers="FF", head_dim=16, text_only=True, dtype=BFLOAT16), experts=3, top_k=3
         ),
     ),
+    "qwen3_vl": lambda path: write_qwen3_vl(path, TinyQwen3VL(layers=2, dtype=BFLOAT16)),
+    "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CF", dtype=BFLOAT16)),
+    "lfm2_vl": lambda path: write_lfm2_vl(
+        path, TinyLfm2Vl(TinyLfm2("CF"), patch=16, depth=1, dtype=BFLOAT16)
+    ),
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, dtype=BFLOAT16)),
     "jamba": lambda path: write_jamba(path, TinyJamba(layers=2, experts=1, dtype=BFLOAT16)),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
 }
 # Patches of a picture, and how wide one is.
-PICTURES = {"qwen3_5": (4, 6, 1536), "gemma3": (6, 6, 48)}
+PICTURES = {
+    "qwen3_5": (4, 6, 1536),
+    "qwen3_vl": (4, 6, 1536),
+    "lfm2_vl": (4, 6, 768),
+    "gemma3": (6, 6, 48),
+}
 # Of the standard deviation of the logits. Ops are off by up to some hundred ULP of float32,
 # 3e-5; on the way through two layers and a head of random weights that grows tenfold at most.
 FLOAT32_BOUND = 3e-4

@@ -191,7 +191,7 @@ def write_beside(path: Path, tiny: Tiny) -> None:
     """Write all that a folder has beside config and weights."""
     if not (tiny.vision or tiny.text_only):
         _drop_vision(path)
-    for name, values in _settings(tiny).items():
+    for name, values in folder_settings(tiny).items():
         (path / name).write_text(json.dumps(values, indent=2))
     tokenizer().save(str(path / "tokenizer.json"))
     if not tiny.template_inside_tokenizer_config:
@@ -234,7 +234,8 @@ def _spread(name: str, noise: Tensor) -> Tensor:
     return noise / math.sqrt(noise[0].numel())
 
 
-def _settings(tiny: Tiny) -> dict[str, dict[str, Any]]:
+def folder_settings(tiny: Tiny) -> dict[str, dict[str, Any]]:
+    """What stands in the small files beside config and template, by name."""
     added = {
         str(token_id(text)): {"content": text, "special": text in SPECIAL}
         for text in SPECIAL + MARKS

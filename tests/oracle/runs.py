@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers import PreTrainedModel
 
 from core.api.prompt import Image, Prompt, Segment, TextRun
@@ -104,11 +105,15 @@ def oracle_logits(pair: Pair, pieces: Pieces) -> Tensor:
 
 
 def inputs(model: Model, pieces: Pieces) -> tuple[Tensor, Tensor]:
-    """Embeddings [tokens, hidden] and positions [3, tokens] of a whole prompt."""
+    """Embeddings [tokens, image_width] and positions [3, tokens] of a whole prompt.
+
+    A text's rows have zeros where a picture's have what is added after the first layers.
+    """
+    wider = model.image_width - model.hidden_size
     rows = [
         model.encode_image(piece.pixels, piece.rows, piece.columns, lambda: None)
         if isinstance(piece, Picture)
-        else model.embed(torch.tensor(piece))
+        else functional.pad(model.embed(torch.tensor(piece)), (0, wider))
         for piece in pieces
     ]
     return torch.cat(rows), positions(pieces)

@@ -19,6 +19,7 @@ from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImagePr
 from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, UserMessage
 from core.api.prompt import Image
 from core.text.chat_text import ChatText
+from core.vision.processor import Grid
 from core.vision.square import SquareImageProcessor
 from tests.oracle.tiny_gemma3 import TinyGemma3, preprocessor
 from tests.text.chats import PICTURE, chat, plain_ids, sampled, system, user
@@ -75,7 +76,7 @@ def test_pixels_equal_the_reference(name: str, size: tuple[int, int], tmp_path: 
     side = edge // 4
     cut = expected.unfold(1, 4, 4).unfold(2, 4, 4).permute(1, 2, 0, 3, 4).reshape(side**2, 48)
     assert torch.equal(found.pixels, cut.float())
-    assert (found.patch_rows, found.patch_columns) == (side, side)
+    assert found.grids == (Grid(side, side),)
     image = found.image
     assert (image.rows, image.columns, image.num_positions, image.in_line) == (3, 3, 9, True)
 

@@ -62,8 +62,8 @@ def assert_equal(pair: Pair, image: Image.Image, upright: Image.Image | None = N
     ours, reference = pair
     expected = reference(images=[image], return_tensors="pt")
     found = ours.process(held(upright or image))
-    grid = [1, found.patch_rows, found.patch_columns]
-    assert expected["image_grid_thw"].tolist() == [grid]
+    (grid,) = found.grids
+    assert expected["image_grid_thw"].tolist() == [[1, grid.rows, grid.columns]]
     assert torch.equal(found.pixels, expected["pixel_values"])
 
 

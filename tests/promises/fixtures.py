@@ -19,8 +19,11 @@ from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_granite_hybrid import TinyGranite, write_granite
 from tests.oracle.tiny_jamba import TinyJamba, write_jamba
+from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
+from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
+from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
 
@@ -44,6 +47,7 @@ assert MODELS["hybrid"].template == PLAIN_TEMPLATE
 # Hybrids beside Qwen3.5 dense: other states, or other layers and files around the same ones.
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
+    "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
     "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
     # Its one Mamba-1 block has sparse experts.
     "jamba": lambda path: write_jamba(
@@ -57,6 +61,12 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
         path, TinyExperts("qwen3_next", Tiny(layers="FL", seed=13, text_only=True, tied=False))
     ),
 }
+# One whose pictures are positions in a line, and large ones several tiles.
+TILED: dict[str, Callable[[Path], object]] = {
+    "lfm2_vl": lambda path: write_lfm2_vl(
+        path, TinyLfm2Vl(TinyLfm2(layers="CF"), patch=16, depth=1, seed=14)
+    ),
+}
 # Pure transformers: no layer has a state.
 PURE: dict[str, Callable[[Path], object]] = {
     "llama": lambda path: write_llama(path, TinyLlama(seed=9)),
@@ -64,6 +74,8 @@ PURE: dict[str, Callable[[Path], object]] = {
     "qwen3_moe": lambda path: write_experts(
         path, TinyExperts(base=Tiny(layers="FF", seed=14, head_dim=16, text_only=True))
     ),
+    # Its pictures enter both layers, and what they are given at first.
+    "qwen3_vl": lambda path: write_qwen3_vl(path, TinyQwen3VL(layers=2, seed=12)),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SFS", window=7, seed=11)),
 }
@@ -80,7 +92,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The model folder of one of MODELS, RECURRENT or PURE."""
+    """The model folder of one of MODELS, RECURRENT, TILED or PURE."""
 
     @cache
     def make(name: str) -> Path:
@@ -88,7 +100,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         if name in MODELS:
             write_folder(folder, MODELS[name])
         else:
-            (RECURRENT | PURE)[name](folder)
+            (RECURRENT | TILED | PURE)[name](folder)
         return folder
 
     return make

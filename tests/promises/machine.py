@@ -143,6 +143,9 @@ class Machine:
     """One engine, on a cache folder if it is given one. `ask` answers a conversation and checks
     every counter on the way."""
 
+    # Of those shown to it: more for large ones of a model that sees tiles.
+    grids_of_a_picture = 1
+
     base: LoadedModel
     folder: Path | None = None
     files: Files = field(default_factory=FailingFiles)
@@ -296,7 +299,7 @@ class Machine:
     def _check(self, answer: Answer, cache: CacheSettings | None) -> None:
         stats = answer.stats
         assert stats.evaluated_tokens == sum(answer.fed)
-        assert stats.images_encoded == self.model.num_encoded
+        assert stats.images_encoded * self.grids_of_a_picture == self.model.num_encoded
         if answer.finished.reason != "cancelled" or answer.ids:
             assert stats.reused_tokens + stats.evaluated_tokens == stats.prompt_tokens
         assert stats.prompt_tokens == len(answer.finished.prompt_ids)

@@ -33,11 +33,14 @@ def chat_with_pictures(picture: Draw) -> list[Message]:
     return [system("Be brief."), user(said, picture(1, "wide"), words(80, "q"), picture(2))]
 
 
-@pytest.mark.parametrize("precision", list(PRECISIONS))
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [*(("hybrid", each) for each in PRECISIONS), ("qwen3_vl", "int8"), ("lfm2_vl", "int4")],
+)
 def test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched(
-    loaded_of: Callable[..., LoadedModel], picture: Draw, precision: str
+    loaded_of: Callable[..., LoadedModel], picture: Draw, name: str, precision: str
 ) -> None:
-    base = loaded_of("hybrid", precision)
+    base = loaded_of(name, precision)
     machine, chat = Machine(base), chat_with_pictures(picture)
     long = two_hundred_tokens(base, chat)
     cold = machine.ask(chat, sampling=long)

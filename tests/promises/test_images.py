@@ -13,6 +13,7 @@ from PIL import Image as Pillow
 from core.api.chat import AssistantMessage, ImagePart, Message, ReplyIds
 from core.api.errors import ImageUnreadableError
 from core.api.prompt import Image, Prompt
+from core.engine.loaded import LoadedModel
 from tests.oracle.checkpoints import MARKS, SPECIAL, token_id
 from tests.promises.machine import (
     Answer,
@@ -27,6 +28,15 @@ from tests.promises.machine import (
 from tests.promises.pictures import draw, part_of
 
 Draw = Callable[..., ImagePart]
+
+
+@pytest.fixture(params=["hybrid", "qwen3_vl", "lfm2_vl"])
+def machine(request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel]) -> Machine:
+    """An engine that has read nothing, with a model that sees."""
+    return Machine(loaded_of(request.param))
+
+
+ON_A_GRID = pytest.mark.parametrize("machine", ["hybrid", "qwen3_vl"], indirect=True)
 
 
 def spans(prompt: Prompt) -> list[tuple[int, int]]:
@@ -102,7 +112,8 @@ def test_I5_a_typed_token_stays_text(machine: Machine, picture: Draw, spelling: 
 def test_I5_a_sampled_placeholder_is_no_picture(machine: Machine) -> None:
     assert machine.engine.loaded is not None
     fingerprint = machine.engine.loaded.text.tokenizer_fingerprint
-    placeholder = token_id("<|image_pad|>")
+    placeholder = machine.engine.loaded.text.image_token_id
+    assert placeholder is not None
     sampled = ReplyIds.pack([placeholder] * 5 + [65], fingerprint, False)
     chat: list[Message] = [user("Hi"), AssistantMessage(text="a", ids=sampled), user("More")]
     answer = machine.same_as_cold(chat)
@@ -142,6 +153,7 @@ def test_I6_one_picture_under_two_names_is_one_picture(
         assert answer.fed == () and answer.stats.images_encoded == 0
 
 
+@ON_A_GRID
 @pytest.mark.parametrize(("size", "tokens", "positions"), [("wide", 8, 4), ("tall", 10, 5)])
 def test_I7_positions_after_a_picture_go_on_from_its_longest_side(
     machine: Machine, picture: Draw, size: str, tokens: int, positions: int
@@ -153,11 +165,21 @@ def test_I7_positions_after_a_picture_go_on_from_its_longest_side(
     assert place.token - place.position == tokens - positions
 
 
+@pytest.mark.parametrize("machine", ["lfm2_vl"], indirect=True)
+def test_I7_positions_in_a_line_go_on_by_a_token(machine: Machine, picture: Draw) -> None:
+    one = machine.same_as_cold([user(picture(1, "tall"), "What?")])
+    assert one.stats.prompt_tokens == one.stats.prompt_positions > 10
+
+
 def pictures_and_text(picture: Draw) -> list[Message]:
     return [user(words(30), picture(1, "wide"), words(25), picture(2, "tall"), "Compare.")]
 
 
-@pytest.mark.parametrize("block", range(8))
+@pytest.mark.parametrize(
+    ("machine", "block"),
+    [*(("hybrid", block) for block in range(8)), ("qwen3_vl", 2), ("lfm2_vl", 3)],
+    indirect=["machine"],
+)
 def test_I8_a_stop_never_leaves_a_cut_inside_a_picture(
     machine: Machine, picture: Draw, block: int
 ) -> None:

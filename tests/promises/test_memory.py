@@ -22,8 +22,10 @@ EIGHT = SamplingParams(temperature=0, max_tokens=8, frequency_penalty=0.3)
 
 
 @pytest.fixture
-def kept(loaded_of: Callable[..., LoadedModel], tmp_path: Path) -> Machine:
-    return Machine(loaded_of("hybrid"), tmp_path / "cache")
+def kept(
+    request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel], tmp_path: Path
+) -> Machine:
+    return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
 
 
 def slab_bytes(machine: Machine) -> int:
@@ -102,6 +104,7 @@ def test_M1_room_is_made_before_anything_is_taken(
     assert all(num_bytes <= room for _, num_bytes, room in log)
 
 
+@pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
 def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: Draw) -> None:
     kept.ask([user(words(60), picture(1))])
     chat: list[Message] = [user(words(80, "other"), picture(2, "wide"))]
@@ -109,7 +112,7 @@ def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: Draw) -> 
     kept.write()
     shown, tree = kept.ask(chat).stats.bytes, kept.cache.tree
     rows = [node.rows for node in tree if node.rows is not None]
-    embedding = kept.base.model.hidden_size * 4
+    embedding = kept.base.model.image_width * 4
     assert rows and shown.kv - shown.slab == sum(held.num_bytes for held in rows)
     assert shown.slab == kept.cache.slab.capacity * kept.base.info.kv_bytes_per_token
     assert shown.checkpoints == len(tree.checkpoints()) * kept.base.info.checkpoint_bytes

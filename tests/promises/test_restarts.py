@@ -36,9 +36,15 @@ Draw = Callable[..., ImagePart]
 
 
 @pytest.fixture
-def kept(loaded_of: Callable[..., LoadedModel], tmp_path: Path) -> Machine:
-    """The hybrid model on a cache folder."""
-    return Machine(loaded_of("hybrid"), tmp_path / "cache")
+def kept(
+    request: pytest.FixtureRequest, loaded_of: Callable[..., LoadedModel], tmp_path: Path
+) -> Machine:
+    """A model on a cache folder: the hybrid, unless a test names others."""
+    return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
+
+
+# Families that see, and whose pictures come back from disk.
+seeing = pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl", "lfm2_vl"], indirect=True)
 
 
 def chat_with_pictures(picture: Draw) -> list[Message]:
@@ -107,6 +113,7 @@ def test_X4_what_is_stored_is_what_lived(
     assert seen == {"rows", "state"}
 
 
+@seeing
 def test_D1_I2_a_reopened_chat_with_pictures_reads_only_what_is_new(
     kept: Machine, picture: Draw
 ) -> None:
@@ -147,6 +154,7 @@ def test_D1_a_reply_that_the_next_turn_read_first_is_kept_once_it_is_asked_for(
     assert edited.reused == last_end(asked.finished.prompt_ids[: starts[2]])
 
 
+@seeing
 def test_D1_an_embedding_comes_back_without_the_tower(kept: Machine, picture: Draw) -> None:
     kept.ask([user("What is it?", picture(1, "wide"))])
     kept.reopen()
@@ -298,6 +306,7 @@ def test_M2_a_deleted_chat_leaves_what_was_never_its_own(
     assert both.same_as_cold(other).stats.restored_from == "disk"
 
 
+@pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
 def test_I9_the_offset_left_by_pictures_survives_everything(kept: Machine, picture: Draw) -> None:
     chat: list[Message] = [user(picture(1, "wide"), picture(2, "tall"), "What?")]
     reply = kept.same_as_cold(chat).reply

@@ -303,3 +303,29 @@ def test_what_an_added_token_holds_besides_is_not_handed_over(folder: Path) -> N
     assert set(facts["added_tokens"][0]) == {
         "id", "content", "special", "lstrip", "rstrip", "single_word",
     }  # fmt: skip
+
+
+def spelled(*spellings: str) -> AddedTokens:
+    """Tokens with the ids 10, 11, and so on."""
+    return added(*(AddedToken(10 + place, each) for place, each in enumerate(spellings)))
+
+
+@pytest.mark.parametrize("key", ["image_token_id", "image_token_index"])
+def test_a_placeholder_stands_between_two_tokens(key: str) -> None:
+    tokens = spelled("<image>", "<|image_start|>", "<|image_end|>")
+    frame = PictureFrame.find({"model_type": "lfm2_vl", key: 10}, tokens)
+    assert frame is not None
+    assert frame.around_pictures("a<image>b") == "a<|image_start|><image><|image_end|>b"
+    assert PictureFrame.find({"model_type": "lfm2_vl", key: 10}, spelled("<image>")) is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "lfm2_vl", "image_token_id": [10]},
+        {"model_type": "gemma3", "boi_token_index": {}, "image_token_index": 10},
+    ],
+)
+def test_an_id_that_is_no_number_makes_no_frame(config: dict[str, Any]) -> None:
+    tokens = spelled("<image>", "<|image_start|>", "<|image_end|>")
+    assert PictureFrame.find(config, tokens) is None

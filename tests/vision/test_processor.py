@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from core.api.errors import BrokenConfigError, ImageAspectError, ImageEmptyError, MissingFileError
-from core.vision.processor import ImageProcessor
+from core.vision.processor import Grid, ImageProcessor
 from tests.vision.pictures import decoded, held, noise
 
 SETTINGS: dict[str, Any] = {
@@ -53,7 +53,7 @@ def test_what_is_measured_is_what_is_processed(
 ) -> None:
     plan, done = plain.measure(width, height), plain.process(held(noise(width, height)))
     assert (done.image.rows, done.image.columns) == (plan.rows, plan.columns)
-    assert (done.patch_rows, done.patch_columns) == (2 * plan.rows, 2 * plan.columns)
+    assert done.grids == (Grid(2 * plan.rows, 2 * plan.columns),)
     assert done.pixels.shape == (4 * plan.tokens, 3 * 2 * 16 * 16)
     assert done.pixels.dtype == torch.float32
     assert done.pixels.is_contiguous()

@@ -16,10 +16,10 @@ from core.engine.passes.captured import StepCapture
 from kernels.ops import PLAIN_OPS
 from tests.engine.place import Place
 from tests.kernels.native.here import NEEDS_COMPILER
-from tests.promises.fixtures import RECURRENT
+from tests.promises.fixtures import PURE, RECURRENT
 from tests.promises.machine import Machine, user
 
-FAMILIES = ("hybrid", "text", "llama", "qwen3", "qwen3_moe", "gemma3", *RECURRENT)
+FAMILIES = ("hybrid", "text", *PURE, *RECURRENT)
 COMPILED = ("bfloat16", "int8", "int4")
 
 

@@ -1,0 +1,201 @@
+"""From RGB pixels to the patches of LFM2-VL's tower: a picture in its own shape, or in tiles.
+
+The sizes, tiles and order of transformers' `Lfm2VlImageProcessor`, resized by Pillow. A picture of
+many pixels is seen tile by tile and then once more as a whole; ids that say which tile follows
+stand between them. All of it is one picture: it is encoded, kept and reused as one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.api.errors import ImageAspectError, ImageEmptyError
+from core.api.prompt import Image
+from core.vision.decode import Picture
+from core.vision.processor import MAX_ASPECT, Grid, ProcessedImage, ResizePlan, levels
+from core.vision.tile_config import TileConfig, TokenId, read_tile_config
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a picture becomes: `width` x `height` as a whole, `columns` x `rows` tiles or none."""
+
+    width: int
+    height: int
+    columns: int = 0
+    rows: int = 0
+
+
+class TileImageProcessor:
+    """One model's way of looking at pictures."""
+
+    def __init__(self, config: TileConfig) -> None:
+        self.config = config
+        self._levels = levels(config)
+        self._settings = hashlib.blake2b(repr(config).encode(), digest_size=32).digest()
+
+    @classmethod
+    def open(
+        cls, folder: Path, config: Mapping[str, Any], max_tokens: int | None, token_id: TokenId
+    ) -> TileImageProcessor:
+        """Read `folder`. `config` is config.json, whose parts must agree on the patches.
+
+        `max_tokens` lowers what an image may cost, never raises it. Raises MissingFileError,
+        BrokenConfigError.
+        """
+        settings = read_tile_config(folder, config, token_id)
+        return cls(settings.with_max_tokens(max_tokens))
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens the largest picture may cost."""
+        return self.config.most_tokens
+
+    def measure(self, width: int, height: int) -> ResizePlan:
+        """What a picture of `width` x `height` pixels becomes, with its tiles in a line.
+
+        Raises ImageAspectError, ImageEmptyError.
+        """
+        layout, unit = self._layout(width, height), self.config.token_size
+        if not layout.rows:
+            rows, columns = layout.height // unit, layout.width // unit
+            return ResizePlan(layout.width, layout.height, rows, columns)
+        tile = self.config.tile_size
+        tokens = sum(
+            grid.num_patches // (unit // self.config.patch_size) ** 2 + len(grid.before)
+            for grid in self._grids(layout)
+        )
+        return ResizePlan(tile * layout.columns, tile * layout.rows, 1, tokens)
+
+    def process(self, picture: Picture) -> ProcessedImage:
+        """Resize a picture, and name it by its contents. Raises ImageError."""
+        layout, plan = self._layout(*picture.size), self.measure(*picture.size)
+        resample = self.config.resample
+        data = picture.resized(plan.width, plan.height, resample)
+        if layout.rows and self.config.whole_mark is not None:
+            data += picture.resized(layout.width, layout.height, resample)
+        digest = hashlib.blake2b(self._settings, digest_size=32, person=b"waymark image")
+        digest.update(repr(layout).encode())
+        digest.update(data)
+        return ProcessedImage(
+            data=data,
+            grids=tuple(self._grids(layout)),
+            image=Image(
+                key=digest.digest(),
+                rows=plan.rows,
+                columns=plan.columns,
+                num_positions=plan.tokens,
+                in_line=True,
+            ),
+            to_patches=partial(self._patches, layout),
+        )
+
+    def _layout(self, width: int, height: int) -> Layout:
+        if min(width, height) < 1:
+            raise ImageEmptyError(f"The picture measures {width} x {height} pixels.")
+        if max(width, height) / min(width, height) > MAX_ASPECT:
+            raise ImageAspectError(
+                f"The picture measures {width} x {height} pixels; "
+                f"one side may be at most {MAX_ASPECT} times as long as the other."
+            )
+        config = self.config
+        new_height, new_width = _smart_size(height, width, config)
+        if not (config.max_tiles and _is_large(height, width, config)):
+            return Layout(new_width, new_height)
+        return Layout(new_width, new_height, *_tiles(width, height, config))
+
+    def _grids(self, layout: Layout) -> list[Grid]:
+        """What the tower sees, one after the other."""
+        config, patch = self.config, self.config.patch_size
+        whole = Grid(layout.height // patch, layout.width // patch)
+        if not layout.rows:
+            return [whole]
+        side = config.tile_size // patch
+        grids = [
+            Grid(side, side, (config.tile_marks[row][column],))
+            for row in range(layout.rows)
+            for column in range(layout.columns)
+        ]
+        if config.whole_mark is not None:
+            grids.append(replace(whole, before=(config.whole_mark,)))
+        return grids
+
+    def _patches(self, layout: Layout, data: bytes) -> Tensor:
+        """RGB bytes of the tiles and of the whole to patches [patches, patch x patch x 3]."""
+        rgb = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, 3)
+        if not layout.rows:
+            return self._cut(rgb.view(1, layout.height, layout.width, 3))
+        tile = self.config.tile_size
+        count = layout.rows * layout.columns
+        tiles = rgb[: count * tile * tile].view(layout.rows, tile, layout.columns, tile, 3)
+        found = self._cut(tiles.transpose(1, 2).reshape(count, tile, tile, 3))
+        if self.config.whole_mark is None:
+            return found
+        whole = rgb[count * tile * tile :].view(1, layout.height, layout.width, 3)
+        return torch.cat((found, self._cut(whole)))
+
+    def _cut(self, rgb: Tensor) -> Tensor:
+        """[pictures, height, width, 3] uint8 -> their patches, picture by picture, row by row."""
+        patch = self.config.patch_size
+        channels = [self._levels[channel][rgb[..., channel].int()] for channel in range(3)]
+        pictures, height, width = rgb.shape[:3]
+        split = (pictures, height // patch, patch, width // patch, patch, 3)
+        pixels = torch.stack(channels, -1).view(split).transpose(2, 3)
+        return pixels.reshape(-1, 3 * patch * patch)
+
+
+def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
+    """Height and width as multiples of a token's edge, near the original, within the limits.
+
+    Python's round (half to even) and the order of operations are those of the reference.
+    """
+    unit = config.token_size
+    low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
+    new_height = max(unit, round(height / unit) * unit)
+    new_width = max(unit, round(width / unit) * unit)
+    if new_height * new_width > high:
+        shrink = math.sqrt((height * width) / high)
+        new_height = max(unit, math.floor(height / shrink / unit) * unit)
+        new_width = max(unit, math.floor(width / shrink / unit) * unit)
+    elif new_height * new_width < low:
+        grow = math.sqrt(low / (height * width))
+        new_height = math.ceil(height * grow / unit) * unit
+        new_width = math.ceil(width * grow / unit) * unit
+    return new_height, new_width
+
+
+def _is_large(height: int, width: int, config: TileConfig) -> bool:
+    """Whether a picture has more pixels than it is seen with at once."""
+    unit, least = config.token_size, config.patch_size
+    rounded = [max(least, round(length / unit) * unit) for length in (height, width)]
+    return math.prod(rounded) > config.max_tokens * unit**2 * config.tolerance
+
+
+def _tiles(width: int, height: int, config: TileConfig) -> tuple[int, int]:
+    """Columns and rows of tiles, as like the picture's shape as there are; none for a single one.
+
+    Of two that are equally like it the later has more tiles, and is taken if the picture has more
+    than half of its pixels.
+    """
+    low, high = config.min_tiles, config.max_tiles
+    sides = range(1, high + 1)
+    pairs = [
+        (columns, rows) for columns in sides for rows in sides if low <= columns * rows <= high
+    ]
+    best, least = (1, 1), math.inf
+    for columns, rows in sorted(pairs, key=math.prod):
+        difference = abs(width / height - columns / rows)
+        if difference < least:
+            best, least = (columns, rows), difference
+        elif difference == least and width * height > 0.5 * config.tile_size**2 * columns * rows:
+            best = columns, rows
+    return (0, 0) if best == (1, 1) else best

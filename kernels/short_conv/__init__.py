@@ -1,0 +1,1 @@
+"""The gated short convolution, whose last columns are carried from run to run."""

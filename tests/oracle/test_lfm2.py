@@ -1,0 +1,89 @@
+"""LFM2 against transformers' own implementation, on tiny random checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import Lfm2ForCausalLM
+
+from tests.oracle.runs import (
+    TOLERANCE,
+    Pair,
+    assert_same,
+    deviation,
+    greedy,
+    inputs,
+    load,
+    logits_between,
+    oracle_logits,
+    our_logits,
+    rms_ratio,
+    text,
+)
+from tests.oracle.tiny_lfm2 import TinyLfm2, make_lfm2_pair
+
+VARIANTS = {
+    "hybrid": TinyLfm2(),
+    "untied": TinyLfm2(tied=False, adjusted=False, seed=1),
+    "biases": TinyLfm2(bias=True, taps=4, seed=2),
+    "one-key-head": TinyLfm2(hidden=24, heads=3, kv_heads=1, layers="FCF", seed=3),
+    "only-convolutions": TinyLfm2(layers="CC", taps=2, seed=4),
+    "only-attention": TinyLfm2(layers="FF", max_shard_size="20KB", seed=5),
+}
+LONG = [text(150)]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_lfm2_pair(tmp_path_factory.mktemp("lfm2"), VARIANTS["hybrid"])
+
+
+@pytest.mark.parametrize("tiny", VARIANTS.values(), ids=VARIANTS.keys())
+def test_logits_agree(tiny: TinyLfm2, tmp_path: Path) -> None:
+    made = make_lfm2_pair(tmp_path, tiny)
+    assert_same(our_logits(made.model, LONG), oracle_logits(made, LONG))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 65, 1023, 1025, 2050])
+def test_run_lengths_around_blocks_agree(pair: Pair, count: int) -> None:
+    pieces = [text(count)]
+    assert_same(our_logits(pair.model, pieces), oracle_logits(pair, pieces))
+
+
+def test_greedy_tokens_are_the_same(pair: Pair) -> None:
+    oracle: Any = pair.oracle
+    made = oracle.generate(
+        input_ids=torch.tensor(LONG),
+        attention_mask=torch.ones(1, 150, dtype=torch.long),
+        max_new_tokens=24,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    chosen = made.sequences[0, 150:].tolist()
+    assert len(chosen) == 24
+    assert_same(greedy(pair.model, LONG, chosen), torch.cat(made.logits))
+
+
+def test_every_cut_equals_one_shot(pair: Pair) -> None:
+    expected, given = oracle_logits(pair, LONG), inputs(pair.model, LONG)
+    found = [logits_between(pair.model, given, [cut]) for cut in range(1, 150)]
+    assert max(deviation(logits, expected) for logits in found) <= TOLERANCE
+
+
+def test_token_by_token_equals_one_shot(pair: Pair) -> None:
+    assert_same(our_logits(pair.model, LONG, range(1, 150)), oracle_logits(pair, LONG))
+
+
+def test_bfloat16_is_close_to_float32_and_no_rougher_than_the_oracle(tmp_path: Path) -> None:
+    made = make_lfm2_pair(tmp_path, TinyLfm2(dtype=torch.bfloat16, seed=9))
+    exact = our_logits(made.model, LONG)
+    ours = rms_ratio(our_logits(load(tmp_path, torch.bfloat16), LONG), exact)
+    oracle = Lfm2ForCausalLM.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    theirs = rms_ratio(oracle_logits(Pair(oracle, made.model), LONG).float(), exact)
+    assert ours <= 2e-2 and ours <= 1.1 * theirs

@@ -1,0 +1,108 @@
+"""Tiny Qwen3-VL folders, made with transformers' own classes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, Qwen3VLConfig, Qwen3VLForConditionalGeneration
+
+from tests.oracle.checkpoints import (
+    PLAIN_TEMPLATE,
+    VOCABULARY,
+    Tiny,
+    folder_settings,
+    randomise,
+    save,
+    token_id,
+    tokenizer,
+)
+from tests.oracle.runs import Pair, load
+
+
+@dataclass(frozen=True)
+class TinyQwen3VL:
+    """What to make; `deeper` are the tower's blocks whose features enter text layers."""
+
+    layers: int = 3
+    hidden: int = 32
+    heads: int = 4
+    kv_heads: int = 2
+    head_dim: int = 16
+    sections: tuple[int, int, int] = (3, 3, 2)
+    tied: bool = True
+    attention_bias: bool = False
+    deeper: tuple[int, ...] = (0, 1)
+    vision_depth: int = 3
+    vision_heads: int = 2
+    vision_hidden: int = 32
+    vision_positions: int = 36
+    dtype: torch.dtype = torch.float32
+    max_shard_size: str = "1GB"
+    seed: int = 0
+
+
+def make_qwen3_vl(tiny: TinyQwen3VL) -> PreTrainedModel:
+    """The oracle itself, float32."""
+    text: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": tiny.hidden,
+        "intermediate_size": 48,
+        "num_hidden_layers": tiny.layers,
+        "num_attention_heads": tiny.heads,
+        "num_key_value_heads": tiny.kv_heads,
+        "head_dim": tiny.head_dim,
+        "max_position_embeddings": 4096,
+        "attention_bias": tiny.attention_bias,
+        "tie_word_embeddings": tiny.tied,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "mrope_section": list(tiny.sections),
+            "mrope_interleaved": True,
+        },
+    }
+    vision: dict[str, Any] = {
+        "depth": tiny.vision_depth,
+        "hidden_size": tiny.vision_hidden,
+        "intermediate_size": 2 * tiny.vision_hidden,
+        "num_heads": tiny.vision_heads,
+        "out_hidden_size": tiny.hidden,
+        "num_position_embeddings": tiny.vision_positions,
+        "deepstack_visual_indexes": list(tiny.deeper),
+    }
+    config = Qwen3VLConfig(
+        text_config=text,
+        vision_config=vision,
+        tie_word_embeddings=tiny.tied,
+        image_token_id=token_id("<|image_pad|>"),
+        video_token_id=token_id("<|video_pad|>"),
+        vision_start_token_id=token_id("<|vision_start|>"),
+        vision_end_token_id=token_id("<|vision_end|>"),
+    )
+    model: PreTrainedModel = Qwen3VLForConditionalGeneration(config)
+    randomise(model, tiny.seed, _is_norm)
+    model.train(False)
+    return model
+
+
+def _is_norm(name: str) -> bool:
+    return "norm" in name.split(".")[-2] and name.endswith("weight")
+
+
+def write_qwen3_vl(path: Path, tiny: TinyQwen3VL = TinyQwen3VL()) -> PreTrainedModel:
+    """Write a whole model folder at `path`; returns the oracle with its weights, in float32."""
+    model = make_qwen3_vl(tiny)
+    save(model, path, tiny.dtype, tiny.max_shard_size)
+    for name, values in folder_settings(Tiny()).items():
+        (path / name).write_text(json.dumps(values, indent=2))
+    tokenizer().save(str(path / "tokenizer.json"))
+    (path / "chat_template.jinja").write_text(PLAIN_TEMPLATE)
+    return model
+
+
+def make_qwen3_vl_pair(path: Path, tiny: TinyQwen3VL) -> Pair:
+    return Pair(write_qwen3_vl(path, tiny), load(path))
