@@ -16,7 +16,7 @@ from torch import Tensor
 from core.api.errors import NoVisionError
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.rope import Rotation, Rotations
-from core.models.settings import Settings
+from core.models.config.settings import Settings
 from core.weights.plan import Weights
 
 

@@ -20,10 +20,10 @@ from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import GeGLU
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import RoPE, Rotations
+from core.models.config.rope_settings import RopeSettings, one_spelling
+from core.models.config.settings import Count, Depth, Positive, Settings, parse_settings
 from core.models.decoder import Decoder, Stack
-from core.models.gemma3_vision import VisionConfig, VisionTower
-from core.models.rope_settings import RopeSettings, one_spelling
-from core.models.settings import Count, Depth, Positive, Settings, parse_settings
+from core.models.towers.gemma3_vision import VisionConfig, VisionTower
 from core.weights.plan import Weights
 from kernels.common.shapes import SumShape
 

@@ -19,10 +19,10 @@ from core.layers.linear import Linear
 from core.layers.mlp import GeluMLP
 from core.layers.norm import LayerNorm
 from core.models import lfm2
+from core.models.config.settings import Count, Settings, parse_settings
 from core.models.decoder import Decoder
 from core.models.lfm2 import Lfm2Config
-from core.models.settings import Count, Settings, parse_settings
-from core.models.siglip import SiglipConfig, VisionBlock
+from core.models.towers.siglip import SiglipConfig, VisionBlock
 from core.weights.plan import Weights
 
 _EPSILON = 1e-5  # of the projector's LayerNorm; not in the config

@@ -20,9 +20,9 @@ from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE, Rotations
+from core.models.config.rope_settings import RopeSettings, one_spelling
+from core.models.config.settings import Count, Depth, Positive, Settings, parse_settings
 from core.models.decoder import Decoder, Stack
-from core.models.rope_settings import RopeSettings, one_spelling
-from core.models.settings import Count, Depth, Positive, Settings, parse_settings
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import SumShape

@@ -20,8 +20,8 @@ from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SquaredReluMLP
 from core.layers.norm import RMSNorm
 from core.layers.rope import Rotations
+from core.models.config.settings import Count, Positive, Settings, parse_settings
 from core.models.decoder import Decoder, Stack
-from core.models.settings import Count, Positive, Settings, parse_settings
 from core.weights.plan import Weights
 from kernels.common.shapes import SumShape
 

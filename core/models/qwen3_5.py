@@ -24,9 +24,9 @@ from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import InterleavedMRoPE, Rotations
+from core.models.config.settings import Count, Depth, Positive, Settings, parse_settings
 from core.models.decoder import Decoder, Stack
-from core.models.qwen3_5_vision import VisionConfig, VisionTower
-from core.models.settings import Count, Depth, Positive, Settings, parse_settings
+from core.models.towers.qwen3_5_vision import VisionConfig, VisionTower
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import SumShape

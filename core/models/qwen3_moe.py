@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import torch
 
-from core.models.expert_settings import ExpertSettings
+from core.models.config.expert_settings import ExpertSettings
+from core.models.config.settings import Count, parse_settings
 from core.models.llama import LlamaConfig, LlamaModel, dense
-from core.models.settings import Count, parse_settings
 from core.weights.plan import Weights
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from core.layers.gated_deltanet import GatedDeltaNetSizes
+from core.models.config.settings import Count, parse_settings
 from core.models.qwen3_5_moe import MoeTextConfig, Qwen3_5MoeConfig, Qwen3_5MoeModel
-from core.models.settings import Count, parse_settings
 
 
 class NextTextConfig(MoeTextConfig):

@@ -16,11 +16,12 @@ from pydantic import Field, field_validator, model_validator
 
 from core.layers.norm import RMSNorm
 from core.layers.rope import InterleavedMRoPE
-from core.models import llama, qwen3_5_vision
+from core.models import llama
+from core.models.config.rope_settings import RopeSettings
+from core.models.config.settings import Positive, Settings, parse_settings
 from core.models.decoder import Decoder, Stack
-from core.models.qwen3_5_vision import VisionTower
-from core.models.rope_settings import RopeSettings
-from core.models.settings import Positive, Settings, parse_settings
+from core.models.towers import qwen3_5_vision
+from core.models.towers.qwen3_5_vision import VisionTower
 from core.weights.plan import Weights
 
 Section = Annotated[int, Field(ge=0)]

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import self_test
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
@@ -31,7 +30,8 @@ from kernels.common.shapes import (
 )
 from kernels.dispatch import REFERENCE, Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.self_test import validated
+from kernels.self_test import validation as self_test
+from kernels.self_test.validation import validated
 
 CPU = torch.device("cpu")
 SHAPES: tuple[OpShape, ...] = (

@@ -10,7 +10,7 @@ from torch import Tensor
 from kernels.common.shapes import ExpertShape
 from kernels.linear.reference import PlainMatrix
 from kernels.ops import Ops
-from kernels.self_test_cases.case import ROWS, Case, Numbers
+from kernels.self_test.case import ROWS, Case, Numbers
 
 _FEW_EXPERTS = 4  # of a bank: all of a model's are gigabytes
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernels.common.shapes import AttentionShape, FullAttentionShape
 from kernels.ops import Ops
-from kernels.self_test_cases.case import ROWS, Case, Numbers
+from kernels.self_test.case import ROWS, Case, Numbers
 
 _KEYS = (1, 300)  # that one token sees; most splits of the context are empty, or none is
 _BEYOND = 37  # keys that a window hides

@@ -27,11 +27,11 @@ from kernels.common.shapes import (
     SquaredReluShape,
     SumShape,
 )
-from kernels.self_test_cases.attention import attention, full_attention
-from kernels.self_test_cases.case import Case, Numbers
-from kernels.self_test_cases.experts import experts, routing, weighted_sum
-from kernels.self_test_cases.recurrent import recurrent
-from kernels.self_test_cases.rows import (
+from kernels.self_test.attention import attention, full_attention
+from kernels.self_test.case import Case, Numbers
+from kernels.self_test.experts import experts, routing, weighted_sum
+from kernels.self_test.recurrent import recurrent
+from kernels.self_test.rows import (
     addition,
     gate,
     group_norm,

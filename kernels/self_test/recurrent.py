@@ -11,7 +11,7 @@ from torch import Tensor
 from kernels.common.shapes import DeltaShape, Mamba1Shape, Mamba2Shape, ShortConvShape
 from kernels.gated_delta.reference import CHUNK
 from kernels.ops import Ops
-from kernels.self_test_cases.case import ROWS, Case, Numbers
+from kernels.self_test.case import ROWS, Case, Numbers
 
 
 def recurrent(

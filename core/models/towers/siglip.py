@@ -13,7 +13,7 @@ from torch import Tensor
 from core.layers.linear import JoinedLinear, Linear
 from core.layers.mlp import GeluMLP
 from core.layers.norm import LayerNorm
-from core.models.settings import Count, Depth, Positive, Settings
+from core.models.config.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
 from kernels.common.shapes import FullAttentionShape
 

@@ -14,8 +14,8 @@ from pydantic import model_validator
 from torch import Tensor
 
 from core.layers.norm import LayerNorm, ZeroCentredRMSNorm
-from core.models.settings import Count
-from core.models.siglip import SiglipConfig, VisionBlock
+from core.models.config.settings import Count
+from core.models.towers.siglip import SiglipConfig, VisionBlock
 from core.weights.plan import Weights
 
 

@@ -18,7 +18,7 @@ from core.layers.linear import Linear
 from core.layers.mlp import GeluMLP
 from core.layers.norm import LayerNorm
 from core.layers.rope import Rotation, inverse_frequencies
-from core.models.settings import Count, Depth, Positive, Settings
+from core.models.config.settings import Count, Depth, Positive, Settings
 from core.weights.plan import Weights
 from kernels.common.shapes import FullAttentionShape, RotationShape
 

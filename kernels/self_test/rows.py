@@ -18,7 +18,7 @@ from kernels.common.shapes import (
     SumShape,
 )
 from kernels.ops import Ops
-from kernels.self_test_cases.case import EPSILON, Case, Numbers
+from kernels.self_test.case import EPSILON, Case, Numbers
 
 
 def norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from core.layers.mamba2 import Mamba2Sizes
-from core.models.settings import Count, Positive, Settings
+from core.models.config.settings import Count, Positive, Settings
 
 Taps = Annotated[int, Field(ge=2, le=64)]
 Limit = Annotated[float, Field(ge=0)]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from core.layers.experts import ExpertSizes, FeedForward, MakeFeedForward, SparseExperts
-from core.models.settings import Count, Depth, Settings
+from core.models.config.settings import Count, Depth, Settings
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from core.layers.rope import inverse_frequencies, stretched_frequencies
-from core.models.settings import Count, Positive, Settings
+from core.models.config.settings import Count, Positive, Settings
 
 KINDS = ("default", "linear", "llama3")
 

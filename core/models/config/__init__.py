@@ -1,0 +1,1 @@
+"""Parts of config.json that several families read."""
