@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -61,41 +62,8 @@ def cases(shapes: Iterable[OpShape], device: torch.device, dtype: torch.dtype) -
     """Calls like those of a model in `dtype` with these `shapes`, each on numbers of its own."""
     numbers = _Numbers(device, dtype)
     for shape in sorted(shapes, key=repr):
-        match shape:
-            case NormShape():
-                yield from _norm(shape, numbers)
-            case GateShape():
-                yield from _gate(shape, numbers)
-            case SquaredReluShape():
-                yield from _squared_relu(shape, numbers)
-            case OpenGateShape():
-                yield from _open_gate(shape, numbers)
-            case SumShape():
-                yield from _sum(shape, numbers)
-            case RotationShape():
-                yield from _rotation(shape, numbers)
-            case AttentionShape():
-                yield from _attention(shape, numbers)
-            case FullAttentionShape():
-                yield from _full_attention(shape, numbers)
-            case DeltaShape():
-                yield from _convolution(shape, numbers)
-                yield from _delta_gates(shape, numbers)
-                yield from _delta_rule(shape, numbers)
-            case Mamba1Shape():
-                yield from _convolution(shape, numbers)
-                yield from _time_steps(shape.channels, numbers)
-                yield from _scan(shape, numbers)
-            case Mamba2Shape():
-                yield from _convolution(shape, numbers)
-                yield from _time_steps(shape.heads, numbers)
-                yield from _state_space(shape, numbers)
-            case GroupNormShape():
-                yield from _group_norm(shape, numbers)
-            case ExpertShape():
-                yield from _routing(shape, numbers)
-                yield from _experts(shape, numbers)
-                yield from _weighted_sum(shape, numbers)
+        for make in _MADE_FOR[type(shape)]:
+            yield from make(shape, numbers)
 
 
 class _Numbers:
@@ -346,7 +314,8 @@ def _delta_rule(shape: DeltaShape, numbers: _Numbers) -> Iterator[Case]:
         yield Case(name, numbers.dtype, named, ulps, 0.0)
 
 
-def _time_steps(count: int, numbers: _Numbers) -> Iterator[Case]:
+def _time_steps(shape: Mamba1Shape | Mamba2Shape, numbers: _Numbers) -> Iterator[Case]:
+    count = shape.time_steps
     steps, bias = 4 * numbers.rough(9, count + 3), numbers.exact(count)
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
@@ -476,3 +445,20 @@ def _weighted_sum(shape: ExpertShape, numbers: _Numbers) -> Iterator[Case]:
             return call(ops, dtype, where, shape.shared)
 
         yield Case("weighted_sum", numbers.dtype, either, k + 16, 2 * float(rows.abs().max()))
+
+
+_MADE_FOR: dict[type[OpShape], list[Callable[[Any, _Numbers], Iterator[Case]]]] = {
+    NormShape: [_norm],
+    GateShape: [_gate],
+    SquaredReluShape: [_squared_relu],
+    OpenGateShape: [_open_gate],
+    SumShape: [_sum],
+    RotationShape: [_rotation],
+    AttentionShape: [_attention],
+    FullAttentionShape: [_full_attention],
+    DeltaShape: [_convolution, _delta_gates, _delta_rule],
+    Mamba1Shape: [_convolution, _time_steps, _scan],
+    Mamba2Shape: [_convolution, _time_steps, _state_space],
+    GroupNormShape: [_group_norm],
+    ExpertShape: [_routing, _experts, _weighted_sum],
+}

@@ -74,6 +74,11 @@ class Mamba1Shape:
         """Columns that are convolved."""
         return [self.channels]
 
+    @property
+    def time_steps(self) -> int:
+        """How many a token has."""
+        return self.channels
+
 
 @dataclass(frozen=True, slots=True)
 class Mamba2Shape:
@@ -91,6 +96,11 @@ class Mamba2Shape:
         """Columns of the inputs, B and C."""
         group_width = self.groups * self.state_dim
         return [self.heads * self.head_dim, group_width, group_width]
+
+    @property
+    def time_steps(self) -> int:
+        """How many a token has."""
+        return self.heads
 
 
 @dataclass(frozen=True, slots=True)
