@@ -122,6 +122,8 @@ def _compiled(library: Library, integers: Integers | None, product: Product) -> 
     if library.has_tiles:  # which a system may refuse to a processor that has them
         title += ", tiles"
     alone = integers is not None or product != "torch"
-    held = WeightFormats(formats[integers], bfloats, rows_from_file=True, rows_alone=alone)
+    # Torch's product, fast as it is for towers, lets rows depend on those beside them.
+    deciding = NativeBfloatFormat(library) if alone and product == "torch" else None
+    held = WeightFormats(formats[integers], bfloats, True, alone, deciding)
     ops = native_ops(library, widened=product == "floats")
     return Backend(title, held, ops, shares_out=True, capture=partial(capture_step, library))

@@ -16,7 +16,7 @@ from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import gpu as causal_conv
 from kernels.common.capability import interpreted
 from kernels.common.trace import Capture
-from kernels.experts import reference as plain_experts
+from kernels.experts import gpu as experts
 from kernels.gated_delta import gpu as gated_delta
 from kernels.gated_delta import reference as plain_delta
 from kernels.graph import LENGTHS, capture_step, cuda_capture
@@ -24,6 +24,8 @@ from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format, multiplies_
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PLAIN, Integers, PlainFormat, WeightFormat, WeightFormats
+from kernels.mamba1 import gpu as mamba1
+from kernels.mamba1 import reference as plain_mamba1
 from kernels.mamba2 import gpu as mamba2
 from kernels.mamba2 import reference as plain_mamba2
 from kernels.ops import DeltaRule, Ops, StateSpace
@@ -37,6 +39,7 @@ from kernels.short_conv.gpu import short_conv
 _WIDEST_HEAD, _LARGEST_GROUP = 256, 32
 _WIDEST_KEY = 128  # of the delta rule
 _WIDEST_STATE = 256  # of Mamba-2
+_MOST_STATES = 64  # of Mamba-1
 
 
 def name() -> str:
@@ -65,10 +68,15 @@ def step_capture() -> Capture | None:
     return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
-def convolve(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def convolve(
+    rows: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
     """As `causal_conv.reference.convolve`."""
     before = weight.shape[0] - 1
-    return causal_conv.causal_conv(rows[before:], rows[:before], weight, bias)[0]
+    return causal_conv.causal_conv(rows[before:], rows[:before], weight, bias, dtype)[0]
 
 
 def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
@@ -83,7 +91,7 @@ def _where_it_fits(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
     return rule
 
 
-def _space_where_it_fits(plain: StateSpace) -> StateSpace:
+def _space_where_it_fits(kernel: StateSpace, plain: StateSpace, widest: int) -> StateSpace:
     """The kernel for states that it takes, else plain torch."""
 
     def space(
@@ -96,7 +104,7 @@ def _space_where_it_fits(plain: StateSpace) -> StateSpace:
         *,
         state: Tensor,
     ) -> Tensor:
-        chosen = mamba2.mamba2_run_ if b.shape[2] <= _WIDEST_STATE else plain
+        chosen = kernel if b.shape[-1] <= widest else plain
         return chosen(inputs, b, c, steps, rate, skip, state=state)
 
     return space
@@ -128,8 +136,10 @@ GPU_OPS = Ops(
     ),
     delta_gates=plain_delta.delta_gates,
     time_steps=plain_mamba2.time_steps,
-    mamba2_run_=_space_where_it_fits(plain_mamba2.mamba2_run_),
-    mamba2_step=_space_where_it_fits(plain_mamba2.mamba2_step),
+    mamba1_run_=_space_where_it_fits(mamba1.mamba1_run_, plain_mamba1.mamba1_run_, _MOST_STATES),
+    mamba1_step=_space_where_it_fits(mamba1.mamba1_run_, plain_mamba1.mamba1_step, _MOST_STATES),
+    mamba2_run_=_space_where_it_fits(mamba2.mamba2_run_, plain_mamba2.mamba2_run_, _WIDEST_STATE),
+    mamba2_step=_space_where_it_fits(mamba2.mamba2_run_, plain_mamba2.mamba2_step, _WIDEST_STATE),
     gated_group_norm=gated_group_norm,
     rotate=rotate,
     norm_rotate=norm_rotate,
@@ -141,9 +151,9 @@ GPU_OPS = Ops(
     squared_relu=squared_relu,
     open_gate=open_gate,
     add=add,
-    route=plain_experts.route,
-    experts=plain_experts.LoopedExperts,
-    weighted_sum=plain_experts.weighted_sum,
+    route=experts.route,
+    experts=experts.experts,
+    weighted_sum=experts.weighted_sum,
     # A kernel spreads a whole run over the GPU; parts would leave most of it idle.
     rows_per_part=None,
 )

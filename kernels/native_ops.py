@@ -24,6 +24,7 @@ from kernels.ops import PLAIN_OPS, Ops, composed
 
 # Of attention's two kernels, gated_delta/native.c, gated_delta/native_chunked.c, mamba2/native.c.
 _WIDEST_HEAD, _WIDEST_KEY, _WIDEST_IN_CHUNKS, _WIDEST_SPACE = 512, 1024, 256, 256
+_MOST_STATES = 64  # of mamba1/native.c
 
 
 def native_ops(library: Library, widened: bool = False) -> Ops:
@@ -43,6 +44,8 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
         recurrent_gated_delta_step=native.recurrent_gated_delta_step,
         delta_gates=native.delta_gates,
         time_steps=native.time_steps,
+        mamba1_run_=native.mamba1_run_,
+        mamba1_step=native.mamba1_step,
         mamba2_run_=native.mamba2_run_,
         mamba2_step=native.mamba2_step,
         gated_group_norm=native.gated_group_norm,
@@ -92,27 +95,39 @@ class _NativeOps:
         )  # fmt: skip
         return result
 
-    def convolve(self, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    def convolve(
+        self,
+        rows: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor:
         taps, channels = weight.shape
-        if not _rows(rows):
-            return PLAIN_OPS.convolve(rows, weight, bias)
-        result = torch.empty(rows.shape[0] - taps + 1, channels)
+        if not (_rows(rows) and dtype in TYPES):
+            return PLAIN_OPS.convolve(rows, weight, bias, dtype)
+        result = torch.empty(rows.shape[0] - taps + 1, channels, dtype=dtype)
         self._library.convolve(
             *map(address, (rows, weight, bias, result)), *result.shape, taps, rows.stride(0),
-            _is_bfloat(rows), get_num_threads(),
+            _is_bfloat(rows), _is_bfloat(result), get_num_threads(),
         )  # fmt: skip
         return result
 
     def causal_conv_step(
-        self, inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+        self,
+        inputs: Tensor,
+        tail: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         taps, channels = weight.shape
-        if not (_rows(inputs) and tail.is_contiguous() and tail.dtype == inputs.dtype):
-            return PLAIN_OPS.causal_conv_step(inputs, tail, weight, bias)
-        result = torch.empty(1, channels)
+        lie = tail.is_contiguous() and tail.dtype == inputs.dtype
+        if not (_rows(inputs) and lie and dtype in TYPES):
+            return PLAIN_OPS.causal_conv_step(inputs, tail, weight, bias, dtype)
+        result = torch.empty(1, channels, dtype=dtype)
         self._library.conv_step(
             *map(address, (inputs, tail, weight, bias, result)), channels, taps,
-            _is_bfloat(inputs),
+            _is_bfloat(inputs), _is_bfloat(result),
         )  # fmt: skip
         return result
 
@@ -199,7 +214,61 @@ class _NativeOps:
         result = torch.empty(steps.shape)
         self._library.time_steps(
             *map(address, (steps, bias, result)), *steps.shape, steps.stride(0), multiplier,
-            shortest, longest, _is_bfloat(steps),
+            shortest, longest, _is_bfloat(steps), get_num_threads(),
+        )  # fmt: skip
+        return result
+
+    def mamba1_step(
+        self,
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        given = (inputs, b, c, steps, rate, skip)
+        found = self._scan(self._library.mamba1_step, *given, state)
+        return PLAIN_OPS.mamba1_step(*given, state=state) if found is None else found
+
+    def mamba1_run_(
+        self,
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        *,
+        state: Tensor,
+    ) -> Tensor:
+        given = (inputs, b, c, steps, rate, skip)
+        found = self._scan(self._library.mamba1_run, *given, state)
+        return PLAIN_OPS.mamba1_run_(*given, state=state) if found is None else found
+
+    @staticmethod
+    def _scan(
+        kernel: Callable[..., None],
+        inputs: Tensor,
+        b: Tensor,
+        c: Tensor,
+        steps: Tensor,
+        rate: Tensor,
+        skip: Tensor,
+        state: Tensor,
+    ) -> Tensor | None:
+        rows, numbers = (inputs, b, c), (steps, rate, skip, state)
+        dim, channels = state.shape
+        fits = channels % 16 == 0 and dim <= _MOST_STATES
+        alike = inputs.dtype == b.dtype == c.dtype and all(map(_rows, rows))
+        if not (fits and alike and all(map(_is_plain, numbers))):
+            return None
+        result = torch.empty(steps.shape)
+        kernel(
+            *map(address, (*rows, *numbers, result)), *inputs.shape, dim,
+            *(each.stride(0) for each in rows), _is_bfloat(inputs), get_num_threads(),
         )  # fmt: skip
         return result
 
@@ -477,6 +546,10 @@ def _groups(queries: Tensor, keys: Tensor) -> tuple[int, int, int]:
 
 def _is_bfloat(tensor: Tensor) -> bool:
     return tensor.dtype == torch.bfloat16
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.float32 and tensor.is_contiguous()
 
 
 def _rows(tensor: Tensor) -> bool:

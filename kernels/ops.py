@@ -21,6 +21,7 @@ from kernels.gated_delta.reference import (
     delta_gates,
     recurrent_gated_delta_step,
 )
+from kernels.mamba1.reference import mamba1_run_, mamba1_step
 from kernels.mamba2.reference import mamba2_run_, mamba2_step, time_steps
 from kernels.pointwise.reference import add, geglu, open_gate, squared_relu, swiglu
 from kernels.rms_norm.reference import (
@@ -52,7 +53,7 @@ class DeltaRule(Protocol):
 
 
 class StateSpace(Protocol):
-    """The state space of Mamba-2 over some tokens; `state` is moved on in place."""
+    """The state space of Mamba-1 or 2 over some tokens; `state` is moved on in place."""
 
     def __call__(
         self,
@@ -107,16 +108,27 @@ class GatedProduct(Protocol):
 
 
 class Convolve(Protocol):
-    """A causal convolution of rows that follow each other."""
+    """A causal convolution of rows that follow each other, as `dtype`."""
 
-    def __call__(self, rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
+    def __call__(
+        self,
+        rows: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> Tensor: ...
 
 
 class ConvolveStep(Protocol):
     """The same of one token; `tail` is moved on in place."""
 
     def __call__(
-        self, inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+        self,
+        inputs: Tensor,
+        tail: Tensor,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        dtype: torch.dtype = torch.float32,
     ) -> Tensor: ...
 
 
@@ -138,6 +150,8 @@ class Ops:
     recurrent_gated_delta_step: DeltaRule
     delta_gates: Callable[[Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     time_steps: Callable[[Tensor, Tensor, float, float, float], Tensor]
+    mamba1_run_: StateSpace
+    mamba1_step: StateSpace
     mamba2_run_: StateSpace
     mamba2_step: StateSpace
     gated_group_norm: GatedGroupNorm
@@ -185,6 +199,8 @@ PLAIN_OPS = Ops(
     recurrent_gated_delta_step=recurrent_gated_delta_step,
     delta_gates=delta_gates,
     time_steps=time_steps,
+    mamba1_run_=mamba1_run_,
+    mamba1_step=mamba1_step,
     mamba2_run_=mamba2_run_,
     mamba2_step=mamba2_step,
     gated_group_norm=gated_group_norm,

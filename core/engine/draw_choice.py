@@ -9,7 +9,7 @@ import torch
 from core.engine.sampler import Drawing, draw
 from kernels.common.capability import device_facts
 from kernels.sampling.draw import Draw, Limits
-from kernels.self_test import Recall, find_out, sources
+from kernels.self_test.validation import Recall, find_out, sources
 
 _LOG = logging.getLogger(__name__)
 _LIMITS = (

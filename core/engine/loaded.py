@@ -43,7 +43,7 @@ from core.vision.kinds import PictureProcessor
 from core.weights.folder import ModelFolder
 from core.weights.memory import HEADROOM_BYTES, available_bytes
 from kernels.common.capability import processor_level
-from kernels.self_test import validated
+from kernels.self_test.validation import validated
 
 # Image detail by default: a 12-megapixel photo at full detail is minutes of work for a CPU.
 IMAGE_TOKENS = {"cpu": 1_024, "cuda": 4_096}

@@ -62,15 +62,20 @@ class SparseExperts:
     """The sum of a token's experts, by their weights; `input_norm` as in `JoinedLinear`."""
 
     def __init__(
-        self, weights: Weights, sizes: ExpertSizes, input_norm: InputNorm | None = None
+        self,
+        weights: Weights,
+        sizes: ExpertSizes,
+        input_norm: InputNorm | None = None,
+        router: str = "gate",
     ) -> None:
+        """`router` is the published name of what decides."""
         width, inner, count = sizes.hidden, sizes.inner, sizes.count
         self.sizes = sizes
         self._ops = weights.ops(sizes.shape, GateShape(inner))
-        deciding = [("gate", count)]
+        deciding = [(router, count)]
         if sizes.shared:
             deciding.append(("shared_expert_gate", 1))
-        self.router = JoinedLinear(weights.exact(), deciding, width, input_norm=input_norm)
+        self.router = JoinedLinear(weights.deciding(), deciding, width, input_norm=input_norm)
         scope, parts = weights.scope("experts"), [("gate_proj", inner), ("up_proj", inner)]
         self.bank = self._ops.experts(
             scope.matrices(count, parts, width, "gate_up_proj", input_norm=input_norm),

@@ -34,9 +34,14 @@ def in_runs(
 
 
 def convolved_parts(
-    ops: Ops, columns: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+    ops: Ops,
+    columns: Tensor,
+    tail: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> Iterator[tuple[slice, Tensor]]:
-    """The rows of each part of a run, and its `columns` after the causal convolution.
+    """The rows of each part of a run, and its `columns` after the causal convolution as `dtype`.
 
     Once all parts are taken `tail`, the K - 1 rows before the run, has become its last.
     """
@@ -46,5 +51,5 @@ def convolved_parts(
         part = slice(start, start + rows_per_part)
         inside = columns[max(0, start - before) : part.stop]
         rows = inside if start else torch.cat((tail, inside))
-        yield part, ops.convolve(rows, weight, bias)
+        yield part, ops.convolve(rows, weight, bias, dtype)
     tail.copy_(rows[rows.shape[0] - before :])

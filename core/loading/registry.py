@@ -13,6 +13,7 @@ from core.models import (
     falcon_h1,
     gemma3,
     granite_hybrid,
+    jamba,
     lfm2,
     lfm2_vl,
     llama,
@@ -49,6 +50,7 @@ _FALCON_H1 = Family(falcon_h1.parse_config, falcon_h1.published_names, falcon_h1
 _GRANITE_HYBRID = Family(
     granite_hybrid.parse_config, granite_hybrid.published_names, granite_hybrid.GraniteHybridModel
 )
+_JAMBA = Family(jamba.parse_config, jamba.published_names, jamba.JambaModel)
 _NEMOTRON_H = Family(nemotron_h.parse_config, nemotron_h.published_names, nemotron_h.NemotronHModel)
 _QWEN3_VL = Family(qwen3_vl.parse_config, qwen3_vl.published_names, qwen3_vl.Qwen3VLModel)
 _LFM2 = Family(lfm2.parse_config, lfm2.published_names, lfm2.Lfm2Model)
@@ -67,6 +69,7 @@ FAMILIES = {
     "gemma3_text": _GEMMA3,
     "falcon_h1": _FALCON_H1,
     "granitemoehybrid": _GRANITE_HYBRID,
+    "jamba": _JAMBA,
     "nemotron_h": _NEMOTRON_H,
     "qwen3_vl": _QWEN3_VL,
     "lfm2": _LFM2,

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from core.models.config.expert_settings import ExpertSettings
 from core.models.config.settings import Count, parse_settings
-from core.models.expert_settings import ExpertSettings
 from core.models.qwen3_5 import Qwen3_5Config, Qwen3_5Model, TextConfig, dense
 from core.weights.plan import Weights
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import torch
 
+from core.models.config.expert_settings import ExpertSettings
 from core.models.config.settings import Count, parse_settings
-from core.models.expert_settings import ExpertSettings
 from core.models.llama import LlamaConfig, LlamaModel, dense
 from core.weights.plan import Weights
 

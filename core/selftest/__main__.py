@@ -24,7 +24,7 @@ from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes
 from kernels.common.capability import processor_level
 from kernels.ops import Ops
-from kernels.self_test import faults, suspects
+from kernels.self_test.validation import faults, suspects
 
 RIGHT, PLAIN = "right", "plain torch"
 

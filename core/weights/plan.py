@@ -121,20 +121,26 @@ class Weights:
         self._source = source
         self._formats, self._ops, self._smoothed = formats, ops, smoothed
         self._prefix = ""
-        self._exact = False
+        self._exact = self._deciding = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
         inner.asked, inner.shapes, inner.found = self.asked, self.shapes, self.found
         inner._prefix = f"{self._prefix}{name}."
-        inner._exact = self._exact or exact
+        inner._exact, inner._deciding = self._exact or exact, self._deciding
         return inner
 
     def exact(self) -> Weights:
-        """The same tensors, none of them quantised."""
+        """The same tensors, of which no matrix is quantised."""
         inner = self.scope("", exact=True)
         inner._prefix = self._prefix
+        return inner
+
+    def deciding(self) -> Weights:
+        """As `exact`, for what chooses between ways of a token."""
+        inner = self.exact()
+        inner._deciding = True
         return inner
 
     @property
@@ -190,6 +196,8 @@ class Weights:
         if self._formats is None:
             return PlainMatrix(slices[0][0])
         weight_format = self._formats.of(self._exact)
+        if self._deciding and self._formats.deciding is not None:
+            weight_format = self._formats.deciding
         if len(slices) > len(parts) and order is None:
             return _stacked(slices, biases, weight_format)
         kept = tuple(_joined(list(each)) for each in zip(*slices, strict=True))

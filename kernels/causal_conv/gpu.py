@@ -15,34 +15,47 @@ _TOKENS, _CHANNELS = 16, 128  # of one program
 
 
 def causal_conv(
-    inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+    inputs: Tensor,
+    tail: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> tuple[Tensor, Tensor]:
-    """As `reference.causal_conv`; rows of `inputs` may lie apart."""
+    """As `reference.causal_conv`, the outputs as `dtype`; rows of `inputs` may lie apart."""
     after = torch.empty(tail.shape, dtype=tail.dtype, device=tail.device)
-    return _launch(inputs, tail, after, weight, bias), after
+    return _launch(inputs, tail, after, weight, bias, dtype), after
 
 
 def causal_conv_step(
-    inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+    inputs: Tensor,
+    tail: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """The same for decode: up to 16 tokens [n, channels], and `tail` is moved on in place.
 
-    Returns the outputs [n, channels] in float32.
+    Returns the outputs [n, channels], computed in float32, as `dtype`.
     """
     if inputs.shape[0] > _TOKENS:
         # More tokens are more programs, and one could read the tail that another has written.
         raise ValueError(f"a step takes up to {_TOKENS} tokens, not {inputs.shape[0]}")
-    return _launch(inputs, tail, tail, weight, bias)
+    return _launch(inputs, tail, tail, weight, bias, dtype)
 
 
 def _launch(
-    inputs: Tensor, tail: Tensor, after: Tensor, weight: Tensor, bias: Tensor | None
+    inputs: Tensor,
+    tail: Tensor,
+    after: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    dtype: torch.dtype,
 ) -> Tensor:
     num_tokens, channels = inputs.shape
     taps = weight.shape[0]
     if channels > 1 and inputs.stride(1) != 1:
         inputs = inputs.contiguous()
-    outputs = torch.empty(num_tokens, channels, dtype=torch.float32, device=inputs.device)
+    outputs = torch.empty(num_tokens, channels, dtype=dtype, device=inputs.device)
     grid = (max(1, triton.cdiv(num_tokens, _TOKENS)), triton.cdiv(channels, _CHANNELS))
     _causal_conv[grid](
         inputs,

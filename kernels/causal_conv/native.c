@@ -3,21 +3,36 @@
 #include "native/numbers.h"
 #include "native/thread_pool.h"
 
-INLINE void convolve(const struct convolve *all, long token, int is_bfloat) {
-    float *to = (float *)all->to + token * all->channels;
-    const float *bias = all->bias;
-    for (long tap = 0; tap < all->taps; tap++) {
-        const float *weight = (const float *)all->weight + tap * all->channels;
-        const void *from =
-            (const char *)all->rows + (token + tap) * all->stride * (is_bfloat ? 2 : 4);
-        for (long channel = 0; channel < all->channels; channel++) {
-            float product = read_number(from, channel, is_bfloat) * weight[channel];
-            to[channel] = tap ? to[channel] + product : product;
-        }
-    }
+#define AT_ONCE 256 /* channels, whose sums stay in the nearest cache */
+
+/* Sums of `count` channels from `channel` on, through bias and silu to where they belong. */
+INLINE void finish(float *sums, const float *bias, void *to, long channel, long count, int halved) {
     if (bias)
-        for (long channel = 0; channel < all->channels; channel++) to[channel] += bias[channel];
-    for (long channel = 0; channel < all->channels; channel++) to[channel] = silu(to[channel]);
+        for (long each = 0; each < count; each++) sums[each] += bias[channel + each];
+    for (long each = 0; each < count; each++) sums[each] = silu(sums[each]);
+    if (halved)
+        for (long each = 0; each < count; each++)
+            ((uint16_t *)to)[channel + each] = to_bfloat(sums[each]);
+    else
+        memcpy((float *)to + channel, sums, count * sizeof *sums);
+}
+
+INLINE void convolve(const struct convolve *all, long token, int is_bfloat) {
+    long channels = all->channels;
+    char *to = (char *)all->to + token * channels * (all->to_bfloat ? 2 : 4);
+    float sums[AT_ONCE];
+    for (long start = 0; start < channels; start += AT_ONCE) {
+        long count = smaller(AT_ONCE, channels - start);
+        for (long tap = 0; tap < all->taps; tap++) {
+            const float *weight = (const float *)all->weight + tap * channels + start;
+            long from = (token + tap) * all->stride + start;
+            for (long each = 0; each < count; each++) {
+                float product = read_number(all->rows, from + each, is_bfloat) * weight[each];
+                sums[each] = tap ? sums[each] + product : product;
+            }
+        }
+        finish(sums, all->bias, to, start, count, all->to_bfloat);
+    }
 }
 
 static void one_token(const void *given, long token) {
@@ -36,20 +51,22 @@ int waymark_convolve(struct convolve *all) {
 /* ------------------------------------------------------------------ one token */
 
 INLINE void step(const struct conv_step *all, long taps, int is_bfloat) {
-    const float *weight = all->weight, *bias = all->bias;
-    float *to = all->to;
+    const float *weight = all->weight;
     long channels = all->channels;
-    for (long channel = 0; channel < channels; channel++) {
-        float total =
-            read_number(all->from, channel, is_bfloat) * weight[(taps - 1) * channels + channel];
-        for (long tap = 0; tap < taps - 1; tap++)
-            total += read_number(all->tail, tap * channels + channel, is_bfloat) *
-                     weight[tap * channels + channel];
-        to[channel] = total;
+    float sums[AT_ONCE];
+    for (long start = 0; start < channels; start += AT_ONCE) {
+        long count = smaller(AT_ONCE, channels - start);
+        for (long each = 0; each < count; each++) {
+            long channel = start + each;
+            float total = read_number(all->from, channel, is_bfloat) *
+                          weight[(taps - 1) * channels + channel];
+            for (long tap = 0; tap < taps - 1; tap++)
+                total += read_number(all->tail, tap * channels + channel, is_bfloat) *
+                         weight[tap * channels + channel];
+            sums[each] = total;
+        }
+        finish(sums, all->bias, all->to, start, count, all->to_bfloat);
     }
-    if (bias)
-        for (long channel = 0; channel < channels; channel++) to[channel] += bias[channel];
-    for (long channel = 0; channel < channels; channel++) to[channel] = silu(to[channel]);
 }
 
 int waymark_conv_step(struct conv_step *all) {

@@ -28,22 +28,32 @@ def causal_conv(
 
 
 def causal_conv_step(
-    inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None
+    inputs: Tensor,
+    tail: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """One token [1, channels] of a run, in few calls; `tail` is moved on in place.
 
-    Returns the outputs [1, channels] in float32.
+    Returns the outputs [1, channels], computed in float32, as `dtype`.
     """
     rows = torch.cat((tail, inputs))
     total = rows.to(torch.float32, copy=True).mul_(weight).sum(0, keepdim=True)
     if bias is not None:
         total.add_(bias)
     tail.copy_(rows[1:])
-    return F.silu(total, inplace=True)
+    return F.silu(total, inplace=True).to(dtype)
 
 
-def convolve(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The outputs [n, channels] float32 of the last n of `rows` [n + K - 1, channels]."""
+def convolve(
+    rows: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """The outputs [n, channels] of the last n of `rows` [n + K - 1, channels], computed in
+    float32, as `dtype`."""
     taps = weight.shape[0]
     num_tokens = rows.shape[0] - taps + 1
     # K multiply-adds over whole rows: a depthwise conv1d spends most of its time on layout.
@@ -53,7 +63,7 @@ def convolve(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
         total.addcmul_(wide[tap : tap + num_tokens], weight[tap])
     if bias is not None:
         total.add_(bias)
-    return F.silu(total, inplace=True)
+    return F.silu(total, inplace=True).to(dtype)
 
 
 def last_rows(rows: Tensor, weight: Tensor) -> Tensor:

@@ -62,6 +62,20 @@ class DeltaShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Mamba1Shape:
+    """Channels of one Mamba-1 mixer, the states of each, and the taps of its convolution."""
+
+    channels: int
+    state_dim: int
+    taps: int
+
+    @property
+    def widths(self) -> list[int]:
+        """Columns that are convolved."""
+        return [self.channels]
+
+
+@dataclass(frozen=True, slots=True)
 class Mamba2Shape:
     """Heads of one Mamba-2 mixer, groups that share what they read and write, and the taps of its
     convolution."""
@@ -147,6 +161,7 @@ OpShape = (
     | FullAttentionShape
     | RotationShape
     | DeltaShape
+    | Mamba1Shape
     | Mamba2Shape
     | GroupNormShape
     | ShortConvShape

@@ -67,8 +67,7 @@ int waymark_delta_gates(struct delta_gates *all) {
         for (long head = 0; head < all->heads; head++) {
             long from = token * all->stride + head, to = token * all->heads + head;
             float step = read_number(all->steps, from, all->is_bfloat) + bias[head];
-            float soft = step > 20.0f ? step : log1pf(exponential(step));
-            decay[to] = rate[head] * soft;
+            decay[to] = rate[head] * softplus(step);
             beta[to] = sigmoid(read_number(all->betas, from, all->is_bfloat));
         }
     return 1;

@@ -31,15 +31,15 @@ class GpuMatrix(Matrix):
     """A `Matrix` (kernels.linear.reference) of integers on the device."""
 
     def __init__(self, weight: Int8Weight | Int4Weight, bias: Tensor | None) -> None:
-        self._weight, self._bias = weight, bias
+        self.weight, self.bias = weight, bias
         self.num_bytes = weight.num_bytes + (bias.nbytes if bias is not None else 0)
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """As `Matrix`."""
         if inputs.shape[0] <= MAX_ROWS:
-            result = self._weight.times(self._weight.aligned(inputs))
-            return result if self._bias is None else result.add_(self._bias)
-        result = inputs.new_empty(inputs.shape[0], self._weight.shape[0])
+            result = self.weight.times(self.weight.aligned(inputs))
+            return result if self.bias is None else result.add_(self.bias)
+        result = inputs.new_empty(inputs.shape[0], self.weight.shape[0])
         self._fill(result, inputs)
         return result
 
@@ -52,13 +52,13 @@ class GpuMatrix(Matrix):
 
     def _fill(self, result: Tensor, inputs: Tensor) -> None:
         """Through floats, in blocks whose size depends on nothing but the weight."""
-        num_outputs, num_inputs = self._weight.shape
-        inputs = self._weight.aligned(inputs)
+        num_outputs, num_inputs = self.weight.shape
+        inputs = self.weight.aligned(inputs)
         step = max(1, _FLOATS // num_inputs)
         for start in range(0, num_outputs, step):
             block = slice(start, start + step)
-            bias = None if self._bias is None else self._bias[block]
-            result[:, block] = F.linear(inputs, self._weight.floats(block, inputs.dtype), bias)
+            bias = None if self.bias is None else self.bias[block]
+            result[:, block] = F.linear(inputs, self.weight.floats(block, inputs.dtype), bias)
 
 
 class GpuInt8Format(Int8Format):

@@ -117,16 +117,26 @@ int waymark_mamba2_run(struct mamba2 *all) {
     return 1;
 }
 
-int waymark_time_steps(struct time_steps *all) {
+INLINE void steps_of(const struct time_steps *all, long token, int is_bfloat) {
+    float *to = (float *)all->to + token * all->heads;
     const float *bias = all->bias;
-    for (long token = 0; token < all->tokens; token++)
-        for (long head = 0; head < all->heads; head++) {
-            float step = read_number(all->steps, token * all->stride + head, all->is_bfloat);
-            step = all->multiplier * step + bias[head];
-            float soft = step > 20.0f ? step : log1pf(exponential(step));
-            soft = soft < all->shortest ? all->shortest : soft;
-            soft = soft > all->longest ? all->longest : soft;
-            ((float *)all->to)[token * all->heads + head] = soft;
-        }
+    for (long head = 0; head < all->heads; head++) {
+        float step = read_number(all->steps, token * all->stride + head, is_bfloat);
+        float soft = softplus(all->multiplier * step + bias[head]);
+        soft = soft < all->shortest ? all->shortest : soft;
+        to[head] = soft > all->longest ? all->longest : soft;
+    }
+}
+
+static void steps_of_token(const void *given, long token) {
+    const struct time_steps *all = given;
+    if (all->is_bfloat)
+        steps_of(all, token, 1);
+    else
+        steps_of(all, token, 0);
+}
+
+int waymark_time_steps(struct time_steps *all) {
+    pool_each(steps_of_token, all, all->tokens, all->heads, all->threads);
     return 1;
 }

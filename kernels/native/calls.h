@@ -106,13 +106,14 @@ struct group_norm {
 };
 int waymark_gated_group_norm(struct group_norm *);
 
-/* Depthwise causal convolution and silu: `rows` [tokens + taps - 1, channels], `weight` [taps,
- * channels], `bias` [channels], which may be missing, and `to` [tokens, channels] float32. */
+/* Depthwise causal convolution and silu: `rows` [tokens + taps - 1, channels], and float32 `weight`
+ * [taps, channels] and `bias` [channels], which may be missing; `to` [tokens, channels] is bfloat16
+ * if `to_bfloat`, else float32. */
 struct convolve {
     const void *rows, *weight, *bias;
     void *to;
     long tokens, channels, taps, stride;
-    int is_bfloat, threads;
+    int is_bfloat, to_bfloat, threads;
 };
 int waymark_convolve(struct convolve *);
 
@@ -123,7 +124,7 @@ struct conv_step {
     const void *weight, *bias;
     void *to;
     long channels, taps;
-    int is_bfloat;
+    int is_bfloat, to_bfloat;
 };
 int waymark_conv_step(struct conv_step *);
 
@@ -183,7 +184,7 @@ struct time_steps {
     void *to;
     long tokens, heads, stride;
     float multiplier, shortest, longest;
-    int is_bfloat;
+    int is_bfloat, threads;
 };
 int waymark_time_steps(struct time_steps *);
 
@@ -202,6 +203,22 @@ struct mamba2 {
 int waymark_mamba2_step(struct mamba2 *);
 /* or for many, to the same bits. */
 int waymark_mamba2_run(struct mamba2 *);
+
+/* The selective scan of Mamba-1: `inputs` [tokens, channels], `b` and `c` [tokens, dim], whose
+ * tokens are a stride apart, and which `is_bfloat` is about; float32 `steps` and `to` [tokens,
+ * channels], `rate` and `state` [dim, channels], `skip` [channels]. `state` is moved on in place.
+ * `channels` is a multiple of sixteen and `dim` 64 at most. */
+struct mamba1 {
+    const void *inputs, *b, *c, *steps, *rate, *skip;
+    void *state, *to;
+    long tokens, channels, dim;
+    long input_stride, b_stride, c_stride;
+    int is_bfloat, threads;
+};
+/* For one token, */
+int waymark_mamba1_step(struct mamba1 *);
+/* or for many, to the same bits. */
+int waymark_mamba1_run(struct mamba1 *);
 
 /* Pairs (i, i + half) of every head rotate by the angles of `cosine` and `sine` [tokens, half], the
  * other numbers of `from` [tokens, heads, width] stay. */

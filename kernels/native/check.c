@@ -31,18 +31,17 @@ static int products(long rows, int bfloat) {
 static int experts(int bfloat) {
     void *ids = room(), *weights[] = {room(), room()}, *scales[] = {room(), room()};
     ((int *)ids)[2] = 1;
-    struct expert_rows all = {room(), weights, scales,   ids,    room(), 3, 3,
-                              OUTPUTS, SIZE,   SIZE - 1, bfloat, 2,      0};
+    struct expert_rows all = {room(),  weights, scales,   ids,    room(), 3, 3,
+                              OUTPUTS, SIZE,    SIZE - 1, bfloat, 2,      0};
     int done = waymark_experts_int4(&all);
     all.share = 1;
     done = done && waymark_experts_int4_many(&all);
     all.inputs = all.given;
     done = done && waymark_experts_int8(&all) && waymark_experts_int8_many(&all);
-    if (bfloat)
-        done = done && waymark_experts_bfloat(&all) && waymark_experts_bfloat_many(&all);
+    if (bfloat) done = done && waymark_experts_bfloat(&all) && waymark_experts_bfloat_many(&all);
     struct route route = {room(), room(), room(), ROWS, SIZE - 1, 8, SIZE, bfloat, bfloat, 2};
-    struct weighted_sum sum = {room(), room(), room(), room(),   room(), room(),
-                               ROWS,   8,      SIZE - 1, 1, bfloat, 2};
+    struct weighted_sum sum = {room(), room(), room(),   room(), room(), room(),
+                               ROWS,   8,      SIZE - 1, 1,      bfloat, 2};
     return done && waymark_route(&route) && waymark_weighted_sum(&sum);
 }
 
@@ -66,8 +65,9 @@ static int rows(int bfloat) {
 }
 
 static int delta_nets(int bfloat) {
-    struct convolve run = {room(), room(), room(), room(), ROWS, SIZE - 1, 4, SIZE, bfloat, 2};
-    struct conv_step conv = {room(), room(), room(), room(), room(), SIZE - 1, 4, bfloat};
+    struct convolve run = {room(), room(), room(), room(), ROWS, SIZE - 1,
+                           4,      SIZE,   bfloat, bfloat, 2};
+    struct conv_step conv = {room(), room(), room(), room(), room(), SIZE - 1, 4, bfloat, bfloat};
     struct short_conv gated = {room(), room(),   room(), room(), room(), room(),
                                ROWS,   SIZE / 3, 3,      SIZE,   bfloat, 2};
     struct delta_step rule = {room(), room(), room(), room(), room(),   room(),
@@ -76,12 +76,17 @@ static int delta_nets(int bfloat) {
                              2,      4,      33,     48,     66,     66,     192,    2};
     struct delta_gates gates = {room(), room(), room(), room(), room(),
                                 room(), ROWS,   17,     SIZE,   bfloat};
-    struct time_steps steps = {room(), room(), room(), ROWS, 17, SIZE, 1, 0, 1, bfloat};
+    struct time_steps steps = {room(), room(), room(), ROWS, 17, SIZE, 1, 0, 1, bfloat, 2};
     struct mamba2 space = {room(), room(), room(), room(), room(), room(), room(), room(), ROWS,
                            4,      2,      33,     48,     192,    96,     96,     2};
     if (!waymark_time_steps(&steps) || !waymark_mamba2_run(&space)) return 0;
     space.tokens = 1;
     if (!waymark_mamba2_step(&space) || !waymark_short_conv(&gated)) return 0;
+    struct mamba1 scan = {room(), room(), room(), room(), room(), room(), room(), room(),
+                          ROWS,   80,     19,     SIZE,   SIZE,   SIZE,   bfloat, 2};
+    if (!waymark_mamba1_run(&scan)) return 0;
+    scan.tokens = 1;
+    if (!waymark_mamba1_step(&scan)) return 0;
     return waymark_convolve(&run) && waymark_conv_step(&conv) && waymark_delta_step(&rule) &&
            waymark_delta_run(&many) && waymark_delta_gates(&gates);
 }
@@ -129,7 +134,8 @@ int main(void) {
     for (int bfloat = 0; bfloat < 2; bfloat++) {
         for (long rows = 1; rows < 12; rows += 10)
             if (!products(rows, bfloat)) return 1;
-        if (!experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat)) return 1;
+        if (!experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat))
+            return 1;
     }
     return 0;
 }

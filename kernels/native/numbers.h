@@ -147,6 +147,21 @@ static inline float silu(float x) {
     return x * sigmoid(x);
 }
 
+/* log(1 + e^x) within a few ULP, without branches either: max(x, 0) + log(1 + u) with u = e^-|x|,
+ * and the series of 2 atanh(u / (2 + u)), whose terms shrink to a ninth at least. */
+static inline float softplus(float x) {
+    float u = exponential(x < 0.0f ? x : -x);
+    float ratio = u / (2.0f + u), square = ratio * ratio;
+    float series = 2.0f / 13;
+    series = series * square + 2.0f / 11;
+    series = series * square + 2.0f / 9;
+    series = series * square + 2.0f / 7;
+    series = series * square + 2.0f / 5;
+    series = series * square + 2.0f / 3;
+    series = series * square + 2.0f;
+    return (x > 0.0f ? x : 0.0f) + series * ratio;
+}
+
 /* Number `place` of an array that is bfloat16 or float32. */
 INLINE float read_number(const void *from, long place, int is_bfloat) {
     return is_bfloat ? from_bfloat(((const uint16_t *)from)[place]) : ((const float *)from)[place];

@@ -32,7 +32,7 @@ from core.engine.images import image_parts
 from core.engine.loaded import LoadedModel
 from kernels.dispatch import Backend
 from kernels.ops import Attend
-from kernels.self_test import validated
+from kernels.self_test.validation import validated
 
 FIRST_TOKEN = SamplingParams(temperature=0, max_tokens=1)
 _P = ParamSpec("_P")

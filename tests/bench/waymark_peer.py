@@ -23,7 +23,7 @@ from core.loading.precision import choose_precision
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from core.weights.memory import available_bytes
-from kernels.self_test import validated
+from kernels.self_test.validation import validated
 from tests.bench.beside import go_on, read_beside, start_of
 from tests.bench.peer import Engine, Reading, Task, now, patches, prompt_ids
 from tests.bench.weights import held_bytes, image_operations, step_bytes, token_operations

@@ -16,15 +16,20 @@ from torch import Tensor
 
 import kernels.attention.gpu as attention
 import kernels.causal_conv.gpu as causal_conv
+import kernels.experts.gpu as experts
 import kernels.gated_delta.gpu as gated_delta
 import kernels.linear.gpu as linear
+import kernels.mamba1.gpu as mamba1
 import kernels.mamba2.gpu as mamba2
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
 import kernels.sampling.gpu as sampling
 import kernels.short_conv.gpu as short_conv
+from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
+from kernels.linear.reference import PlainFormat
+from kernels.pointwise.reference import swiglu
 
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, HALF = 2560, 16, 4, 256, 32
 KEY_HEADS, VALUE_HEADS, DIM = 16, 32, 128
@@ -75,8 +80,10 @@ def launch_all() -> None:
     _rotation()
     _attention()
     _delta_rule()
+    _scan()
     _state_space()
     _linear()
+    _experts()
     numbers = sampling.settings(0.7, 20, 0.9, 0.1, 0.5, torch.device("cpu"))
     sampling.sample(_rows(VOCAB), numbers)
 
@@ -98,6 +105,7 @@ def _convolution() -> None:
     causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight, weight[0])
+    causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight, weight[0], torch.bfloat16)
     tail, weight = _rows(2, HIDDEN), torch.ones(3, HIDDEN)
     for count, bias in ((TOKENS, None), (1, weight[0])):
         short_conv.short_conv(_rows(count, 3 * HIDDEN), tail, weight, bias)
@@ -131,6 +139,14 @@ def _delta_rule() -> None:
     gated_delta.recurrent_gated_delta_step(*(each[:1] for each in (*heads, *gates)), state=state)
 
 
+def _scan() -> None:
+    inputs, both = _rows(TOKENS, CONV_WIDTH), _rows(TOKENS, 32)
+    steps, state = torch.zeros(TOKENS, CONV_WIDTH), torch.zeros(16, CONV_WIDTH)
+    mamba1.mamba1_run_(
+        inputs, both[:, :16], both[:, 16:], steps, state, torch.zeros(CONV_WIDTH), state=state
+    )
+
+
 def _state_space() -> None:
     for width, dim in ((64, 128), (128, 256)):
         inputs = torch.zeros(TOKENS, HEADS, width)
@@ -146,6 +162,27 @@ def _linear() -> None:
     four = linear.pack_int4(*Int4Format(packed=False).quantise(weight))
     linear.int4_linear(row, four)
     linear.dequantise_int4(four, torch.bfloat16)
+
+
+def _experts() -> None:
+    """In every format, for a token and for a prompt."""
+    count, k, inner = 8, 2, 512
+    logits = _rows(TOKENS, count)
+    ids, weights = experts.route(logits, k, True)
+    experts.route(logits, k, False)
+    # Nothing was computed: which experts these are is made up.
+    ids = (torch.arange(TOKENS * k, dtype=torch.int32) % count).view(TOKENS, k)
+    for weight_format in (PlainFormat(), GpuInt8Format(), GpuInt4Format()):
+        both, down = (
+            [weight_format.prepack(weight_format.quantise(_rows(*shape)), None)] * count
+            for shape in ((2 * inner, HIDDEN), (HIDDEN, inner))
+        )
+        bank = experts.experts(both, down, swiglu)
+        for rows in (1, TOKENS):
+            places, found = bank(_rows(rows, HIDDEN), ids[:rows])
+            shared, gate = _rows(rows, HIDDEN), _rows(rows, 1)
+            experts.weighted_sum(places, found, weights[:rows])
+            experts.weighted_sum(places, found, weights[:rows], shared, gate)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from kernels.causal_conv import reference as causal_conv
 from kernels.ops import PLAIN_OPS
 from tests.kernels.gated_delta.test_reference import make_case
 from tests.kernels.gpu import assert_near
+from tests.kernels.mamba1.test_reference import make_case as make_scan
 from tests.kernels.mamba2.test_reference import make_case as make_space
 
 gpu_ops = pytest.importorskip("kernels.gpu_ops", reason="Triton is published for Linux alone")
@@ -83,6 +84,22 @@ def test_the_state_space_is_a_kernel_where_it_fits(
 ) -> None:
     *inputs, state = (each.to(device) for each in make_space(count, 2, 8, 1, state_dim))
     name = "mamba2_step" if count == 1 else "mamba2_run_"
+    states = [state.clone() for _ in range(2)]
+    found = getattr(GPU_OPS, name)(*inputs, state=states[0])
+    expected = getattr(PLAIN_OPS, name)(*inputs, state=states[1])
+    assert torch.equal(found, expected) is not is_kernel
+    for ours, theirs in zip((found, states[0]), (expected, states[1]), strict=True):
+        assert_near(ours, theirs, 2 * (state_dim + 96), theirs.abs().max())
+    assert not torch.equal(states[0], state)
+
+
+@pytest.mark.parametrize(("state_dim", "is_kernel"), [(16, True), (65, False)])
+@pytest.mark.parametrize("count", [1, 5])
+def test_the_selective_scan_is_a_kernel_where_it_fits(
+    count: int, state_dim: int, is_kernel: bool, device: torch.device
+) -> None:
+    *inputs, state = (each.to(device) for each in make_scan(count, 40, state_dim))
+    name = "mamba1_step" if count == 1 else "mamba1_run_"
     states = [state.clone() for _ in range(2)]
     found = getattr(GPU_OPS, name)(*inputs, state=states[0])
     expected = getattr(PLAIN_OPS, name)(*inputs, state=states[1])

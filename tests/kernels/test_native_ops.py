@@ -15,6 +15,7 @@ from kernels.common.shapes import (
     FullAttentionShape,
     GateShape,
     GroupNormShape,
+    Mamba1Shape,
     Mamba2Shape,
     NormShape,
     OpenGateShape,
@@ -27,8 +28,8 @@ from kernels.common.shapes import (
 from kernels.dispatch import REFERENCE, Backend
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.self_test import validated
-from kernels.self_test_cases import cases
+from kernels.self_test.every import cases
+from kernels.self_test.validation import validated
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory
 
@@ -58,6 +59,10 @@ SHAPES: list[OpShape] = [
     DeltaShape(2, 33, 6, 130, 2),
     DeltaShape(4, 128, 4, 128, 4),
     DeltaShape(1, 20, 3, 300, 7),
+    Mamba1Shape(16, 1, 2),
+    Mamba1Shape(48, 5, 4),
+    Mamba1Shape(160, 16, 4),
+    Mamba1Shape(272, 64, 3),
     Mamba2Shape(4, 6, 2, 16, 4),
     Mamba2Shape(3, 33, 1, 144, 4),
     Mamba2Shape(24, 64, 1, 128, 4),

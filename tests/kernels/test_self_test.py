@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels import self_test
 from kernels.common.shapes import (
     AttentionShape,
     DeltaShape,
@@ -19,6 +18,7 @@ from kernels.common.shapes import (
     FullAttentionShape,
     GateShape,
     GroupNormShape,
+    Mamba1Shape,
     Mamba2Shape,
     NormShape,
     OpenGateShape,
@@ -30,7 +30,8 @@ from kernels.common.shapes import (
 )
 from kernels.dispatch import REFERENCE, Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.self_test import validated
+from kernels.self_test import validation as self_test
+from kernels.self_test.validation import validated
 
 CPU = torch.device("cpu")
 SHAPES: tuple[OpShape, ...] = (
@@ -45,6 +46,7 @@ SHAPES: tuple[OpShape, ...] = (
     AttentionShape(4, 2, 16, window=7),
     FullAttentionShape(2, 16),
     DeltaShape(key_heads=1, key_dim=8, value_heads=2, value_dim=6, taps=4),
+    Mamba1Shape(channels=12, state_dim=5, taps=4),
     Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
     GroupNormShape(2, 12),
     ShortConvShape(channels=24, taps=3),
@@ -150,8 +152,8 @@ def test_a_state_that_stays_where_it_was_is_found(
 
 
 def test_a_tail_that_stays_where_it_was_is_found(caplog: pytest.LogCaptureFixture) -> None:
-    def forgets(inputs: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), weight, bias)
+    def forgets(inputs: Tensor, tail: Tensor, *others: Any) -> Tensor:
+        return PLAIN_OPS.causal_conv_step(inputs, tail.clone(), *others)
 
     assert_found(with_op("causal_conv_step", forgets), "causal_conv_step", caplog, "off by")
 

@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 FACTOR = 32.0
 CHANNELS = 2
 # The matrices behind each norm, by family's habit.
-_BEFORE_MLP = ("mlp.gate_proj", "mlp.up_proj")
+_BEFORE_MLP = ("mlp.gate", "mlp.up_proj", "mlp.shared_expert_gate")
+_OF_EXPERTS = ("gate_up_proj", "gate_proj.weight", "up_proj.weight")
 _READERS = {
     "input_layernorm": ("linear_attn.in_proj_", *(f"self_attn.{each}_proj" for each in "qkv")),
     "post_attention_layernorm": _BEFORE_MLP,
@@ -32,7 +33,13 @@ def plant(folder: Path, offset: float) -> Path:
         chosen = channels[:CHANNELS]
         norm[chosen] = FACTOR * (offset + norm[chosen]) - offset
         for other, weight in tensors.items():
-            if other.startswith(tuple(f"{place}.{reader}" for reader in _READERS[kind])):
-                weight[:, chosen] /= FACTOR
+            behind = other.startswith(tuple(f"{place}.{reader}" for reader in _READERS[kind]))
+            if behind or (kind != "input_layernorm" and _is_first_of_experts(place, other)):
+                weight[..., chosen] /= FACTOR
     save_file(tensors, path, {"format": "pt"})
     return folder
+
+
+def _is_first_of_experts(place: str, name: str) -> bool:
+    inside = name.startswith((f"{place}.mlp.experts.", f"{place}.mlp.shared_expert."))
+    return inside and name.endswith(_OF_EXPERTS)

@@ -13,12 +13,21 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from tests.oracle.checkpoints import Tiny, write_folder
+from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.weights.published import packers
 
 GROUP = 32
 WEIGHTS = "model.safetensors"
 # Small, or of a size that is no multiple of 8: plain in all published folders.
-PLAIN = ("embed_tokens", "lm_head", "in_proj_a", "in_proj_b", "visual")
+PLAIN = (
+    "embed_tokens",
+    "lm_head",
+    "in_proj_a",
+    "in_proj_b",
+    "visual",
+    "mlp.gate.",
+    "shared_expert_gate",
+)
 
 
 @dataclass(frozen=True)
@@ -47,7 +56,7 @@ def _packed_config(**weights: Any) -> dict[str, Any]:
         "quant_method": "compressed-tensors",
         "format": "pack-quantized",
         "config_groups": {"group_0": {"targets": ["Linear"], "weights": scheme | weights}},
-        "ignore": ["lm_head", "re:.*visual.*", "re:.*in_proj_[ab]$"],
+        "ignore": ["lm_head", "re:.*visual.*", "re:.*in_proj_[ab]+$", "re:.*mlp.gate$"],
     }
 
 
@@ -61,7 +70,14 @@ FORMATS = {
                 "fmt": "e4m3",
                 "activation_scheme": "dynamic",
                 "weight_block_size": [128, 128],
-                "modules_to_not_convert": ["lm_head", "model.visual", "in_proj_a", "in_proj_b"],
+                "modules_to_not_convert": [
+                    "lm_head",
+                    "model.visual",
+                    "in_proj_a",
+                    "in_proj_b",
+                    "mlp.gate",
+                    "mlp.shared_expert_gate",
+                ],
             },
         ),
         Published(
@@ -73,7 +89,12 @@ FORMATS = {
                 "sym": True,
                 "desc_act": False,
                 "checkpoint_format": "gptq",
-                "dynamic": {"lm_head": {}, "-:.*visual.*": {}, "-:.*in_proj_[ab]": {}},
+                "dynamic": {
+                    "lm_head": {},
+                    "-:.*visual.*": {},
+                    "-:.*in_proj_[ab]": {},
+                    "-:.*mlp.gate$": {},
+                },
             },
         ),
         Published(
@@ -84,7 +105,7 @@ FORMATS = {
                 "group_size": GROUP,
                 "zero_point": True,
                 "version": "gemm",
-                "modules_to_not_convert": ["visual", "in_proj_a", "in_proj_b"],
+                "modules_to_not_convert": ["visual", "in_proj_a", "in_proj_b", "mlp.gate"],
             },
         ),
         Published("compressed", _packed_config(symmetric=False)),
@@ -92,10 +113,13 @@ FORMATS = {
 }
 
 
-def write_twins(path: Path, kind: Published, tiny: Tiny) -> tuple[Path, Path]:
+def write_twins(path: Path, kind: Published, tiny: Tiny | TinyExperts) -> tuple[Path, Path]:
     """Two folders of the same model: packed, and plain in float32."""
     packed, plain = path / "packed", path / "plain"
-    write_folder(plain, tiny)
+    if isinstance(tiny, TinyExperts):
+        write_experts(plain, tiny)
+    else:
+        write_folder(plain, tiny)
     shutil.copytree(plain, packed)
     tensors = load_file(plain / WEIGHTS)
     stored = dict(tensors)

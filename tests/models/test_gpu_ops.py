@@ -21,8 +21,10 @@ from tests.loads import load_model
 from tests.models.memory import ConcatenatingMemory
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, rms_ratio
+from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
+from tests.oracle.tiny_jamba import TinyJamba, write_jamba
 from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_llama import TinyLlama, write_llama
@@ -35,12 +37,20 @@ BFLOAT16 = torch.bfloat16
 WRITERS: dict[str, Callable[[Path], object]] = {
     "qwen3_5": lambda path: write_folder(path, Tiny(layers="LF", dtype=BFLOAT16)),
     "llama": lambda path: write_llama(path, TinyLlama(layers=2, dtype=BFLOAT16)),
+    # All experts are taken: a token near a tie would go another way.
+    "qwen3_moe": lambda path: write_experts(
+        path,
+        TinyExperts(
+            base=Tiny(layers="FF", head_dim=16, text_only=True, dtype=BFLOAT16), experts=3, top_k=3
+        ),
+    ),
     "qwen3_vl": lambda path: write_qwen3_vl(path, TinyQwen3VL(layers=2, dtype=BFLOAT16)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CF", dtype=BFLOAT16)),
     "lfm2_vl": lambda path: write_lfm2_vl(
         path, TinyLfm2Vl(TinyLfm2("CF"), patch=16, depth=1, dtype=BFLOAT16)
     ),
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, dtype=BFLOAT16)),
+    "jamba": lambda path: write_jamba(path, TinyJamba(layers=2, experts=1, dtype=BFLOAT16)),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
 }
@@ -130,13 +140,14 @@ def test_a_model_is_the_same_but_for_rounding(
     assert rough <= BFLOAT16_SHARE * plain
 
 
+@pytest.mark.parametrize("family", ["llama", "qwen3_moe"])
 @pytest.mark.parametrize("integers", ["int8", "int4"])
 def test_a_model_of_integers_is_the_same_but_for_rounding(
-    folder_of: Callable[[str], Path], integers: Integers, device: torch.device
+    folder_of: Callable[[str], Path], integers: Integers, family: str, device: torch.device
 ) -> None:
-    folder, exact = folder_of("llama"), torch.float32
+    folder, exact = folder_of(family), torch.float32
     assert backend("gpu", exact, integers=integers).name.endswith(f"matrices {integers}")
-    expected = logits(load(folder, device, "reference", exact, integers), "llama")
-    found = logits(load(folder, device, "gpu", exact, integers), "llama")
+    expected = logits(load(folder, device, "reference", exact, integers), family)
+    found = logits(load(folder, device, "gpu", exact, integers), family)
     assert not torch.equal(found, expected)
     assert deviation(found, expected) <= FLOAT32_BOUND

@@ -32,11 +32,26 @@ from tests.loads import estimate_bytes, load_model
 from tests.models.quantised_folders import FORMATS, WEIGHTS, edit_config, write_twins
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import Picture, Pieces, our_logits, rms_ratio, text
+from tests.oracle.tiny_experts import TinyExperts
 
 CPU = torch.device("cpu")
 # Layers larger than a block of FP8, and no multiple of it.
 TEXT = Tiny(layers="LF", hidden=160, mlp=264, text_only=True, vision=False, tied=False)
 WHOLE_GROUPS = Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False)
+EXPERTS = {
+    "qwen3_moe": TinyExperts(
+        base=Tiny(layers="FF", hidden=64, head_dim=16, text_only=True, tied=False), inner=32
+    ),
+    "qwen3_5_moe": TinyExperts(
+        "qwen3_5_moe",
+        Tiny(layers="LF", hidden=64, vision=False, text_only=True),
+        inner=32,
+        shared=64,
+    ),
+    "qwen3_next": TinyExperts(
+        "qwen3_next", Tiny(layers="LF", hidden=64, text_only=True, tied=False), inner=32, shared=64
+    ),
+}
 VISION = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1)
 TITLES = sorted(FORMATS)
 
@@ -86,6 +101,36 @@ def test_a_model_with_a_tower_answers_like_its_plain_twin(
     packed, plain = (load(path, dtype).model for path in made[title])
     expected = our_logits(plain, pieces, [9, 15])
     assert torch.equal(our_logits(packed, pieces, [9, 15]), expected)
+
+
+@pytest.mark.parametrize("family", EXPERTS)
+@pytest.mark.parametrize("title", TITLES)
+def test_a_model_with_experts_answers_like_its_plain_twin(
+    title: str, family: str, tmp_path: Path
+) -> None:
+    """All experts are packed, and what decides between them is not."""
+    folders = write_twins(tmp_path, FORMATS[title], EXPERTS[family])
+    packed, plain = (load(path).model for path in folders)
+    expected = our_logits(plain, [text(70)], [64])
+    assert torch.equal(our_logits(packed, [text(70)], [64]), expected)
+    names = ModelFolder.open(folders[0]).tensor_names
+    marked = [name for name in names if ".experts.7.down_proj." in name]
+    assert len(marked) > 1 and any(name.endswith("mlp.gate.weight") for name in names)
+
+
+@pytest.mark.parametrize("title", ["gptq", "awq", "compressed"])
+def test_in_int4_experts_of_four_bits_stay_what_they_are(title: str, tmp_path: Path) -> None:
+    """So do the projections of Qwen3-Next, whose rows are put into another order."""
+    kernels = backend("cpu", torch.bfloat16, integers="int4")
+    packed, plain = write_twins(tmp_path, FORMATS[title], EXPERTS["qwen3_next"])
+    exact = our_logits(load(plain).model, [text(70)])
+    found, anew = (
+        our_logits(load(path, torch.bfloat16, kernels=kernels).model, [text(70)])
+        for path in (packed, plain)
+    )
+    # Of half of the tokens: the others' experts may be near a tie.
+    errors = [(each - exact).square().mean(1).median() for each in (found, anew)]
+    assert errors[0] < 0.8 * errors[1]
 
 
 @pytest.mark.parametrize("title", TITLES)

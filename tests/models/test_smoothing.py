@@ -22,15 +22,24 @@ from tests.loads import load_model
 from tests.models.outliers import plant
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import deviation, our_logits, text
+from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_llama import TinyLlama, write_llama
 
 CPU = torch.device("cpu")
+# A token that goes another way would say nothing about rounding: all experts are taken.
+NEXT = Tiny(layers="LF", hidden=64, text_only=True, tied=False, seed=2)
 # What norms add to w, and who writes the family.
 FAMILIES: dict[str, tuple[float, Callable[[Path], object]]] = {
     "qwen3_5": (1.0, lambda path: write_folder(path, Tiny(layers="LF", hidden=64, mlp=96))),
     "llama": (0.0, lambda path: write_llama(path, TinyLlama(layers=2))),
     "gemma3": (1.0, lambda path: write_gemma3(path, TinyGemma3(layers="SF"))),
+    "qwen3_moe": (0.0, lambda path: write_experts(path, TinyExperts(experts=4, top_k=4))),
+    "qwen3_next": (1.0, lambda path: write_experts(path, TinyExperts("qwen3_next", NEXT, 4, 4))),
+    "fused experts": (
+        1.0,
+        lambda path: write_experts(path, TinyExperts("qwen3_5_moe", NEXT, 4, 4, fused=True)),
+    ),
 }
 
 

@@ -14,9 +14,11 @@ from core.api.chat import ImagePart
 from core.engine.loaded import LoadedModel
 from core.loading.backend import VARIABLE
 from tests.oracle.checkpoints import PLAIN_TEMPLATE, Tiny, write_folder
+from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.oracle.tiny_falcon_h1 import TinyFalconH1, write_falcon_h1
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
 from tests.oracle.tiny_granite_hybrid import TinyGranite, write_granite
+from tests.oracle.tiny_jamba import TinyJamba, write_jamba
 from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_llama import TinyLlama, write_llama
@@ -42,12 +44,22 @@ MODELS = {
     ),
 }
 assert MODELS["hybrid"].template == PLAIN_TEMPLATE
-# Hybrids beside Qwen3.5, each with states of its own kind.
+# Hybrids beside Qwen3.5 dense: other states, or other layers and files around the same ones.
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
     "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
+    # Its one Mamba-1 block has sparse experts.
+    "jamba": lambda path: write_jamba(
+        path, TinyJamba(layers=2, attention=(2, 0), sparse=(2, 1), experts=4, seed=15)
+    ),
     "nemotron": lambda path: write_nemotron(path, TinyNemotron("M-*", seed=14)),
+    "qwen3_5_moe": lambda path: write_experts(
+        path, TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), fused=True)
+    ),
+    "qwen3_next": lambda path: write_experts(
+        path, TinyExperts("qwen3_next", Tiny(layers="FL", seed=13, text_only=True, tied=False))
+    ),
 }
 # One whose pictures are positions in a line, and large ones several tiles.
 TILED: dict[str, Callable[[Path], object]] = {
@@ -59,6 +71,9 @@ TILED: dict[str, Callable[[Path], object]] = {
 PURE: dict[str, Callable[[Path], object]] = {
     "llama": lambda path: write_llama(path, TinyLlama(seed=9)),
     "qwen3": lambda path: write_llama(path, TinyLlama("qwen3", layers=2, seed=10)),
+    "qwen3_moe": lambda path: write_experts(
+        path, TinyExperts(base=Tiny(layers="FF", seed=14, head_dim=16, text_only=True))
+    ),
     # Its pictures enter both layers, and what they are given at first.
     "qwen3_vl": lambda path: write_qwen3_vl(path, TinyQwen3VL(layers=2, seed=12)),
     # Its window is smaller than a run and than a picture.

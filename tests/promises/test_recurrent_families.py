@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.api.chat import Message
+from core.api.chat import ImagePart, Message
 from core.api.params import CacheSettings, SamplingParams
 from core.engine.loaded import LoadedModel
 from core.loading.precision import PRECISIONS
@@ -112,3 +112,19 @@ def test_D1_a_hybrid_reads_only_what_is_new_after_a_restart(
     second = after.same_as_cold(chat, cache=settings, chat="one")
     assert second.stats.restored_from == "disk"
     assert second.reused == deepest_cut(after, chat, first) and second.evaluated < 40
+
+
+def test_I1_I3_D1_pictures_of_a_model_with_experts_are_reused_whole(
+    loaded_of: Loads, picture: Callable[..., ImagePart], tmp_path: Path
+) -> None:
+    machine = Machine(loaded_of("qwen3_5_moe"), tmp_path / "cache")
+    shown = picture(1, "wide")
+    cold = machine.same_as_cold([user(words(30), shown, "What is it?")])
+    again = machine.same_as_cold([user(words(30), shown, "Is it red?")])
+    assert again.stats.images_encoded == 0 and again.reused > 40
+    other = machine.same_as_cold([user(words(30), picture(2), "What is it?")])
+    assert other.stats.images_encoded == 1
+    machine.reopen()
+    restored = machine.ask([user(words(30), shown, "What is it?")])
+    assert restored.stats.restored_from == "disk" and restored.stats.images_encoded == 0
+    same(restored, cold)

@@ -1,1 +1,1 @@
-"""What families read of config.json: checked types, and spellings that several share."""
+"""Parts of config.json that several families read."""

@@ -1,1 +1,1 @@
-"""The vision towers of families that have one."""
+"""Vision towers: what turns a picture into rows that stand where token embeddings would."""

@@ -37,7 +37,7 @@ from kernels.native.levels import executable
 from kernels.native.library import Library
 from kernels.native.shipped import NoneShippedError, folder, usable
 from kernels.native_ops import native_ops
-from kernels.self_test import validated
+from kernels.self_test.validation import validated
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.linear.test_native import assert_integers_exact, held, rounded
 from tests.kernels.native.here import NEEDS_COMPILER

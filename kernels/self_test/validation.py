@@ -3,7 +3,7 @@
 A compiler or a driver can be at fault where every test passed. So each operation that is not plain
 torch's is called twice on random numbers, on the device: it must not raise, must give equal bits
 both times, and must not stray further from plain torch in float32 than rounding explains. What
-fails is replaced by plain torch. `self_test_cases` knows the numbers and how far is too far. What
+fails is replaced by plain torch. The other files here know the numbers and how far is too far. What
 this can't mend is a kernel that writes where it must not: that ends the device's work for the
 process.
 """
@@ -26,7 +26,8 @@ from kernels.common.capability import device_facts
 from kernels.common.shapes import OpShape
 from kernels.dispatch import Backend
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.self_test_cases import Case, cases
+from kernels.self_test.case import Case
+from kernels.self_test.every import cases
 
 _LOG = logging.getLogger(__name__)
 _FLOAT32_ULP = 2.0**-23

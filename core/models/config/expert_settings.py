@@ -50,7 +50,7 @@ class ExpertSettings(Settings):
 
     def feed_forward(self, hidden: int, dense: MakeFeedForward) -> MakeFeedForward:
         """Makes sparse layers over rows of `hidden` numbers, and where there are none, `dense`."""
-        sizes = self._sizes(hidden)
+        sizes = self.expert_sizes(hidden)
 
         def make(weights: Weights, layer: int, norm: InputNorm) -> FeedForward:
             if self.is_sparse(layer):
@@ -59,7 +59,8 @@ class ExpertSettings(Settings):
 
         return make
 
-    def _sizes(self, hidden: int) -> ExpertSizes:
+    def expert_sizes(self, hidden: int) -> ExpertSizes:
+        """The experts of a layer over rows of `hidden` numbers."""
         return ExpertSizes(
             hidden=hidden,
             inner=self.moe_intermediate_size,

@@ -1,0 +1,418 @@
+"""Sparse experts for NVIDIA GPUs in Triton: routing, and products whose weights depend on the row.
+
+Rows are taken in tiles of one expert: those of a prompt are sorted by it, a step's are tiles of one
+row each. Which expert a tile belongs to is read on the device, and so is where its weights lie. So
+no launch depends on it and nothing waits for the GPU: a step can be captured. A row's bits depend
+on nothing but the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from kernels.experts.reference import (
+    ExpertBank,
+    GatedProduct,
+    LoopedExperts,
+    sorted_pairs,
+)
+from kernels.experts.reference import route as plain_route
+from kernels.linear.gpu import Int4Weight, Int8Weight
+from kernels.linear.gpu_formats import GpuMatrix
+from kernels.linear.int4 import GROUP
+from kernels.linear.reference import Matrix, PlainMatrix
+
+_ROWS = 16  # of a tile: the fewest that a dot takes
+_OUTPUTS = 16  # of one program, and so the most programs
+_INPUTS = 128  # of one step over a row
+_ZERO_POINT = 8  # the number of 4 bits that stands for a group's zero point
+_AT_ONCE = 512  # numbers of a row that one program adds up
+_MOST_EXPERTS = 1024  # of a row of logits that one program holds
+
+
+class _Tiles(NamedTuple):
+    """Tiles of rows: the expert of each, its first row and the end; and for every row of all whose
+    inputs it has."""
+
+    expert: Tensor
+    first: Tensor
+    end: Tensor
+    source: Tensor
+
+
+def route(logits: Tensor, k: int, normalise: bool) -> tuple[Tensor, Tensor]:
+    """As `kernels.experts.reference.route`."""
+    rows, count = logits.shape
+    if count > _MOST_EXPERTS or logits.stride(1) != 1 or not 0 < k <= count:
+        return plain_route(logits, k, normalise)
+    ids = torch.empty(rows, k, dtype=torch.int32, device=logits.device)
+    weights = torch.empty(rows, k, device=logits.device)
+    _route[(rows,)](
+        logits,
+        ids,
+        weights,
+        count,
+        logits.stride(0),
+        K=k,
+        EXPERTS=triton.next_power_of_2(count),
+        NORMALISE=normalise,
+        num_warps=1,
+    )
+    return ids, weights
+
+
+@triton.jit
+def _route(
+    logits: tl.tensor,
+    ids: tl.tensor,
+    weights: tl.tensor,
+    count: int,
+    stride: int,
+    K: tl.constexpr,
+    EXPERTS: tl.constexpr,
+    NORMALISE: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    expert = tl.arange(0, EXPERTS)
+    there = expert < count
+    lowest = float("-inf")
+    given = tl.load(logits + row * stride + expert, there, lowest).to(tl.float32)
+    given = tl.where(given >= lowest, given, lowest)  # NaN is not
+    left = there
+    for _ in tl.static_range(K):
+        best = tl.max(tl.where(left, given, lowest), 0)
+        chosen = tl.min(tl.where(left & (given == best), expert, EXPERTS), 0)
+        left = left & (expert != chosen)
+    taken = there & ~left
+    powers = tl.where(there, tl.exp(given - tl.max(given, 0)), 0.0)
+    total = tl.sum(tl.where(taken, powers, 0.0) if NORMALISE else powers, 0)
+    place = row * K + tl.cumsum(taken.to(tl.int32), 0) - 1
+    tl.store(ids + place, expert, taken)
+    tl.store(weights + place, powers / total, taken)
+
+
+def weighted_sum(
+    places: Tensor | None,
+    rows: Tensor,
+    weights: Tensor,
+    shared: Tensor | None = None,
+    gate: Tensor | None = None,
+) -> Tensor:
+    """As `kernels.experts.reference.weighted_sum`."""
+    tokens, k = weights.shape
+    width, is_shared = rows.shape[1], shared is not None and gate is not None
+    result = torch.empty(tokens, width, dtype=rows.dtype, device=rows.device)
+    _weighted_sum[(tokens, triton.cdiv(width, _AT_ONCE))](
+        rows.contiguous(),
+        rows if places is None else places,
+        weights.contiguous(),
+        rows if shared is None else shared.contiguous(),
+        rows if gate is None else gate,
+        result,
+        width,
+        0 if gate is None else gate.stride(0),
+        K=k,
+        SORTED=places is not None,
+        SHARED=is_shared,
+        AT_ONCE=_AT_ONCE,
+        num_warps=4,
+    )
+    return result
+
+
+@triton.jit
+def _weighted_sum(
+    rows: tl.tensor,
+    places: tl.tensor,
+    weights: tl.tensor,
+    shared: tl.tensor,
+    gate: tl.tensor,
+    result: tl.tensor,
+    width: int,
+    gate_stride: int,
+    K: tl.constexpr,
+    SORTED: tl.constexpr,
+    SHARED: tl.constexpr,
+    AT_ONCE: tl.constexpr,
+) -> None:
+    token = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * AT_ONCE + tl.arange(0, AT_ONCE)
+    there = column < width
+    total = tl.zeros([AT_ONCE], tl.float32)
+    for choice in tl.static_range(K):
+        pair = token * K + choice
+        row = tl.load(places + pair) if SORTED else pair
+        given = tl.load(rows + row * width + column, there, 0.0).to(tl.float32)
+        total += given * tl.load(weights + pair)
+    if SHARED:
+        opened = tl.sigmoid(tl.load(gate + token * gate_stride).to(tl.float32))
+        total += tl.load(shared + token * width + column, there, 0.0).to(tl.float32) * opened
+    tl.store(result + token * width + column, total.to(result.dtype.element_ty), there)
+
+
+class GpuExperts(ExpertBank):
+    """As `LoopedExperts`, in one launch a product."""
+
+    def __init__(
+        self, gate_and_up: Sequence[Matrix], down: Sequence[Matrix], product: GatedProduct
+    ) -> None:
+        """Only of matrices that `fit`."""
+        self._gate_and_up, self._down, self._product = _Bank(gate_and_up), _Bank(down), product
+        self._of_steps: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __call__(
+        self, hidden: Tensor, ids: Tensor, is_step: bool = False
+    ) -> tuple[Tensor | None, Tensor]:
+        """As `ExpertBank`."""
+        if hidden.shape[0] == 1:
+            tiles, own = self._tiles_of_one(ids)
+            both = self._gate_and_up.times(hidden, tiles, ids.shape[1])
+            return None, self._down.times(self._inner(both), own, ids.shape[1])
+        order, places = sorted_pairs(ids)
+        tiles, own = _tiles_of_many(ids.flatten()[order], order // ids.shape[1], len(self._down))
+        both = self._gate_and_up.times(hidden, tiles, order.shape[0])
+        return places, self._down.times(self._inner(both), own, order.shape[0])
+
+    def _inner(self, both: Tensor) -> Tensor:
+        return self._product(*both.chunk(2, dim=1)).contiguous()
+
+    def _tiles_of_one(self, ids: Tensor) -> tuple[_Tiles, _Tiles]:
+        """Those of one token; what doesn't depend on it is made once, before a step is captured."""
+        k = ids.shape[1]
+        if k not in self._of_steps:
+            first = torch.arange(k + 1, device=ids.device)
+            self._of_steps[k] = first, torch.zeros_like(first)
+        first, none = self._of_steps[k]
+        shared = _Tiles(ids.flatten(), first, first[1:], none)
+        return shared, shared._replace(source=first)
+
+
+def _tiles_of_many(ids: Tensor, source: Tensor, count: int) -> tuple[_Tiles, _Tiles]:
+    """For ascending `ids`: as many tiles as there may be at most, some of them empty."""
+    experts = torch.arange(count + 1, dtype=ids.dtype, device=ids.device)
+    starts = torch.searchsorted(ids.contiguous(), experts)  # of the rows of each expert
+    tiles = (starts.diff() + _ROWS - 1) // _ROWS
+    ends = tiles.cumsum(0)
+    number = torch.arange(ids.shape[0] // _ROWS + count, device=ids.device)
+    expert = torch.searchsorted(ends, number, right=True).clamp(max=count - 1)
+    first = starts[expert] + (number - (ends - tiles)[expert]) * _ROWS
+    # Tiles behind the last one are those of the last expert, behind its rows: they are empty.
+    whose = _Tiles(expert, first, starts[expert + 1], source)
+    own = torch.arange(ids.shape[0], device=ids.device)
+    return whose, whose._replace(source=own)
+
+
+class _Bank:
+    """Matrices of one kind and size, and where they lie."""
+
+    def __init__(self, matrices: Sequence[Matrix]) -> None:
+        self._held = [_held(matrix) for matrix in matrices]
+        first = self._held[0]
+        assert first is not None
+        self._kind, self._shape = first.kind, first.shape
+        self._weights = self._table(0)
+        self._scales = self._table(1) if first.kind != "floats" else self._weights
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def _table(self, which: int) -> Tensor:
+        tensors = [each.tensors[which] for each in self._held if each is not None]
+        places = [each.data_ptr() for each in tensors]
+        return torch.tensor(places, dtype=torch.int64, device=tensors[0].device)
+
+    def times(self, inputs: Tensor, tiles: _Tiles, num_rows: int) -> Tensor:
+        """Row r of the result is row `tiles.source`[r] of `inputs` through its tile's expert."""
+        outputs, num_inputs = self._shape
+        result = torch.empty(num_rows, outputs, dtype=inputs.dtype, device=inputs.device)
+        grid = (tiles.expert.shape[0], triton.cdiv(outputs, _OUTPUTS))
+        given = (inputs, self._weights, self._scales, result, *tiles, outputs, num_inputs)
+        rows = inputs.shape[1], inputs.stride(0)
+        stages = 1 if inputs.dtype == torch.float32 else 3
+        sizes: dict[str, Any] = {"ROWS": _ROWS, "OUTPUTS": _OUTPUTS}
+        sizes |= {"num_warps": 2, "num_stages": stages}
+        if self._kind == "floats":
+            _floats[grid](*given, *rows, INPUTS=_INPUTS, **sizes)
+        elif self._kind == "int8":
+            _int8[grid](*given, *rows, INPUTS=_INPUTS, **sizes)
+        else:
+            _int4[grid](*given, *rows, GROUP=GROUP, ZERO_POINT=_ZERO_POINT, **sizes)
+        return result
+
+
+class _Held(NamedTuple):
+    """What a matrix is made of on the device; `shape` are outputs, and inputs as they are held."""
+
+    kind: str
+    tensors: tuple[Tensor, ...]
+    shape: tuple[int, int]
+
+
+def _held(matrix: Matrix) -> _Held | None:
+    """None for what no kernel reads."""
+    if isinstance(matrix, PlainMatrix) and matrix.bias is None:
+        weight = matrix.weight
+        shape = (weight.shape[0], weight.shape[1])
+        return _Held("floats", (weight,), shape) if weight.is_contiguous() else None
+    if isinstance(matrix, GpuMatrix) and matrix.bias is None:
+        if isinstance(matrix.weight, Int8Weight):
+            return _Held("int8", (matrix.weight.values, matrix.weight.scale), matrix.weight.shape)
+        if isinstance(matrix.weight, Int4Weight):
+            return _Held("int4", (matrix.weight.pairs, matrix.weight.scales), matrix.weight.shape)
+    return None
+
+
+def experts(
+    gate_and_up: Sequence[Matrix], down: Sequence[Matrix], product: GatedProduct
+) -> ExpertBank:
+    """As `LoopedExperts`, on the kernels where they read such matrices."""
+    for matrices in (gate_and_up, down):
+        held = [_held(each) for each in matrices]
+        kinds = {(each.kind, each.shape, each.tensors[0].dtype) for each in held if each}
+        if None in held or len(kinds) != 1:
+            return LoopedExperts(gate_and_up, down, product)
+    return GpuExperts(gate_and_up, down, product)
+
+
+@triton.jit
+def _tile(
+    expert: tl.tensor, first: tl.tensor, end: tl.tensor, source: tl.tensor, ROWS: tl.constexpr
+) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
+    """The tile's expert, its rows [ROWS], which of them there are, and whose inputs they have."""
+    tile = tl.program_id(0)
+    row = tl.load(first + tile) + tl.arange(0, ROWS)
+    there = row < tl.load(end + tile)
+    return tl.load(expert + tile), row, there, tl.load(source + row, there, 0)
+
+
+@triton.jit
+def _put(
+    outputs: tl.tensor,
+    total: tl.tensor,
+    row: tl.tensor,
+    there: tl.tensor,
+    output: tl.tensor,
+    num_outputs: int,
+) -> None:
+    place = outputs + row.to(tl.int64)[:, None] * num_outputs + output[None, :]
+    known = there[:, None] & (output < num_outputs)[None, :]
+    tl.store(place, total.to(outputs.dtype.element_ty), known)
+
+
+@triton.jit
+def _floats(
+    inputs: tl.tensor,
+    weights: tl.tensor,
+    scales: tl.tensor,
+    outputs: tl.tensor,
+    expert: tl.tensor,
+    first: tl.tensor,
+    end: tl.tensor,
+    source: tl.tensor,
+    num_outputs: int,
+    num_inputs: int,
+    given: int,
+    stride: int,
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    INPUTS: tl.constexpr,
+) -> None:
+    chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
+    weight = tl.load(weights + chosen).to(tl.pointer_type(inputs.dtype.element_ty))
+    output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
+    line = weight + output.to(tl.int64)[:, None] * num_inputs
+    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
+    for at in range(0, num_inputs, INPUTS):
+        column = at + tl.arange(0, INPUTS)[None, :]
+        inside = column < num_inputs
+        left = tl.load(inputs + whose[:, None] * stride + column, there[:, None] & inside, 0.0)
+        right = tl.load(line + column, (output < num_outputs)[:, None] & inside, 0.0)
+        total = tl.dot(left, tl.trans(right), total, input_precision="ieee")
+    _put(outputs, total, row, there, output, num_outputs)
+
+
+@triton.jit
+def _int8(
+    inputs: tl.tensor,
+    weights: tl.tensor,
+    scales: tl.tensor,
+    outputs: tl.tensor,
+    expert: tl.tensor,
+    first: tl.tensor,
+    end: tl.tensor,
+    source: tl.tensor,
+    num_outputs: int,
+    num_inputs: int,
+    given: int,
+    stride: int,
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    INPUTS: tl.constexpr,
+) -> None:
+    chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
+    weight = tl.load(weights + chosen).to(tl.pointer_type(tl.int8))
+    scale = tl.load(scales + chosen).to(tl.pointer_type(tl.float32))
+    output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
+    line = weight + output.to(tl.int64)[:, None] * num_inputs
+    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
+    for at in range(0, num_inputs, INPUTS):
+        column = at + tl.arange(0, INPUTS)[None, :]
+        inside = column < num_inputs
+        left = tl.load(inputs + whose[:, None] * stride + column, there[:, None] & inside, 0.0)
+        right = tl.load(line + column, (output < num_outputs)[:, None] & inside, 0)
+        total = tl.dot(left, tl.trans(right.to(left.dtype)), total, input_precision="ieee")
+    total *= tl.load(scale + output, output < num_outputs, 0.0)[None, :]
+    _put(outputs, total, row, there, output, num_outputs)
+
+
+@triton.jit
+def _int4(
+    inputs: tl.tensor,
+    weights: tl.tensor,
+    scales: tl.tensor,
+    outputs: tl.tensor,
+    expert: tl.tensor,
+    first: tl.tensor,
+    end: tl.tensor,
+    source: tl.tensor,
+    num_outputs: int,
+    num_inputs: int,
+    given: int,
+    stride: int,
+    ROWS: tl.constexpr,
+    OUTPUTS: tl.constexpr,
+    GROUP: tl.constexpr,
+    ZERO_POINT: tl.constexpr,
+) -> None:
+    chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
+    pairs = tl.load(weights + chosen).to(tl.pointer_type(tl.uint8))
+    pair_of = tl.load(scales + chosen).to(tl.pointer_type(tl.bfloat16))
+    output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
+    known, wide = output < num_outputs, output.to(tl.int64)
+    place = tl.arange(0, GROUP)[None, :]
+    groups = num_inputs // GROUP
+    num_pairs = (groups + 1) // 2
+    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
+    for pair in range(num_pairs):
+        line = pairs + (wide[:, None] * num_pairs + pair) * GROUP
+        both = tl.load(line + place, known[:, None], 0)
+        for half in tl.static_range(2):
+            group = 2 * pair + half
+            column = group * GROUP + place
+            left = tl.load(
+                inputs + whose[:, None] * stride + column, there[:, None] & (column < given), 0.0
+            )
+            codes = ((both >> (4 * half)) & 15).to(tl.float32) - ZERO_POINT
+            at, valid = pair_of + 2 * (wide * groups + group), known & (group < groups)
+            scale = tl.load(at, valid, 0.0).to(tl.float32)
+            offset = tl.load(at + 1, valid, 0.0).to(tl.float32)
+            right = tl.trans(codes.to(left.dtype))
+            total += tl.dot(left, right, input_precision="ieee") * scale[None, :]
+            total += tl.sum(left.to(tl.float32), 1)[:, None] * offset[None, :]
+    _put(outputs, total, row, there, output, num_outputs)

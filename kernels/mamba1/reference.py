@@ -1,0 +1,58 @@
+"""The selective scan of Mamba-1 in plain torch (Gu and Dao 2023, arXiv:2312.00752).
+
+Per channel, with an input x, a time step d > 0, rates A [N] < 0 and a skip D; B and C [N] are all
+channels':
+
+    s <- e^(d A) s + d x B;  y = C s + D x
+
+All arithmetic and the state are float32. Shapes: x [n, channels]; B and C [n, N]; d [n, channels];
+A [N, channels]; D [channels]; state [N, channels], which has channels last because they lie beside
+each other in all the others.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# As in Mamba-2: what decayed to e^-40 is lost beside anything in float32.
+_FORGOTTEN = -40.0
+
+
+def mamba1_step(
+    inputs: Tensor,
+    b: Tensor,
+    c: Tensor,
+    steps: Tensor,
+    rate: Tensor,
+    skip: Tensor,
+    *,
+    state: Tensor,
+) -> Tensor:
+    """One token: outputs [1, channels] float32; `state` is moved on in place."""
+    given = inputs[0].float()
+    state.mul_((rate * steps[0]).clamp_(min=_FORGOTTEN).exp_())
+    state.addcmul_(b[0].float()[:, None], given * steps[0])
+    return (c[0].float() @ state).addcmul_(given, skip)[None]
+
+
+def mamba1_run_(
+    inputs: Tensor,
+    b: Tensor,
+    c: Tensor,
+    steps: Tensor,
+    rate: Tensor,
+    skip: Tensor,
+    *,
+    state: Tensor,
+) -> Tensor:
+    """Token after token: outputs [n, channels] float32; `state` is moved on in place.
+
+    There is no dual form as of Mamba-2: a channel has as many rates as states, so a chunk would be
+    a product of its own for each of them.
+    """
+    outputs = torch.empty(inputs.shape, dtype=torch.float32, device=inputs.device)
+    for token in range(inputs.shape[0]):
+        given, one_b, one_c, step = (each[token : token + 1] for each in (inputs, b, c, steps))
+        outputs[token : token + 1] = mamba1_step(given, one_b, one_c, step, rate, skip, state=state)
+    return outputs

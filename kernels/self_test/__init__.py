@@ -1,0 +1,1 @@
+"""What operations are tried with before a model runs; see `every`."""

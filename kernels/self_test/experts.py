@@ -1,0 +1,79 @@
+"""Routing tokens to experts, their products, and the sum of those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from kernels.common.shapes import ExpertShape
+from kernels.linear.reference import PlainMatrix
+from kernels.ops import Ops
+from kernels.self_test.case import ROWS, Case, Numbers
+
+_FEW_EXPERTS = 4  # of a bank: all of a model's are gigabytes
+
+
+def routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+    """Logits in which several experts are equal."""
+    logits = 2 * numbers.rough(9, shape.count + 1)
+    logits[0, :] = 0  # of equal experts the first
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        given = logits.to(dtype)[:, : shape.count]
+        ids, weights = ops.route(given, shape.top_k, shape.normalise)
+        return [ids.float(), weights]
+
+    # An exponent is the difference of two logits; all of them are added up.
+    ulps = shape.count + 2 * float(logits.abs().max()) + 32
+    yield Case("route", numbers.dtype, call, ulps, 0.0)
+
+
+def experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+    """A run and a step through a few experts of the right sizes."""
+    count = min(_FEW_EXPERTS, shape.count)
+    k = min(2, count)
+    weights = [
+        (numbers.rough(2 * shape.inner, shape.width), numbers.rough(shape.width, shape.inner))
+        for _ in range(count)
+    ]
+    rows = numbers.rough(ROWS, shape.width)
+    ids = torch.arange(ROWS, device=rows.device) % (count - k + 1)
+    chosen = torch.stack([ids + place for place in range(k)], dim=1).to(torch.int32)
+
+    def call(ops: Ops, dtype: torch.dtype, is_step: bool) -> list[Tensor]:
+        up, down = ([PlainMatrix(pair[which].to(dtype)) for pair in weights] for which in (0, 1))
+        bank = ops.experts(up, down, torch.add)
+        hidden, pairs = (rows[:1], chosen[:1]) if is_step else (rows, chosen)
+        places, found = bank(hidden.to(dtype), pairs, is_step)
+        return [found if places is None else found[places]]
+
+    # Two products one after the other; what comes of the first is rounded to the model's type.
+    rounded = 2**16 if numbers.dtype == torch.bfloat16 else 0
+    ulps = 4 * (shape.width + shape.inner) + rounded
+    for is_step in (False, True):
+
+        def either(ops: Ops, dtype: torch.dtype, is_step: bool = is_step) -> list[Tensor]:
+            return call(ops, dtype, is_step)
+
+        yield Case("experts", numbers.dtype, either, ulps, 0.0)
+
+
+def weighted_sum(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+    """Results where they lie and elsewhere, perhaps with the expert that all share."""
+    k = shape.top_k
+    rows, weights = numbers.rough(9 * k, shape.width), numbers.exact(9, k).softmax(1)
+    shared, gate = numbers.rough(9, shape.width), numbers.rough(9, 3)
+    places = torch.arange(9 * k, device=rows.device).flip(0)
+
+    def call(ops: Ops, dtype: torch.dtype, places: Tensor | None, is_shared: bool) -> list[Tensor]:
+        beside = (shared.to(dtype), gate.to(dtype)[:, 1:2]) if is_shared else (None, None)
+        return [ops.weighted_sum(places, rows.to(dtype), weights, *beside)]
+
+    for where in (None, places):
+
+        def either(ops: Ops, dtype: torch.dtype, where: Tensor | None = where) -> list[Tensor]:
+            return call(ops, dtype, where, shape.shared)
+
+        yield Case("weighted_sum", numbers.dtype, either, k + 16, 2 * float(rows.abs().max()))

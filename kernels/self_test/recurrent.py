@@ -1,0 +1,179 @@
+"""What layers with a state compute: convolutions, the delta rule, state spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from kernels.common.shapes import DeltaShape, Mamba1Shape, Mamba2Shape, ShortConvShape
+from kernels.gated_delta.reference import CHUNK
+from kernels.ops import Ops
+from kernels.self_test.case import ROWS, Case, Numbers
+
+
+def recurrent(
+    shape: DeltaShape | Mamba1Shape | Mamba2Shape | ShortConvShape, numbers: Numbers
+) -> Iterator[Case]:
+    """What one layer with a state calls."""
+    match shape:
+        case DeltaShape():
+            yield from _convolution(shape, numbers)
+            yield from _delta_gates(shape, numbers)
+            yield from _delta_rule(shape, numbers)
+        case Mamba1Shape():
+            yield from _convolution(shape, numbers)
+            yield from _time_steps(shape.channels, numbers)
+            yield from _scan(shape, numbers)
+        case Mamba2Shape():
+            yield from _convolution(shape, numbers)
+            yield from _time_steps(shape.heads, numbers)
+            yield from _state_space(shape, numbers)
+        case ShortConvShape():
+            yield from _short_conv(shape, numbers)
+
+
+def _convolution(shape: DeltaShape | Mamba1Shape | Mamba2Shape, numbers: Numbers) -> Iterator[Case]:
+    before, channels = shape.taps - 1, sum(shape.widths)
+    rows, weight = numbers.rough(before + ROWS, channels), numbers.exact(shape.taps, channels)
+    bias = numbers.exact(channels)
+
+    # Mamba-1 multiplies matrices by what it gives.
+    rounded = isinstance(shape, Mamba1Shape)
+
+    def run(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
+        result = dtype if rounded else torch.float32
+        return [ops.convolve(rows.to(dtype), weight, bias, result)]
+
+    def step(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
+        tail, row = rows[:before].to(dtype, copy=True), rows[before : before + 1].to(dtype)
+        result = dtype if rounded else torch.float32
+        return [ops.causal_conv_step(row, tail, weight, bias, result), tail.float()]
+
+    # Products are added one by one; silu is nowhere steeper than 1.1.
+    most = shape.taps * rows.abs().max() * weight.abs().max() + bias.abs().max()
+    for each in (bias, None):
+        for name, call in (("convolve", run), ("causal_conv_step", step)):
+            yield Case(name, numbers.dtype, partial(call, bias=each), 24, 1.1 * float(most))
+
+
+def _short_conv(shape: ShortConvShape, numbers: Numbers) -> Iterator[Case]:
+    before, channels = shape.taps - 1, shape.channels
+    # Products of two that every type can hold: what is tried is not how a product is rounded.
+    projected = (4 * numbers.exact(ROWS, 3 * channels + 5)).round().clamp(-15, 15) / 4
+    tail = numbers.rough(before, channels)
+    weight, bias = numbers.exact(shape.taps, channels), numbers.exact(channels)
+
+    def call(ops: Ops, dtype: torch.dtype, count: int, bias: Tensor | None) -> list[Tensor]:
+        rows, after = projected.to(dtype)[:count, : 3 * channels], tail.to(dtype, copy=True)
+        return [ops.short_conv(rows, after, weight, bias), after]
+
+    # Products are added one by one; of each two factors are the largest there may be.
+    largest = projected.abs().max()
+    most = largest * (shape.taps * largest**2 * weight.abs().max() + bias.abs().max())
+    for count in (ROWS, 1):
+        for each in (bias, None):
+            named = partial(call, count=count, bias=each)
+            yield Case("short_conv", numbers.dtype, named, 24, float(most))
+
+
+def _delta_gates(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
+    steps = numbers.rough(9, 2 * shape.value_heads)
+    rate, bias = -numbers.exact(shape.value_heads).abs(), numbers.exact(shape.value_heads)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        step, beta = (4 * steps).to(dtype).chunk(2, dim=1)
+        return list(ops.delta_gates(step, beta, rate, bias))
+
+    # log(1 + x) of a small x is off by as many ULP as 1 + x has more.
+    yield Case("delta_gates", numbers.dtype, call, 16, float(rate.abs().max()))
+
+
+def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
+    columns = numbers.exact(ROWS, sum(shape.widths))
+    decay = -0.1 * numbers.exact(ROWS, shape.value_heads).abs()
+    beta = numbers.exact(ROWS, shape.value_heads).sigmoid()
+    state = numbers.exact(shape.value_heads, shape.key_dim, shape.value_dim)
+    # Outputs and state add up dk + 64 products. Lengths, decays and exponentials add some, and a
+    # decay is e to the difference of two sums: off by as many ULP as those are large.
+    ulps = 2 * (shape.key_dim + CHUNK + 32 + float(decay.sum(0).abs().max()))
+
+    def call(ops: Ops, name: str, count: int) -> list[Tensor]:
+        queries, keys, values = columns[:count].split(shape.widths, dim=1)
+        after = state.clone()
+        heads = (
+            queries.unflatten(1, (shape.key_heads, -1)),
+            keys.unflatten(1, (shape.key_heads, -1)),
+            values.unflatten(1, (shape.value_heads, -1)),
+        )
+        outputs = getattr(ops, name)(*heads, decay[:count], beta[:count], state=after)
+        return [outputs, after]
+
+    for name, count in (("chunked_gated_delta_", ROWS), ("recurrent_gated_delta_step", 1)):
+
+        def named(
+            ops: Ops, dtype: torch.dtype, name: str = name, count: int = count
+        ) -> list[Tensor]:
+            return call(ops, name, count)
+
+        yield Case(name, numbers.dtype, named, ulps, 0.0)
+
+
+def _time_steps(count: int, numbers: Numbers) -> Iterator[Case]:
+    steps, bias = 4 * numbers.rough(9, count + 3), numbers.exact(count)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        rows = steps.to(dtype)[:, :count]
+        return [ops.time_steps(rows, bias, 0.5, 0.001, 3.0)]
+
+    # As of `_delta_gates`.
+    yield Case("time_steps", numbers.dtype, call, 16, 1.0)
+
+
+def _scan(shape: Mamba1Shape, numbers: Numbers) -> Iterator[Case]:
+    inputs = numbers.rough(ROWS, 2 * shape.channels)
+    both = numbers.rough(ROWS, 2 * shape.state_dim)
+    steps = 0.1 * numbers.exact(ROWS, shape.channels).abs()
+    rate, skip = (
+        -numbers.exact(shape.state_dim, shape.channels).abs(),
+        numbers.exact(shape.channels),
+    )
+    state = numbers.exact(shape.state_dim, shape.channels)
+    # As of `_state_space`; a decay is rounded for each token that it is multiplied by.
+    ulps = 2 * (shape.state_dim + 3 * ROWS + 32)
+
+    def call(ops: Ops, dtype: torch.dtype, name: str, count: int) -> list[Tensor]:
+        b, c = both.to(dtype)[:count].chunk(2, dim=1)
+        rows = inputs.to(dtype)[:count, : shape.channels]
+        after = state.clone()
+        outputs = getattr(ops, name)(rows, b, c, steps[:count], rate, skip, state=after)
+        return [outputs, after]
+
+    for name, count in (("mamba1_run_", ROWS), ("mamba1_step", 1)):
+        yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
+
+
+def _state_space(shape: Mamba2Shape, numbers: Numbers) -> Iterator[Case]:
+    columns = numbers.exact(ROWS, sum(shape.widths))
+    steps = 0.1 * numbers.exact(ROWS, shape.heads).abs()
+    rate, skip = -numbers.exact(shape.heads).abs(), numbers.exact(shape.heads)
+    state = numbers.exact(shape.heads, shape.head_dim, shape.state_dim)
+    # Outputs add up N + 64 products of what adds up as many; decays as of `_delta_rule`.
+    decays = float((steps * rate).sum(0).abs().max())
+    ulps = 2 * (shape.state_dim + CHUNK + 32 + decays)
+
+    def call(ops: Ops, dtype: torch.dtype, name: str, count: int) -> list[Tensor]:
+        inputs, b, c = columns[:count].split(shape.widths, dim=1)
+        after = state.clone()
+        rows = (
+            inputs.unflatten(1, (shape.heads, -1)),
+            b.unflatten(1, (shape.groups, -1)),
+            c.unflatten(1, (shape.groups, -1)),
+            steps[:count],
+        )
+        return [getattr(ops, name)(*rows, rate, skip, state=after), after]
+
+    for name, count in (("mamba2_run_", ROWS), ("mamba2_step", 1)):
+        yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)

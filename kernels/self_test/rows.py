@@ -1,0 +1,154 @@
+"""Operations on single rows: norms, gates, sums, rotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from kernels.common.shapes import (
+    GateShape,
+    GroupNormShape,
+    NormShape,
+    OpenGateShape,
+    RotationShape,
+    SquaredReluShape,
+    SumShape,
+)
+from kernels.ops import Ops
+from kernels.self_test.case import EPSILON, Case, Numbers
+
+
+def norm(shape: NormShape, numbers: Numbers) -> Iterator[Case]:
+    """Rows and heads, after a sum, and with a gate."""
+    width = shape.width
+    rows, scale = numbers.rough(5, 3, 2 * width), 1 + 0.2 * numbers.exact(width)
+    gate = numbers.rough(5, 3, width)
+
+    def hidden(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.rms_norm(rows[:, 0, :width].to(dtype), scale, EPSILON)]
+
+    def heads(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.rms_norm(rows.to(dtype)[..., :width], scale, EPSILON)]
+
+    # Sums that every type can hold: what is tried is not how a sum is rounded.
+    steps = (8 * numbers.exact(2, 5, width)).round().clamp(-40, 40) / 8
+
+    def after_sum(ops: Ops, dtype: torch.dtype, multiplier: float = 1.0) -> list[Tensor]:
+        inputs, residual = steps.to(dtype)
+        return list(ops.add_rms_norm(inputs, residual, scale, EPSILON, multiplier))
+
+    def gated(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.gated_rms_norm(rows[..., :width], scale, gate.to(dtype), EPSILON, dtype)]
+
+    # Squares are added up in a tree, or one by one in a few lanes; half of that shows.
+    ulps = width.bit_length() + 16
+    if shape.gated:
+        yield Case("gated_rms_norm", numbers.dtype, gated, ulps)
+    else:
+        yield Case("rms_norm", numbers.dtype, hidden, ulps)
+        yield Case("rms_norm", numbers.dtype, heads, ulps)
+        yield Case("add_rms_norm", numbers.dtype, after_sum, ulps)
+        yield Case("add_rms_norm", numbers.dtype, partial(after_sum, multiplier=0.5), ulps)
+
+
+def group_norm(shape: GroupNormShape, numbers: Numbers) -> Iterator[Case]:
+    """With and without a scale, the gate before it and behind."""
+    rows, whole = numbers.exact(5, shape.groups, shape.width), shape.groups * shape.width
+    gate, scale = numbers.rough(5, whole + 3), 1 + 0.2 * numbers.exact(whole)
+
+    def call(ops: Ops, dtype: torch.dtype, scale: Tensor | None, gate_first: bool) -> list[Tensor]:
+        opened = gate.to(dtype)[:, :whole]
+        return [ops.gated_group_norm(rows, scale, opened, EPSILON, 0.5, gate_first)]
+
+    for each, gate_first in ((None, False), (scale, False), (scale, True)):
+        named = partial(call, scale=each, gate_first=gate_first)
+        yield Case("gated_group_norm", numbers.dtype, named, shape.width.bit_length() + 32)
+
+
+def gate(shape: GateShape, numbers: Numbers) -> Iterator[Case]:
+    """Rows that another opens."""
+    both = numbers.rough(9, 2 * shape.width)
+
+    def call(ops: Ops, dtype: torch.dtype, multiplier: float = 1.0) -> list[Tensor]:
+        gate, up = both.to(dtype).chunk(2, dim=1)
+        return [ops.geglu(gate, up) if shape.gelu else ops.swiglu(gate, up, multiplier)]
+
+    # A cube in the exponent: off by as many ULP as that is large.
+    ulps = 64 if shape.gelu else 16
+    name = "geglu" if shape.gelu else "swiglu"
+    # Plain torch's 1 + tanh of a gate far below zero keeps few of its places, which shows where no
+    # gate is rounded anyway.
+    magnitude = 0.0 if shape.gelu and numbers.dtype == torch.float32 else None
+    ulps += _rounded_gate(numbers)
+    yield Case(name, numbers.dtype, call, ulps, magnitude)
+    if not shape.gelu:
+        yield Case(name, numbers.dtype, partial(call, multiplier=0.5), ulps)
+
+
+def _rounded_gate(numbers: Numbers) -> int:
+    """Plain torch rounds a gate to the model's type before the product: once more than is allowed
+    for by itself, and a place below a power of two is twice as wide as one above."""
+    return 2**16 if numbers.dtype == torch.bfloat16 else 0
+
+
+def squared_relu(shape: SquaredReluShape, numbers: Numbers) -> Iterator[Case]:
+    """Rows of both signs."""
+    rows = numbers.rough(9, shape.width)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.squared_relu(rows.to(dtype))]
+
+    yield Case("squared_relu", numbers.dtype, call, 1)
+
+
+def open_gate(shape: OpenGateShape, numbers: Numbers) -> Iterator[Case]:
+    """Heads that a sigmoid opens."""
+    attended = numbers.rough(9, shape.heads, shape.head_dim)
+    gates = numbers.rough(9, shape.heads, 2 * shape.head_dim)
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        return [ops.open_gate(attended.to(dtype), gates.to(dtype)[..., shape.head_dim :])]
+
+    yield Case("open_gate", numbers.dtype, call, 16 + _rounded_gate(numbers))
+
+
+def addition(shape: SumShape, numbers: Numbers) -> Iterator[Case]:
+    """Sums, also of multiples."""
+    first, second = numbers.rough(2, 9, shape.width)
+
+    def call(ops: Ops, dtype: torch.dtype, multiplier: float) -> list[Tensor]:
+        return [ops.add(first.to(dtype), second.to(dtype), multiplier)]
+
+    yield Case("add", numbers.dtype, partial(call, multiplier=1.0), 1)
+    largest = float(first.abs().max())
+    yield Case("add", numbers.dtype, partial(call, multiplier=0.3), 2, largest)
+
+
+def rotation(shape: RotationShape, numbers: Numbers) -> Iterator[Case]:
+    """Queries and keys, also normalised."""
+    half = shape.rotary_dim // 2
+    heads = numbers.rough(9, shape.heads, 2 * shape.head_dim)
+    angles = 7 * numbers.exact(9, half)
+    factors = [each.to(numbers.dtype).float() for each in (angles.cos(), angles.sin())]
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        cosine, sine = (each.to(dtype) for each in factors)
+        return [ops.rotate(heads.to(dtype)[..., : shape.head_dim], cosine, sine)]
+
+    scale = 1 + 0.2 * numbers.exact(shape.head_dim)
+
+    def normed(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        cosine, sine = (each.to(dtype) for each in factors)
+        given = heads.to(dtype)[..., : shape.head_dim]
+        return [ops.norm_rotate(given, scale, EPSILON, cosine, sine)]
+
+    # A norm may be rounded to the model's type before it turns.
+    rounded = 2**16 if numbers.dtype == torch.bfloat16 else 0
+    ulps = shape.head_dim.bit_length() + 16 + rounded
+    yield Case("norm_rotate", numbers.dtype, normed, ulps, 2 * float(heads.abs().max()))
+    # Two products and their sum. Vision towers rotate in float32, whatever the model's type.
+    for dtype in {numbers.dtype, torch.float32}:
+        yield Case("rotate", dtype, call, 4, 2 * float(heads.abs().max()))

@@ -1,0 +1,112 @@
+"""Sparse experts as a layer: its equation, and what of it is never quantised."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from core.layers import rows as row_blocks
+from core.layers.experts import ExpertSizes, SparseExperts
+from core.weights.plan import TensorSpec, Weights, plan_weights
+from core.weights.smoothing import InputNorm
+from kernels.dispatch import backend
+from kernels.linear.native import NativeBfloatMatrix
+from kernels.linear.reference import Integers
+from tests.kernels.native.here import NEEDS_COMPILER, library
+from tests.layers.sources import Drawn
+
+SIZES = ExpertSizes(hidden=6, inner=5, count=7, top_k=3, normalise=True)
+SHARED = ExpertSizes(hidden=6, inner=5, count=7, top_k=2, normalise=False, shared=4)
+
+
+def drawn(name: str, spec: TensorSpec) -> Tensor:
+    seed = sum(name.encode()) + 31 * len(name)
+    numbers = torch.randn(spec.shape, generator=torch.Generator().manual_seed(seed)) * 0.4
+    return numbers.to(spec.dtype)
+
+
+def weight(name: str, *shape: int) -> Tensor:
+    return drawn(name, TensorSpec(shape, torch.float32))
+
+
+def feed_forward(scope: str, hidden: Tensor, inner: int) -> Tensor:
+    gate, up = (weight(f"{scope}.{part}_proj.weight", inner, 6) for part in ("gate", "up"))
+    return (F.silu(hidden @ gate.T) * (hidden @ up.T)) @ weight(
+        f"{scope}.down_proj.weight", 6, inner
+    ).T
+
+
+@pytest.mark.parametrize("sizes", [SIZES, SHARED], ids=["alone", "shared"])
+def test_it_is_its_equation(sizes: ExpertSizes) -> None:
+    layer = SparseExperts(Weights(Drawn(drawn), torch.float32), sizes)
+    hidden = torch.randn(20, 6)
+    probabilities = (hidden @ weight("gate.weight", 7, 6).T).softmax(1)
+    best, chosen = probabilities.topk(sizes.top_k)
+    if sizes.normalise:
+        best = best / best.sum(1, keepdim=True)
+    everything = [feed_forward(f"experts.{index}", hidden, 5) for index in range(7)]
+    outputs = torch.stack(everything, 1)
+    expected = (outputs.gather(1, chosen[:, :, None].expand(-1, -1, 6)) * best[:, :, None]).sum(1)
+    if sizes.shared:
+        opened = (hidden @ weight("shared_expert_gate.weight", 1, 6).T).sigmoid()
+        expected = expected + opened * feed_forward("shared_expert", hidden, 4)
+    torch.testing.assert_close(layer(hidden), expected)
+    torch.testing.assert_close(layer(hidden[:1], True), expected[:1])
+
+
+def test_rows_in_blocks_are_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, hidden = SparseExperts(Weights(Drawn(drawn), torch.float32), SHARED), torch.randn(9, 6)
+    expected = layer(hidden)
+    monkeypatch.setattr(row_blocks, "ROWS_PER_BLOCK", 4)
+    torch.testing.assert_close(layer(hidden), expected)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_what_decides_is_exact_and_reads_what_the_experts_read(fused: bool) -> None:
+    norm = InputNorm("norm", 1.0)
+
+    def build(weights: Weights) -> None:
+        weights.found = lambda name: fused
+        SparseExperts(weights, SHARED, norm)
+
+    plan = plan_weights(build, torch.bfloat16)
+    exact = {name for name, spec in plan.items() if spec.exact}
+    assert exact == {"gate.weight", "shared_expert_gate.weight"}
+    after_norm = {name for name, spec in plan.items() if spec.input_norm == norm}
+    assert {name for name in plan if "down_proj" not in name} == after_norm
+    shapes = {name: spec.stored_shape for name, spec in plan.items() if ".experts." in f".{name}"}
+    if fused:
+        assert shapes == {"experts.gate_up_proj": (7, 10, 6), "experts.down_proj": (7, 6, 5)}
+    else:
+        assert len(shapes) == 21 and shapes["experts.6.up_proj.weight"] == (5, 6)
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("integers", ["int8", "int4"])
+def test_a_token_takes_its_way_whatever_is_beside_it(integers: Integers) -> None:
+    """Also where matrices that are never quantised are torch's, whose rows depend on each other."""
+    kernels = backend(
+        "cpu",
+        torch.bfloat16,
+        integers=integers,
+        library=library(),
+        product="torch",
+    )
+
+    def quantised(name: str, spec: TensorSpec) -> Tensor:
+        return drawn(name, spec)
+
+    class Quantising(Drawn):
+        def matrix(self, name: str, spec: TensorSpec) -> list[tuple[Tensor, ...]]:
+            return [kernels.formats.of(spec.exact).quantise(self.draw(name, spec))]
+
+    weights = Weights(Quantising(quantised), torch.bfloat16, kernels.formats, kernels.ops)
+    sizes = ExpertSizes(hidden=64, inner=32, count=12, top_k=3, normalise=True, shared=32)
+    layer = SparseExperts(weights, sizes)
+    assert isinstance(layer.router.matrix, NativeBfloatMatrix) and layer.router.matrix.compiled
+    hidden = torch.randn(80, 64).bfloat16()
+    together = layer(hidden)
+    for count in (1, 3, 40):
+        assert torch.equal(layer(hidden[:count]), together[:count])
