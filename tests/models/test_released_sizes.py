@@ -14,6 +14,7 @@ from core.models.decoder import Decoder
 from core.weights.plan import Weights, plan_weights
 from tests.models.test_falcon_h1_config import PUBLISHED as FALCON_H1
 from tests.models.test_granite_hybrid_config import PUBLISHED as GRANITE
+from tests.models.test_jamba_config import PUBLISHED as JAMBA
 from tests.models.test_nemotron_h_config import PUBLISHED as NEMOTRON
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
@@ -21,6 +22,7 @@ RELEASES = {
     "Falcon-H1-0.5B-Instruct": FALCON_H1,
     "Granite-4.0-H-350M": GRANITE,
     "Nemotron-Nano-9B-v2": NEMOTRON,
+    "Jamba-1.5-Mini": JAMBA,
 }
 
 
