@@ -105,9 +105,8 @@ int waymark_experts_int4_many(struct expert_rows *all) {
 INLINE void sum_row(const struct weighted_sum *all, long token, int is_bfloat) {
     const float *weights = (const float *)all->weights + token * all->k;
     const int64_t *places = all->places;
-    float open = all->shared
-                     ? sigmoid(read_number(all->gate, token * all->gate_stride, is_bfloat))
-                     : 0;
+    float open =
+        all->shared ? sigmoid(read_number(all->gate, token * all->gate_stride, is_bfloat)) : 0;
     for (long start = 0; start < all->width; start += AT_A_TIME) {
         float sums[AT_A_TIME];
         long count = smaller(AT_A_TIME, all->width - start);

@@ -31,18 +31,17 @@ static int products(long rows, int bfloat) {
 static int experts(int bfloat) {
     void *ids = room(), *weights[] = {room(), room()}, *scales[] = {room(), room()};
     ((int *)ids)[2] = 1;
-    struct expert_rows all = {room(), weights, scales,   ids,    room(), 3, 3,
-                              OUTPUTS, SIZE,   SIZE - 1, bfloat, 2,      0};
+    struct expert_rows all = {room(),  weights, scales,   ids,    room(), 3, 3,
+                              OUTPUTS, SIZE,    SIZE - 1, bfloat, 2,      0};
     int done = waymark_experts_int4(&all);
     all.share = 1;
     done = done && waymark_experts_int4_many(&all);
     all.inputs = all.given;
     done = done && waymark_experts_int8(&all) && waymark_experts_int8_many(&all);
-    if (bfloat)
-        done = done && waymark_experts_bfloat(&all) && waymark_experts_bfloat_many(&all);
+    if (bfloat) done = done && waymark_experts_bfloat(&all) && waymark_experts_bfloat_many(&all);
     struct route route = {room(), room(), room(), ROWS, SIZE - 1, 8, SIZE, bfloat, bfloat, 2};
-    struct weighted_sum sum = {room(), room(), room(), room(),   room(), room(),
-                               ROWS,   8,      SIZE - 1, 1, bfloat, 2};
+    struct weighted_sum sum = {room(), room(), room(),   room(), room(), room(),
+                               ROWS,   8,      SIZE - 1, 1,      bfloat, 2};
     return done && waymark_route(&route) && waymark_weighted_sum(&sum);
 }
 
@@ -118,7 +117,8 @@ int main(void) {
     for (int bfloat = 0; bfloat < 2; bfloat++) {
         for (long rows = 1; rows < 12; rows += 10)
             if (!products(rows, bfloat)) return 1;
-        if (!experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat)) return 1;
+        if (!experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat))
+            return 1;
     }
     return 0;
 }
