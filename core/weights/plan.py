@@ -18,6 +18,7 @@ from torch import Tensor
 
 from core.api.errors import WrongShapeError
 from core.weights.memory import release_to_system
+from core.weights.packing import apart, joined, stacked
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
@@ -26,8 +27,6 @@ from kernels.linear.reference import (
     Matrix,
     PlainMatrix,
     QuantisedTensors,
-    StackedMatrix,
-    WeightFormat,
     WeightFormats,
 )
 from kernels.ops import PLAIN_OPS, Ops
@@ -199,12 +198,12 @@ class Weights:
         if self._deciding and self._formats.deciding is not None:
             weight_format = self._formats.deciding
         if len(slices) > len(parts) and order is None:
-            return _stacked(slices, biases, weight_format)
-        kept = tuple(_joined(list(each)) for each in zip(*slices, strict=True))
+            return stacked(slices, biases, weight_format)
+        kept = tuple(joined(list(each)) for each in zip(*slices, strict=True))
         if order is not None:  # of every tensor that is held, rows are outputs
             kept = tuple(each[order.to(each.device)] for each in kept)
         slices.clear()  # what was joined goes before what is packed of it comes
-        matrix = weight_format.prepack(kept, _joined(biases) if biases else None)
+        matrix = weight_format.prepack(kept, joined(biases) if biases else None)
         del kept
         release_to_system()  # or what comes next is laid beside what has gone
         return matrix
@@ -235,7 +234,7 @@ class Weights:
         slices = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if self._formats is None:
             return [PlainMatrix(each) for each in slices[0][0].split(num_outputs)]
-        return _apart(slices, num_outputs, self._formats.of(self._exact))
+        return apart(slices, num_outputs, self._formats.of(self._exact))
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
         """The exact matrix of a tensor that the file has in another shape: [outputs, inputs]."""
@@ -262,43 +261,6 @@ class Weights:
     def num_parameters(self) -> int:
         """Numbers in all tensors asked for so far, in any scope."""
         return sum(spec.num_elements for spec in self.asked.values())
-
-
-def _joined(tensors: list[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
-
-
-def _stacked(
-    slices: list[QuantisedTensors], biases: list[Tensor], weight_format: WeightFormat
-) -> Matrix:
-    """Matrices too large to be copied at once: each slice is packed, and gone, before the next."""
-    matrices: list[Matrix] = []
-    widths: list[int] = []
-    bias, start = _joined(biases) if biases else None, 0
-    slices.reverse()
-    while slices:
-        kept = slices.pop()
-        widths.append(kept[0].shape[0])
-        end = start + widths[-1]
-        matrices.append(weight_format.prepack(kept, None if bias is None else bias[start:end]))
-        start = end
-        del kept
-        release_to_system()
-    return StackedMatrix(matrices, widths)
-
-
-def _apart(
-    slices: list[QuantisedTensors], num_outputs: int, weight_format: WeightFormat
-) -> list[Matrix]:
-    """The matrices of `num_outputs` that lie one below the other: each slice has whole ones."""
-    matrices: list[Matrix] = []
-    slices.reverse()
-    while slices:
-        split = [each.split(num_outputs) for each in slices.pop()]
-        matrices += [weight_format.prepack(kept, None) for kept in zip(*split, strict=True)]
-        del split
-        release_to_system()
-    return matrices
 
 
 def plan_weights(
