@@ -94,10 +94,8 @@ def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: 
 
     options = parsed(["model", "--quick", "--precision", "float32"])
     with mock.patch(KERNELS, attending(counting)):
-        nobody = model.Beside([], said.append)
-        text = model.text(
-            options, folder, tmp_path, command.quick_limits(), opened, nobody, said.append
-        )
+        alone = model.Subject(folder, model.Beside([], said.append))
+        text = model.text(options, alone, tmp_path, command.quick_limits(), opened, said.append)
     own, other = (peer.answers for peer in peers)
     assert [peer.engine.name for peer in peers] == ["waymark", "transformers"]
     counts = [(task, size, each.tokens, each.context, each.ids) for task, size, each in own]
