@@ -119,7 +119,7 @@ _NEMOTRON_H = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"
 _NEMOTRON_H_8B = NEMOTRON_NANO | {
     "num_hidden_layers": 52, "hidden_size": 4096, "intermediate_size": 21504,
     "num_attention_heads": 32, "mamba_head_dim": 64, "max_position_embeddings": 8192,
-    "hybrid_override_pattern": _NEMOTRON_H,
+    "hybrid_override_pattern": _NEMOTRON_H, "layer_norm_epsilon": 1e-5,
 }  # fmt: skip
 # Text alone: the tower of 35B-A3B is the 9B's.
 RELEASES = {

@@ -61,7 +61,8 @@ def main() -> None:
     source, folder, target = map(Path, sys.argv[1:])
     sys.path[:0] = [str(source / "gguf-py"), str(source)]
     gguf = importlib.import_module("gguf")
-    module, name = CONVERTERS[json.loads((folder / "config.json").read_text())["model_type"]]
+    config = json.loads((folder / "config.json").read_text())
+    module, name = CONVERTERS[config["model_type"]]
     family = getattr(importlib.import_module(f"conversion.{module}"), name)
 
     def no_words(model: Any) -> None:
@@ -71,7 +72,9 @@ def main() -> None:
 
     known = {"model_arch": family.model_arch, "no_mtp": True, "set_vocab": no_words}
     converter = type("WithoutWords", (family,), known)
-    converter(folder, gguf.LlamaFileType.MOSTLY_BF16, target).write()
+    # Transformers' reading of this family's config says experts where there are none.
+    given = {"hparams": config} if config["model_type"] == "nemotron_h" else {}
+    converter(folder, gguf.LlamaFileType.MOSTLY_BF16, target, **given).write()
 
 
 if __name__ == "__main__":
