@@ -17,7 +17,7 @@ import time
 import torch
 
 from tests.bench import model, op_rounds, ops
-from tests.bench.folders import RELEASED
+from tests.bench.folders import NoRoomError, Shape
 from tests.bench.gpu import words
 from tests.bench.gpu.clock import Clock, CudaClock
 from tests.bench.gpu.machine import GpuLimits
@@ -26,6 +26,7 @@ from tests.bench.llama.build import BuildError
 from tests.bench.machine import READING, Bounds, Limits, machine
 from tests.bench.options import parsed, place
 from tests.bench.page import PAGE, write_between
+from tests.bench.shapes import dense, described
 from tests.bench.speed_tables import ops_table
 from tests.bench.spread import Spread
 
@@ -38,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
     torch.set_num_threads(options.threads)
     try:
         _measure(options)
-    except BuildError as error:
+    except (BuildError, NoRoomError) as error:
         _say(str(error))
         return 1
     return 0
@@ -84,16 +85,16 @@ def gpu_text(
     from tests.bench.gpu import case, report  # need Triton, which a processor's tables don't
 
     if name == "ops":
-        sizes = case.QUICK if options.quick else case.Sizes(RELEASED[shape])
+        sizes = case.QUICK if options.quick else case.Sizes(_sizes(shape))
         made = report.ops_text(options.precision, sizes, limits.device, limits, clock, _say)
     else:
         made = model.measured(options, limits, shape, _say)
-    return f"{words.where('tiny' if options.quick else shape, limits.taken)}\n\n{made}"
+    return f"{words.where(described(shape, options.quick), limits.taken)}\n\n{made}"
 
 
 def ops_text(options: argparse.Namespace, limits: Bounds, shape: str) -> str:
     """A table of a processor's ops for each precision."""
-    sizes = ops.QUICK if options.quick else ops.Sizes(RELEASED[shape])
+    sizes = ops.QUICK if options.quick else ops.Sizes(_sizes(shape))
     texts = []
     for precision in options.precision:
         measured = []
@@ -104,6 +105,12 @@ def ops_text(options: argparse.Namespace, limits: Bounds, shape: str) -> str:
     return "\n".join(texts)
 
 
+def _sizes(shape: str) -> Shape:
+    sizes = dense(shape)
+    assert sizes is not None, "options refuse ops of the others"
+    return sizes
+
+
 def quick_limits() -> Limits:
     """Limits of nothing much, in no time."""
     return Limits(read_bytes=2**20, rows=(16,))
@@ -111,7 +118,6 @@ def quick_limits() -> Limits:
 
 def _where(options: argparse.Namespace, limits: Limits, shape: str) -> str:
     """The machine, and what it could do meanwhile."""
-    shape = "A tiny shape" if options.quick else f"The {shape} shape, random weights"
     taken = {name: Spread.of(each).scaled(1e-9) for name, each in sorted(limits.taken.items())}
     told = [
         f"{each} GB/s" if name == READING else f"{each} GFLOP/s in {name}"
@@ -119,8 +125,8 @@ def _where(options: argparse.Namespace, limits: Limits, shape: str) -> str:
     ]
     level = "" if options.level is None else f" at level {options.level.name},"
     return (
-        f"{shape},{level} on {machine()}; {options.threads} threads, torch {torch.__version__}. "
-        f"The machine's limits meanwhile: {', '.join(told)}."
+        f"{described(shape, options.quick)},{level} on {machine()}; {options.threads} threads, "
+        f"torch {torch.__version__}. The machine's limits meanwhile: {', '.join(told)}."
     )
 
 

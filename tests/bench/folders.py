@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from core.loading.registry import FAMILIES
-from core.weights.plan import TensorSpec, plan_weights
+from core.loading.registry import family_of
+from core.weights.plan import TensorSpec, Weights, plan_weights
 
 DEMO = Path(__file__).parents[2] / "resources" / "models" / "demo"
 TEXT_FILES = (
@@ -28,6 +28,13 @@ TEXT_FILES = (
     "generation_config.json",
 )
 PIECE = 16 * 2**20  # numbers made at a time: 64 MB before they become bfloat16
+# Families whose norms multiply by 1 plus their weight.
+ZERO_CENTRED = frozenset({"qwen3_5", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next"})
+_FUSED = ("experts.gate_up_proj", "experts.down_proj")
+
+
+class NoRoomError(Exception):
+    """Why random weights were not written, for a person to read."""
 
 
 @dataclass(frozen=True)
@@ -82,28 +89,65 @@ TINY = Shape(
 
 
 def write_random(folder: Path, shape: Shape, seed: int = 0, device: str = "cpu") -> Path:
+    """A whole model folder of a Qwen3.5."""
+    return write_folder(folder, config_of(shape), seed=seed, device=device)
+
+
+def write_folder(
+    folder: Path,
+    config: Mapping[str, Any],
+    *,
+    fused: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+) -> Path:
     """A whole model folder in bfloat16, with the demo model's tokenizer and template.
 
     The numbers are drawn on `device`: billions take a processor minutes, and a GPU no time.
+    `fused`: all experts of a layer lie in two tensors. Raises NoRoomError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    config = config_of(shape)
+    tensors = published(config, fused)
+    needed, free = 2 * numbers_in(tensors), shutil.disk_usage(folder).free
+    if needed > free:
+        raise NoRoomError(
+            f"The random weights take {needed / 1e9:,.1f} GB, and {folder} has room for "
+            f"{free / 1e9:,.1f}. Fewer layers take less (SHAPE/LAYERS)."
+        )
     (folder / "config.json").write_text(json.dumps(config, indent=2))
     for name in TEXT_FILES:
         shutil.copy(DEMO / name, folder / name)
     processor = json.loads((DEMO / "preprocessor_config.json").read_text())
     processor["size"] = {"shortest_edge": 64 * 64, "longest_edge": 4096 * 4096}
-    (folder / "preprocessor_config.json").write_text(json.dumps(processor))
-    family = FAMILIES["qwen3_5"]
-    parsed = family.parse(config)
-    asked = plan_weights(
-        lambda weights: family.build(parsed, weights, torch.device("cpu")), torch.bfloat16
-    )
-    published = family.published_names(parsed, ())
+    if has_vision(config):
+        (folder / "preprocessor_config.json").write_text(json.dumps(processor))
     with (folder / "model.safetensors").open("wb") as file:
         generator = torch.Generator(device).manual_seed(seed)
-        _write_weights(file, {published(name): spec for name, spec in asked.items()}, generator)
+        _write_weights(file, tensors, generator, str(config["model_type"]) in ZERO_CENTRED)
     return folder
+
+
+def published(config: Mapping[str, Any], fused: bool = False) -> dict[str, TensorSpec]:
+    """The tensors of a release by their published names, in the order the family asks for them."""
+    family = family_of(config)
+    parsed = family.parse(config)
+
+    def build(weights: Weights) -> None:
+        weights.found = lambda name: fused and name.endswith(_FUSED)
+        family.build(parsed, weights, torch.device("cpu"))
+
+    name = family.published_names(parsed, ())
+    return {name(asked): spec for asked, spec in plan_weights(build, torch.bfloat16).items()}
+
+
+def numbers_in(tensors: Mapping[str, TensorSpec], scope: str = "") -> int:
+    """Numbers in the tensors whose names hold `scope`."""
+    return sum(spec.num_elements for name, spec in tensors.items() if scope in name)
+
+
+def has_vision(config: Mapping[str, Any]) -> bool:
+    """Whether the model of a config.json sees."""
+    return "vision_config" in config
 
 
 def config_of(shape: Shape) -> dict[str, Any]:
@@ -149,41 +193,47 @@ def _sections(pairs: int) -> list[int]:
     return [(pairs + 2 - axis) // 3 for axis in range(3)]
 
 
-def _write_weights(file: BinaryIO, plan: dict[str, TensorSpec], generator: torch.Generator) -> None:
+def _write_weights(
+    file: BinaryIO, plan: dict[str, TensorSpec], generator: torch.Generator, zero_centred: bool
+) -> None:
     """A safetensors file: the length of the header, the header, then every tensor in order."""
     header: dict[str, Any] = {}
     end = 0
     for name, spec in plan.items():
         start, end = end, end + 2 * spec.num_elements
-        header[name] = {"dtype": "BF16", "shape": spec.shape, "data_offsets": [start, end]}
+        header[name] = {"dtype": "BF16", "shape": spec.stored_shape, "data_offsets": [start, end]}
     text = json.dumps(header).encode()
     file.write(len(text).to_bytes(8, "little") + text)
     for name, spec in plan.items():
-        for piece in _pieces(name, spec, generator):
+        for piece in _pieces(name, spec, generator, zero_centred):
             file.write(piece.bfloat16().cpu().view(torch.uint8).numpy().tobytes())
 
 
-def _pieces(name: str, spec: TensorSpec, generator: torch.Generator) -> Iterator[Tensor]:
+def _pieces(
+    name: str, spec: TensorSpec, generator: torch.Generator, zero_centred: bool
+) -> Iterator[Tensor]:
     """The numbers of a tensor in pieces: matrices keep the size of what passes through them, and
-    decay is what such layers begin their training with (Dao and Gu 2024, arXiv:2405.21060)."""
+    decay is what such layers begin their training with (Dao and Gu 2024, arXiv:2405.21060).
+
+    `zero_centred`: norms of the text stack multiply by 1 plus their weight.
+    """
     left, device = spec.num_elements, generator.device
     while left > 0:
         noise = torch.randn(min(PIECE, left), generator=generator, device=device)
         left -= noise.numel()
-        if len(spec.shape) > 1:
-            yield noise / math.sqrt(math.prod(spec.shape[1:]))
-        elif name.endswith("A_log"):
+        if name.endswith("A_log"):
             yield _uniform(noise.shape, generator).mul(15).add(1).log()
-        elif name.endswith("dt_bias"):
+        elif name.endswith(("dt_bias", "dt_proj.bias")):
             # What softplus turns into 0.001 to 0.1. With rates near one, heads would forget within
             # a few tokens, and an engine that lets factors become denormal numbers would crawl.
             step = _uniform(noise.shape, generator).mul(math.log(100)).exp() / 1000
             yield step + (-torch.expm1(-step)).log()
+        elif len(spec.shape) > 1:
+            yield noise / math.sqrt(math.prod(spec.shape[1:]))
         else:
-            plain = name.endswith("linear_attn.norm.weight") or (
-                "visual" in name and "norm" in name
-            )
-            yield 0.1 * noise + (1 if plain and name.endswith("weight") else 0)
+            plain = "visual" in name or name.endswith("linear_attn.norm.weight") or not zero_centred
+            scales = "norm" in name and name.endswith("weight")
+            yield 0.1 * noise + (1 if (plain and scales) or name.endswith(".D") else 0)
 
 
 def _uniform(shape: torch.Size, generator: torch.Generator) -> Tensor:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from tests.bench import rounds
-from tests.bench.folders import RELEASED, TINY, write_random
+from tests.bench.folders import has_vision, write_folder
 from tests.bench.gpu import words
 from tests.bench.llama import files
 from tests.bench.llama.build import Build
@@ -22,9 +24,11 @@ from tests.bench.machine import Bounds
 from tests.bench.options import SLOW
 from tests.bench.peer import Engine, Peer
 from tests.bench.process import Process
-from tests.bench.rounds import Plan, Step
+from tests.bench.rounds import Plan, Row, Step
+from tests.bench.shapes import Cut, chosen, names
 from tests.bench.speed_tables import PEER, model_table
 from tests.bench.spread import Spread
+from tests.bench.whole import whole_table
 
 Open = Callable[[Engine], Peer]
 Say = Callable[[str], None]
@@ -67,57 +71,103 @@ class Beside:
         return {name: steps for (each, name), steps in self._found.items() if each == precision}
 
 
+@dataclass(frozen=True)
+class Subject:
+    """A model folder, and who else runs what it holds."""
+
+    folder: Path
+    beside: Beside
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What is needed to compute the whole of a model of which some layers are measured: the same
+    table and head behind next to no layer."""
+
+    cut: Cut
+    head: Subject
+
+
 def measured(options: argparse.Namespace, limits: Bounds, shape: str, say: Say) -> str:
-    """The tables of a shape, from weights that are written first where there are none."""
+    """The tables of a shape, from weights that are written first where there are none. Raises
+    NoRoomError, BuildError."""
     build = _llama_cpp(options, say)
+    cut = chosen(shape, options.quick)
     with tempfile.TemporaryDirectory(prefix="waymark-bench-") as place:
         scratch = Path(place)
-        folder = _folder(options, shape) or scratch / "weights"
-        if not (folder / "model.safetensors").exists():
-            say(f"writing random weights to {folder}")
-            made = TINY if options.quick else RELEASED[shape]
-            write_random(folder, made, device=options.device)
-        programs = _programs(options, build, folder, shape, say) if build else []
+        folder = _folder(options, cut) or scratch / "weights"
+        subject = _subject(options, build, folder, cut.label, cut.config, cut.fused, say)
+        rest = None
+        if not cut.is_whole:
+            beside_it = folder.with_name(f"{folder.name}-head")
+            name = f"{cut.release}-head"
+            rest = Rest(cut, _subject(options, build, beside_it, name, cut.head(), False, say))
         opened = partial(Process, threads=options.threads)
-        return text(options, folder, scratch, limits, opened, Beside(programs, say), say)
+        return text(options, subject, scratch, limits, opened, say, rest)
 
 
 def text(
     options: argparse.Namespace,
-    folder: Path,
+    subject: Subject,
     scratch: Path,
     limits: Bounds,
     opened: Open,
-    beside: Beside,
     say: Say,
+    rest: Rest | None = None,
 ) -> str:
     """A table for each precision. Those with the same peers take turns with them in the same
     rounds."""
     on_gpu = options.device == "cuda"
     plan = replace(rounds.QUICK if options.quick else plan_of(options), warm=on_gpu)
+    if not _sees(subject.folder):
+        plan = replace(plan, images=())
     texts = []
     for types, precisions in groups(options.precision, options.peers):
-        given = folder, plan.longest, scratch, options.device
-        peers = {each: opened(Engine("waymark", each, *given)) for each in precisions}
-        for each in types:
-            peers[_peer(each, types)] = opened(Engine("transformers", each, *given))
-        try:
-            dtype = torch.float32 if SLOW in precisions else torch.bfloat16
-            after = partial(beside.measure, precisions)
-            rows = rounds.measure(plan, peers, limits, dtype, say, after)
-        finally:
-            for peer in peers.values():
-                peer.close()
+        given = plan, options.device, scratch, types, precisions, limits, opened, say
+        rows = _rows(subject, *given)
+        heads = None
+        if rest is not None:
+            say(f"the table and head of {rest.cut.release} alone")
+            heads = _rows(rest.head, replace(plan, images=()), *given[1:])
         for precision in precisions:
             told = [
                 f"**{precision}**, beside transformers in {types[0]}",
-                *beside.faults(precision),
+                *subject.beside.faults(precision),
             ]
             if on_gpu:
                 told += [words.helped(rows), *words.strayed(rows.values(), precision)]
-            table = model_table(rows, precision, beside.of(precision), rates=on_gpu)
+            found = subject.beside.of(precision)
+            table = model_table(rows, precision, found, rates=on_gpu)
             texts.append(f"{'. '.join(told)}\n\n{table}")
+            if rest is not None and heads is not None:
+                alone = rest.head.beside.of(precision)
+                texts.append(whole_table(rest.cut, precision, (rows, found), (heads, alone)))
     return "\n".join([*texts, ""])
+
+
+def _rows(
+    subject: Subject,
+    plan: Plan,
+    device: str,
+    scratch: Path,
+    types: Sequence[str],
+    precisions: Sequence[str],
+    limits: Bounds,
+    opened: Open,
+    say: Say,
+) -> dict[Step, Row]:
+    """Every step of the plan, measured with one folder by all who take part."""
+    given = subject.folder, plan.longest, scratch, device
+    peers = {each: opened(Engine("waymark", each, *given)) for each in precisions}
+    for each in types:
+        peers[_peer(each, types)] = opened(Engine("transformers", each, *given))
+    try:
+        dtype = torch.float32 if SLOW in precisions else torch.bfloat16
+        after = partial(subject.beside.measure, precisions)
+        return rounds.measure(plan, peers, limits, dtype, say, after)
+    finally:
+        for peer in peers.values():
+            peer.close()
 
 
 def groups(
@@ -155,10 +205,27 @@ def _llama_cpp(options: argparse.Namespace, say: Say) -> Build | None:
     return build
 
 
+def _subject(
+    options: argparse.Namespace,
+    build: Build | None,
+    folder: Path,
+    name: str,
+    config: Mapping[str, Any],
+    fused: bool,
+    say: Say,
+) -> Subject:
+    """Random weights of a config, written where there are none, and llama.cpp's files of them."""
+    if not (folder / "model.safetensors").exists():
+        say(f"writing random weights to {folder}")
+        write_folder(folder, config, fused=fused, device=options.device)
+    programs = _programs(options, build, folder, name, say) if build else []
+    return Subject(folder, Beside(programs, say))
+
+
 def _programs(
-    options: argparse.Namespace, build: Build, folder: Path, shape: str, say: Say
+    options: argparse.Namespace, build: Build, folder: Path, name: str, say: Say
 ) -> list[Llama]:
-    name = "tiny" if options.quick else shape
+    name = f"tiny-{name}" if options.quick else name
     made = {}
     for precision in options.precision:
         if precision in files.FORMATS:
@@ -169,7 +236,11 @@ def _programs(
     return [*own, Llama("ik_llama.cpp", options.ik, *given)] if options.ik else own
 
 
-def _folder(options: argparse.Namespace, shape: str) -> Path | None:
+def _folder(options: argparse.Namespace, cut: Cut) -> Path | None:
     """Where random weights are kept: each shape but the first in a folder of its own."""
     folder: Path | None = options.folder
-    return folder if folder is None or shape == next(iter(RELEASED)) else folder / shape
+    return folder if folder is None or cut.name == names()[0] else folder / cut.label
+
+
+def _sees(folder: Path) -> bool:
+    return has_vision(json.loads((folder / "config.json").read_text()))

@@ -11,11 +11,11 @@ import psutil
 
 from core.api.params import Precision
 from kernels.common.capability import what_is_missing
-from tests.bench.folders import RELEASED
 from tests.bench.levels import LEVELS, Level, named
 from tests.bench.llama.build import usual_folder
 from tests.bench.page import PAGE, has_place
 from tests.bench.rounds import Plan
+from tests.bench.shapes import ShapeError, chosen, dense, names
 
 NAMES = ("ops", "model")
 DEVICES = ("cpu", "cuda")
@@ -33,7 +33,8 @@ def parsed(arguments: list[str] | None, about: str | None = None) -> argparse.Na
     parser.add_argument("--quick", action="store_true", help="a model of no size, for a try")
     parser.add_argument("--write", action="store_true", help=f"write the tables into {PAGE.name}")
     options = parser.parse_args(arguments)
-    options.names = options.names or list(NAMES)
+    others = [each for each in options.shape if not dense(each)]
+    options.names = options.names or [each for each in NAMES if each == "model" or not others]
     fault = _fault(options)
     if fault is not None:
         parser.error(fault)
@@ -47,7 +48,7 @@ def place(name: str, shape: str, device: str, level: Level | None = None) -> str
     """What a table is called, in its title and on the page."""
     if device == "cuda":
         return f"{name} of {shape} on a GPU"
-    title = name if shape == next(iter(RELEASED)) else f"{name} of {shape}"
+    title = name if shape == names()[0] else f"{name} of {shape}"
     return title if level is None else f"{title} at level {level.name}"
 
 
@@ -61,16 +62,24 @@ def _add_subjects(parser: argparse.ArgumentParser) -> None:
         "--level", choices=[each.name for each in LEVELS],
         help="of processors, set for all engines; the machine's own unless named",
     )  # fmt: skip
-    shapes = list(RELEASED)
     parser.add_argument(
-        "--shape", nargs="+", choices=shapes, default=shapes[:1],
-        help="of which released model the random weights are",
+        "--shape", nargs="+", type=_shape, default=list(names()[:1]), metavar="SHAPE[/LAYERS]",
+        help=f"of which released model the random weights are: {', '.join(names())}; with so many "
+        "of its layers, what all of them take is computed",
     )  # fmt: skip
     known = [each for each in get_args(Precision) if each != "auto"]
     parser.add_argument(
         "--precision", nargs="+", choices=known, default=[each for each in known if each != SLOW],
         help=f"all but {SLOW} unless named",
     )  # fmt: skip
+
+
+def _shape(name: str) -> str:
+    """The name of a shape that there is."""
+    try:
+        return chosen(name).name
+    except ShapeError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _add_peers(parser: argparse.ArgumentParser) -> None:
@@ -110,6 +119,9 @@ def _fault(options: argparse.Namespace) -> str | None:
     unknown = set(options.names) - set(NAMES)
     if unknown:
         return f"there is no bench named {', '.join(sorted(unknown))}; there are {NAMES}"
+    others = [each for each in options.shape if not dense(each)]
+    if "ops" in options.names and others:
+        return f"of {', '.join(others)} there is the whole model alone: `model --shape ...`"
     on_gpu = options.device == "cuda"
     fault = _gpu_fault(options) if on_gpu else _level_fault(options)
     if fault is not None or not options.write:

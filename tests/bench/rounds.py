@@ -93,11 +93,11 @@ class Row:
     def of_limit(self, engine: str) -> Spread:
         """The share of the limit that was reached: what had to be done over what could be."""
         pairs = zip(self.readings[engine], self.limits[engine], strict=True)
-        return Spread.of(_work(reading) / reading.seconds / limit for reading, limit in pairs)
+        return Spread.of(work(reading) / reading.seconds / limit for reading, limit in pairs)
 
     def rate(self, engine: str) -> Spread:
         """Bytes or operations a second."""
-        return Spread.of(_work(reading) / reading.seconds for reading in self.readings[engine])
+        return Spread.of(work(reading) / reading.seconds for reading in self.readings[engine])
 
     def peak_bytes(self, engine: str) -> int:
         """Of the last round: a load starts a process, and the last one goes on."""
@@ -173,6 +173,6 @@ def _limit_of(task: Task, limits: Bounds, dtype: torch.dtype) -> Callable[[], fl
             return lambda: 1.0
 
 
-def _work(reading: Reading) -> int:
+def work(reading: Reading) -> int:
     """Operations where they are what bounds it, else bytes."""
     return reading.operations or reading.least_bytes

@@ -42,14 +42,14 @@ def model_table(
     rounds. `beside` are tokens a second by step, of those that were measured right after it. With
     `rates` a column says how much that moved or computed a second."""
     beside = beside or {}
-    others = [name for name in _engines(rows) if name.startswith(f"{PEER} ")]
+    others = [name for name in engines(rows) if name.startswith(f"{PEER} ")]
     titles = ["", "Waymark", PEER, "ratio", "of the limit"]
     if rates:
         titles.append("a second")
     for name in (*others, *beside):
         titles += [name, "ratio"]
     lines = _header(*titles)
-    steps = sorted(rows, key=_order)
+    steps = sorted(rows, key=order)
     timed = [rows[step] for step in steps if step.task != "context"]
     for row in timed:
         cells = _speed_cells(row, engine, rates)
@@ -94,7 +94,8 @@ def _pair(row: Row, engine: str, other: str) -> list[str]:
     return [str(_value(row, other)), str(ratio)]
 
 
-def _engines(rows: Mapping[Step, Row]) -> Iterable[str]:
+def engines(rows: Mapping[Step, Row]) -> Iterable[str]:
+    """Who took part."""
     return next((row.readings for row in rows.values()), ())
 
 
@@ -139,7 +140,8 @@ def _held(row: Row, engine: str) -> bool:
     return row.step.task in ("load", "prompt") or (row.step.task == "context" and first.tokens > 0)
 
 
-def _order(step: Step) -> tuple[int, int, int]:
+def order(step: Step) -> tuple[int, int, int]:
+    """Where a step stands in a table."""
     tasks = ("prompt", "context", "generate", "image", "load")
     return tasks.index(step.task), step.context, step.size
 

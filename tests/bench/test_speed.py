@@ -24,7 +24,7 @@ from kernels.dispatch import BackendName
 from kernels.ops import Attend
 from tests.bench import __main__ as command
 from tests.bench import model, ops, rounds
-from tests.bench.folders import RELEASED, TINY, config_of, write_random
+from tests.bench.folders import RELEASED, TINY, config_of, write_folder, write_random
 from tests.bench.levels import LEVELS
 from tests.bench.machine import READING
 from tests.bench.options import NAMES, SLOW, parsed, place
@@ -33,6 +33,7 @@ from tests.bench.peer import Engine, Peer, Reading, Task
 from tests.bench.process import Process, open_here
 from tests.bench.rig import KERNELS, attending
 from tests.bench.rounds import QUICK, Step
+from tests.bench.shapes import chosen
 from tests.bench.weights import held_bytes, step_bytes, token_operations
 from tests.oracle.runs import load
 
@@ -94,10 +95,8 @@ def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: 
 
     options = parsed(["model", "--quick", "--precision", "float32"])
     with mock.patch(KERNELS, attending(counting)):
-        nobody = model.Beside([], said.append)
-        text = model.text(
-            options, folder, tmp_path, command.quick_limits(), opened, nobody, said.append
-        )
+        alone = model.Subject(folder, model.Beside([], said.append))
+        text = model.text(options, alone, tmp_path, command.quick_limits(), opened, said.append)
     own, other = (peer.answers for peer in peers)
     assert [peer.engine.name for peer in peers] == ["waymark", "transformers"]
     counts = [(task, size, each.tokens, each.context, each.ids) for task, size, each in own]
@@ -126,6 +125,51 @@ def test_both_engines_read_and_draw_what_the_table_says(folder: Path, tmp_path: 
         "memory after 700 tokens, MiB",
     ]
     assert all(len(line) == len(header) for line in lines)
+
+
+def tiny(name: str, folder: Path) -> model.Subject:
+    """A shape of no size, with nobody beside."""
+    cut = chosen(name, quick=True)
+    path = write_folder(folder, cut.config, fused=cut.fused)
+    return model.Subject(path, model.Beside([], print))
+
+
+@pytest.mark.parametrize("name", ["Qwen3-Next-80B-A3B/4", "Falcon-H1-0.5B/2", "Granite-4-H-350M"])
+def test_other_families_are_read_alike_and_computed_whole(name: str, tmp_path: Path) -> None:
+    peers: list[Noted] = []
+
+    def opened(engine: Engine) -> Peer:
+        peers.append(Noted(engine))
+        return peers[-1]
+
+    cut, subject = chosen(name, quick=True), tiny(name, tmp_path / "tiny")
+    head = model.Subject(write_folder(tmp_path / "head", cut.head()), subject.beside)
+    rest = None if cut.is_whole else model.Rest(cut, head)
+    options = parsed(["model", "--quick", "--precision", "float32", "--shape", name])
+    limits = command.quick_limits()
+    text = model.text(options, subject, tmp_path, limits, opened, lambda text: None, rest)
+    assert [peer.engine.folder for peer in peers] == [subject.folder] * 2 + (
+        [] if rest is None else [head.folder] * 2
+    )
+    for own, other in zip(peers[::2], peers[1::2], strict=True):
+        assert [_counted(each) for each in own.answers] == [
+            _counted(each) for each in other.answers
+        ]
+        for task, _, reading in own.answers:
+            assert reading.least_bytes or task == "context"
+            assert reading.operations or task != "prompt"
+    lines = [line[0] for line in lines_of(text)]
+    assert not any("px" in line for line in lines), "it has no eyes"
+    told = ["a layer, ms", "table and head, ms", f"{cut.whole} layers, tokens/s"]
+    given = "prompt of 64", "prompt of 600", "behind 0", "behind 600", "behind 700"
+    computed = [f"{step}: {each}" for step in given for each in told]
+    assert [line for line in lines if ": " in line] == (computed if rest else [])
+    assert ("Computed for all" in text) == (not cut.is_whole)
+
+
+def _counted(answer: tuple[Task, int, Reading]) -> tuple[object, ...]:
+    task, size, reading = answer
+    return task, size, reading.tokens, reading.context, reading.ids
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,19 @@ it called is noted.
 from __future__ import annotations
 
 import copy
+import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import torch
-from transformers import AutoModelForImageTextToText
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 from transformers.utils import logging
 
+from tests.bench.folders import has_vision
 from tests.bench.peer import Engine, Reading, Task, now, patches, prompt_ids
 
 # Packages whose kernels transformers takes for this family where they are installed.
@@ -79,7 +82,9 @@ class Transformers:
         dtype, device = getattr(torch, self._engine.precision), self._engine.device
         torch.empty(0, device=device)  # starts CUDA
         began = self._now()
-        opened: Any = AutoModelForImageTextToText.from_pretrained(self._engine.folder, dtype=dtype)
+        opened: Any = _class_of(self._engine.folder).from_pretrained(
+            self._engine.folder, dtype=dtype
+        )
         self._model = opened.to(device)
         return Reading(self._now() - began)
 
@@ -133,6 +138,12 @@ class Transformers:
             input_ids=given, past_key_values=cache, use_cache=True, logits_to_keep=1
         )
         return int(output.logits[0, -1].argmax()), output.past_key_values
+
+
+def _class_of(folder: Path) -> Any:
+    """What opens the model in a folder: it sees, or it doesn't."""
+    config = json.loads((folder / "config.json").read_text())
+    return AutoModelForImageTextToText if has_vision(config) else AutoModelForCausalLM
 
 
 def called_packages(work: Callable[[], object]) -> list[str]:

@@ -173,7 +173,7 @@ def compile_kernels(settings: ModelSettings) -> None:
     chosen = choose_precision(settings, plan, device, available_bytes(device))
     kernels, dtype = chosen.kernels, chosen.precision.dtype
     validated(kernels, plan.shapes(dtype), device, dtype)
-    vocabulary = folder.config["text_config"]["vocab_size"]
+    vocabulary = folder.config.get("text_config", folder.config)["vocab_size"]
     choose_drawing(kernels.draw, vocabulary, device)
 
 

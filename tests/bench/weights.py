@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from math import prod
 
 from torch import Tensor
 
+from core.layers.experts import SparseExperts
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from tests.bench.peer import PATCH_NUMBERS
@@ -19,13 +20,20 @@ def held_bytes(model: Decoder) -> int:
 
 
 def step_bytes(model: Decoder) -> int:
-    """Bytes of the weights that every generated token has to read: of the table one row only."""
-    return _bytes([model.blocks, model.norm, model.head], set())
+    """Bytes of the weights that every generated token has to read: of the table one row only, of a
+    layer's experts those that a token goes through."""
+    every = _bytes([model.blocks, model.norm, model.head], set())
+    return every - sum(_idle_bytes(part) for block in model.blocks for part in _sparse(block))
 
 
 def token_operations(folder: ModelFolder) -> int:
-    """Operations a prompt token costs in the blocks' matrices; attention and delta rule apart."""
-    return 2 * _numbers(folder, ".layers.")
+    """Operations a prompt token costs in the blocks' matrices; attention and what is recurrent
+    apart."""
+    text = folder.config.get("text_config", folder.config)
+    experts = _numbers(folder, ".experts.")
+    count = text.get("num_experts", text.get("num_local_experts", 0))
+    active = experts * text["num_experts_per_tok"] // count if experts else 0
+    return 2 * (_numbers(folder, ".layers.") - experts + active)
 
 
 def image_operations(folder: ModelFolder, num_patches: int) -> int:
@@ -38,15 +46,31 @@ def image_operations(folder: ModelFolder, num_patches: int) -> int:
     return 2 * (matrices + merger + attention)
 
 
+def _sparse(block: object) -> Iterator[SparseExperts]:
+    """The layers of a block that have experts."""
+    return (part for part in vars(block).values() if isinstance(part, SparseExperts))
+
+
+def _idle_bytes(layer: SparseExperts) -> int:
+    """Bytes of the experts that a token does not go through."""
+    sizes = layer.sizes
+    return _bytes(layer.bank, set()) * (sizes.count - sizes.top_k) // sizes.count
+
+
 def _numbers(folder: ModelFolder, scope: str) -> int:
-    """Numbers in the matrices whose published names hold `scope`."""
-    shapes = [
-        stored.shape
+    """Numbers in the matrices whose published names hold `scope`, those of stacked experts too."""
+    found = [
+        (name, stored.shape)
         for file in folder.files
         for name, stored in file.tensors.items()
         if scope in name
     ]
-    return sum(prod(shape) for shape in shapes if len(shape) == 2)
+    return sum(prod(shape) for name, shape in found if _is_multiplied(name, len(shape)))
+
+
+def _is_multiplied(name: str, num_axes: int) -> bool:
+    """Whether a tensor is a matrix that inputs are multiplied by, or a stack of such."""
+    return num_axes == 2 if name.endswith("weight") else num_axes == 3 and ".experts." in name
 
 
 def _bytes(part: object, seen: set[int]) -> int:

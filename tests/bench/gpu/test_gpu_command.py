@@ -42,7 +42,7 @@ def test_what_cannot_be_measured_is_said_at_once(
     said = capsys.readouterr().err
     missing = what_is_missing()
     assert missing is not None
-    expected = {"cuda": missing, "tpu": "invalid choice", "3B": "invalid choice"}
+    expected = {"cuda": missing, "tpu": "invalid choice", "3B": "there is no shape 3B"}
     assert expected.get(arguments[-1], "has no place for ops of 9B") in said
 
 
@@ -128,9 +128,9 @@ def test_models_are_opened_on_the_gpu_and_warmed_up(tmp_path: Path) -> None:
 
     options = parsed(["model", "--quick", "--precision", "bfloat16", "int4"])
     options.device = "cuda"
-    nobody, said = model.Beside([], print), list[str]()
-    limits = command.quick_limits()
-    text = model.text(options, tmp_path, tmp_path, limits, opened, nobody, said.append)
+    said = list[str]()
+    alone = model.Subject(write_random(tmp_path / "tiny", TINY), model.Beside([], said.append))
+    text = model.text(options, alone, tmp_path, command.quick_limits(), opened, said.append)
     assert [each.engine.precision for each in peers] == ["bfloat16", "int4", "bfloat16"]
     assert {each.engine.device for each in peers} == {"cuda"}
     assert text.count("called kernels of fla") == 2 and "llama" not in text

@@ -192,5 +192,5 @@ def test_a_gpu_is_named_above_its_ops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "all_cases", lambda numbers, precision: [made(1.0)])
     options = parsed(["ops", "--quick", "--precision", "int8"])
     text = command.gpu_text(options, "ops", "4B", quick_limits(), ProcessorClock())
-    assert text.startswith("The tiny shape, random weights, on a GPU; in ")
+    assert text.startswith("A tiny shape, on a GPU; in ")
     assert text.count("| it |") == 1 and "GB/s copied" in text

@@ -18,10 +18,10 @@ _MOVED = {
 }
 
 
-def where(shape: str, taken: Mapping[str, list[float]]) -> str:
-    """The GPU, the computer around it, and what the GPU could do meanwhile."""
+def where(subject: str, taken: Mapping[str, list[float]]) -> str:
+    """What is measured, the GPU, the computer around it, and what the GPU could do meanwhile."""
     return (
-        f"The {shape} shape, random weights, on {gpu()}; in {machine()}. "
+        f"{subject}, on {gpu()}; in {machine()}. "
         f"The GPU's limits meanwhile: {limits(taken)}. "
         f"flash-linear-attention: {linear_attention()}."
     )

@@ -7,6 +7,7 @@ feeds ids.
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,18 @@ import torch
 from core.client.programs import ROOT
 from tests.bench.llama.build import Build
 
+# Which converter of llama.cpp's writes a family, by `model_type` of config.json: module and class.
+CONVERTERS = {
+    "qwen3_5": ("qwen", "Qwen3_5TextModel"),
+    "qwen3_5_moe_text": ("qwen", "Qwen3_5MoeTextModel"),
+    "qwen3_next": ("qwen", "Qwen3NextModel"),
+    "qwen3_moe": ("qwen", "Qwen3MoeModel"),
+    "falcon_h1": ("falcon_h1", "FalconH1Model"),
+    "granitemoehybrid": ("granite", "GraniteHybridModel"),
+    "nemotron_h": ("nemotron", "NemotronHModel"),
+    "jamba": ("jamba", "JambaModel"),
+    "llama": ("llama", "LlamaModel"),
+}
 FORMATS = {"bfloat16": "BF16", "int8": "Q8_0", "int4": "Q4_0"}
 
 
@@ -47,16 +60,21 @@ def main() -> None:
     """Convert the model in a folder with the converter in llama.cpp's sources."""
     source, folder, target = map(Path, sys.argv[1:])
     sys.path[:0] = [str(source / "gguf-py"), str(source)]
-    gguf, family = importlib.import_module("gguf"), importlib.import_module("conversion.qwen")
+    gguf = importlib.import_module("gguf")
+    config = json.loads((folder / "config.json").read_text())
+    module, name = CONVERTERS[config["model_type"]]
+    family = getattr(importlib.import_module(f"conversion.{module}"), name)
 
     def no_words(model: Any) -> None:
         writer = model.gguf_writer
         writer.add_tokenizer_model("none")
         writer.add_vocab_size(model.hparams["vocab_size"])
 
-    known = {"model_arch": gguf.MODEL_ARCH.QWEN35, "no_mtp": True, "set_vocab": no_words}
-    converter = type("WithoutWords", (family.Qwen3_5TextModel,), known)
-    converter(folder, gguf.LlamaFileType.MOSTLY_BF16, target).write()
+    known = {"model_arch": family.model_arch, "no_mtp": True, "set_vocab": no_words}
+    converter = type("WithoutWords", (family,), known)
+    # Transformers' reading of this family's config says experts where there are none.
+    given = {"hparams": config} if config["model_type"] == "nemotron_h" else {}
+    converter(folder, gguf.LlamaFileType.MOSTLY_BF16, target, **given).write()
 
 
 if __name__ == "__main__":

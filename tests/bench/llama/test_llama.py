@@ -29,7 +29,8 @@ PROMPT, GENERATE, IMAGE = Step("prompt", 600), Step("generate", 4, 700), Step("i
 AVX2, BF16 = LEVELS[0], LEVELS[3]
 CONVERTER = """
 import json
-class Qwen3_5TextModel:
+class Qwen3NextModel:
+    model_arch = "qwen3next"
     def __init__(self, folder, kind, target):
         self.kind, self.target, self.noted = kind, target, {}
         self.gguf_writer, self.hparams = self, json.loads((folder / "config.json").read_text())
@@ -43,7 +44,6 @@ class Qwen3_5TextModel:
         self.target.write_text(json.dumps(told))
 """
 GGUF = """
-class MODEL_ARCH: QWEN35 = "qwen35"
 class LlamaFileType: MOSTLY_BF16 = "bf16"
 """
 
@@ -141,9 +141,9 @@ def test_the_converter_is_given_no_vocabulary(tmp_path: Path) -> None:
     (build.source / "gguf-py").mkdir()
     (build.source / "conversion" / "qwen.py").write_text(CONVERTER)
     (build.source / "gguf-py" / "gguf.py").write_text(GGUF)
-    (tmp_path / "config.json").write_text('{"vocab_size": 1024}')
+    (tmp_path / "config.json").write_text('{"vocab_size": 1024, "model_type": "qwen3_next"}')
     target = files.write(build, tmp_path, "tiny", "bfloat16", 1)
-    told = ["bf16", "qwen35", True, {"tokenizer": "none", "size": 1024}]
+    told = ["bf16", "qwen3next", True, {"tokenizer": "none", "size": 1024}]
     assert json.loads(target.read_text()) == told
 
 
