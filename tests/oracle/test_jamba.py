@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from tests.oracle.runs import (
     TOLERANCE,
@@ -26,6 +25,7 @@ from tests.oracle.runs import (
     our_logits,
     rms_ratio,
     text,
+    usual_error,
 )
 from tests.oracle.tiny_experts import respell
 from tests.oracle.tiny_jamba import TinyJamba, make_jamba, make_jamba_pair
@@ -91,11 +91,6 @@ def test_both_spellings_of_experts_are_one_model(tmp_path: Path) -> None:
     expected = our_logits(made.model, LONG)
     respell(tmp_path, fused=True)
     assert torch.equal(our_logits(load(tmp_path), LONG), expected)
-
-
-def usual_error(found: Tensor, exact: Tensor) -> float:
-    """Of half of the tokens, as a share of the logits' standard deviation."""
-    return float((found - exact).square().mean(1).median().sqrt() / exact.std())
 
 
 @pytest.mark.parametrize("name", ["experts", "dense"])
