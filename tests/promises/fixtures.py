@@ -48,7 +48,8 @@ assert MODELS["hybrid"].template == PLAIN_TEMPLATE
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
-    "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
+    # Its shared layer is what the smaller releases have without experts.
+    "granite": lambda path: write_granite(path, TinyGranite("MF", experts=5, top_k=2, seed=13)),
     # Its one Mamba-1 block has sparse experts.
     "jamba": lambda path: write_jamba(
         path, TinyJamba(layers=2, attention=(2, 0), sparse=(2, 1), experts=4, seed=15)
