@@ -95,7 +95,7 @@ def test_what_decides_is_exact_and_reads_what_the_experts_read(fused: bool) -> N
     norm = InputNorm("norm", 1.0)
 
     def build(weights: Weights) -> None:
-        weights.found = lambda name: fused
+        weights.stored = lambda name: () if fused else None
         SparseExperts(weights, SHARED, norm)
 
     plan = plan_weights(build, torch.bfloat16)

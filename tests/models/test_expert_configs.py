@@ -123,7 +123,7 @@ def planned(config: Mapping[str, Any], *, fused: bool) -> WeightPlan:
     parsed = family.parse(config)
 
     def build(weights: Weights) -> None:
-        weights.found = lambda name: fused
+        weights.stored = lambda name: () if fused else None
         family.build(parsed, weights, torch.device("cpu"))
 
     return plan_weights(build, torch.bfloat16)

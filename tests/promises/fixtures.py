@@ -75,8 +75,10 @@ PURE: dict[str, Callable[[Path], object]] = {
     "qwen3_moe": lambda path: write_experts(
         path, TinyExperts(base=Tiny(layers="FF", seed=14, head_dim=16, text_only=True))
     ),
-    # Its pictures enter both layers, and what they are given at first.
-    "qwen3_vl": lambda path: write_qwen3_vl(path, TinyQwen3VL(layers=2, seed=12)),
+    # Its pictures enter both layers, and what they are given at first; one of both has experts.
+    "qwen3_vl": lambda path: write_qwen3_vl(
+        path, TinyQwen3VL(layers=2, experts=4, sparse_step=2, seed=14)
+    ),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SFS", window=7, seed=11)),
 }
