@@ -58,13 +58,16 @@ class TensorSpec:
     """The norm whose result this matrix reads, if only matrices read it."""
     stack: int | None = None
     """Of so many matrices of equal size, one below the other: the file has an axis for them."""
+    turned: bool = False
+    """The file has inputs before outputs of each matrix of a stack."""
 
     @property
     def stored_shape(self) -> Shape:
         """The shape in the file."""
         if self.stack is None:
             return self.shape
-        return (self.stack, self.shape[0] // self.stack, *self.shape[1:])
+        outputs, inputs = self.shape[0] // self.stack, self.shape[1]
+        return (self.stack, inputs, outputs) if self.turned else (self.stack, outputs, inputs)
 
     @property
     def num_elements(self) -> int:
@@ -101,8 +104,8 @@ class Weights:
     `formats` make matrices, None where there is no data yet; `ops` are what else the layer calls.
     `smoothed` are the norms whose large scales migrate (core.weights.smoothing).
     `asked` notes every tensor taken in any scope, by full name, `shapes` what is called with which
-    sizes. `found` says whether the folder has a tensor of a full name, where there are two ways to
-    spell one.
+    sizes. `stored` is the shape in which the folder has a tensor of a full name, empty in a
+    published format, None if it has none: where there are several ways to spell one.
     """
 
     def __init__(
@@ -116,7 +119,7 @@ class Weights:
         self.dtype = dtype
         self.shapes: set[OpShape] = set()
         self.asked: dict[str, TensorSpec] = {}
-        self.found: Callable[[str], bool] = lambda name: False
+        self.stored: Callable[[str], Shape | None] = lambda name: None
         self._source = source
         self._formats, self._ops, self._smoothed = formats, ops, smoothed
         self._prefix = ""
@@ -125,7 +128,7 @@ class Weights:
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
-        inner.asked, inner.shapes, inner.found = self.asked, self.shapes, self.found
+        inner.asked, inner.shapes, inner.stored = self.asked, self.shapes, self.stored
         inner._prefix = f"{self._prefix}{name}."
         inner._exact, inner._deciding = self._exact or exact, self._deciding
         return inner
@@ -218,8 +221,10 @@ class Weights:
         input_norm: InputNorm | None = None,
     ) -> list[Matrix]:
         """`count` matrices of equal size, as `matrix` makes them of the scopes 0, 1, ..; or, where
-        the folder has it, of the tensor `stack` [count, outputs, inputs]."""
-        if not self.found(self._prefix + stack):
+        the folder has it, of the tensor `stack` [count, outputs, inputs], or with inputs before
+        outputs where that is another shape."""
+        stored = self.stored(self._prefix + stack)
+        if stored is None:
             scopes = (self.scope(f"{index}") for index in range(count))
             return [each.matrix(parts, num_inputs, input_norm=input_norm) for each in scopes]
         num_outputs = sum(outputs for _, outputs in parts)
@@ -230,6 +235,7 @@ class Weights:
             self._exact,
             input_norm,
             count,
+            turned=stored == (count, num_inputs, num_outputs) and num_inputs != num_outputs,
         )
         slices = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if self._formats is None:

@@ -20,6 +20,7 @@ from tests.bench.folders import config_of
 from tests.models.test_expert_configs import RELEASED as WITH_EXPERTS
 from tests.models.test_falcon_h1_config import PUBLISHED as FALCON_H1
 from tests.models.test_granite_hybrid_config import PUBLISHED as GRANITE
+from tests.models.test_granite_hybrid_config import TINY as GRANITE_TINY
 from tests.models.test_jamba_config import PUBLISHED as JAMBA
 from tests.models.test_lfm2_config import LFM2
 from tests.models.test_lfm2_vl_config import LARGER as LFM2_VL
@@ -33,6 +34,7 @@ RELEASES: dict[str, dict[str, Any]] = {
     "Qwen3-VL-4B": QWEN3_VL_4B,
     "Falcon-H1-0.5B-Instruct": FALCON_H1,
     "Granite-4.0-H-350M": GRANITE,
+    "Granite-4.0-H-Tiny": GRANITE_TINY,
     "Nemotron-Nano-9B-v2": NEMOTRON,
     "Jamba-1.5-Mini": JAMBA,
     "LFM2-1.2B": LFM2,

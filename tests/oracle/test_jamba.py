@@ -12,7 +12,6 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from torch import Tensor
 
 from core.weights.folder import ModelFolder
 from core.weights.plan import Weights
@@ -33,6 +32,7 @@ from tests.oracle.runs import (
     our_logits,
     rms_ratio,
     text,
+    usual_error,
 )
 from tests.oracle.tiny_experts import respell
 from tests.oracle.tiny_jamba import TinyJamba, make_jamba, make_jamba_pair
@@ -98,11 +98,6 @@ def test_both_spellings_of_experts_are_one_model(tmp_path: Path) -> None:
     expected = our_logits(made.model, LONG)
     respell(tmp_path, fused=True)
     assert torch.equal(our_logits(load(tmp_path), LONG), expected)
-
-
-def usual_error(found: Tensor, exact: Tensor) -> float:
-    """Of half of the tokens, as a share of the logits' standard deviation."""
-    return float((found - exact).square().mean(1).median().sqrt() / exact.std())
 
 
 @pytest.mark.parametrize("name", ["experts", "dense"])
