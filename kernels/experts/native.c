@@ -1,4 +1,6 @@
 /* Sparse experts: which ones a token goes through, the products of many tokens, and their sums. */
+#include <stdlib.h>
+
 #include "native/calls.h"
 #include "native/numbers.h"
 #include "native/thread_pool.h"
@@ -99,29 +101,61 @@ int waymark_route(struct route *all) {
 
 /* ------------------------------------------------------------------ products */
 
-/* One expert after the other, each with all of its rows: the bits of a row depend on nothing else,
- * as those of a product of many rows. */
-static int expert_by_expert(const struct expert_rows *all, int (*product)(struct linear *)) {
-    const int32_t *ids = all->ids;
+#define EXPERTS_OF_THREAD 4 /* with fewer the last ones would end apart */
+
+typedef int (*product_of)(struct linear *);
+
+struct by_expert {
+    const struct expert_rows *all;
+    product_of product;
+    const long *starts; /* of each expert's rows, and the end */
+    int threads;        /* of one product */
+    int *failed;
+};
+
+/* One expert with all of its rows: the bits of a row depend on nothing else, as those of a product
+ * of many rows. */
+static void rows_of_expert(const void *given, long part, void *result) {
+    const struct by_expert *each = given;
+    const struct expert_rows *all = each->all;
     const void *const *weights = all->weights, *const *scales = all->scales;
-    long size = all->is_bfloat ? 2 : 4;
-    for (long row = 0, end; row < all->rows; row = end) {
-        for (end = row + 1; end < all->rows && ids[end] == ids[row];) end++;
-        struct linear one = {.from = (const char *)all->from + row * all->given * size,
-                             .weight = weights[ids[row]],
-                             .scales = scales ? scales[ids[row]] : 0,
-                             .to = (char *)all->to + row * all->outputs * size,
-                             .rows = end - row,
-                             .outputs = all->outputs,
-                             .inputs = all->inputs,
-                             .given = all->given,
-                             .to_stride = all->outputs,
-                             .is_bfloat = all->is_bfloat,
-                             .threads = all->threads,
-                             .widened = all->widened};
-        if (!product(&one)) return 0;
-    }
-    return 1;
+    long row = each->starts[part], size = all->is_bfloat ? 2 : 4;
+    int32_t id = ((const int32_t *)all->ids)[row];
+    struct linear one = {.from = (const char *)all->from + row * all->given * size,
+                         .weight = weights[id],
+                         .scales = scales ? scales[id] : 0,
+                         .to = (char *)all->to + row * all->outputs * size,
+                         .rows = each->starts[part + 1] - row,
+                         .outputs = all->outputs,
+                         .inputs = all->inputs,
+                         .given = all->given,
+                         .to_stride = all->outputs,
+                         .is_bfloat = all->is_bfloat,
+                         .threads = each->threads,
+                         .widened = all->widened};
+    (void)result;
+    if (!each->product(&one)) __atomic_store_n(each->failed, 1, __ATOMIC_RELAXED);
+}
+
+/* Threads take experts as they come, so that they wait for each other once; where there are few,
+ * they share each one. */
+static int expert_by_expert(const struct expert_rows *all, product_of product) {
+    const int32_t *ids = all->ids;
+    long *starts = malloc((all->rows + 1) * sizeof *starts), experts = 0;
+    int failed = 0;
+    if (!starts) return 0;
+    for (long row = 0; row < all->rows; row++)
+        if (row == 0 || ids[row] != ids[row - 1]) starts[experts++] = row;
+    starts[experts] = all->rows;
+    int shared = experts >= EXPERTS_OF_THREAD * all->threads;
+    struct by_expert each = {.all = all,
+                             .product = product,
+                             .starts = starts,
+                             .threads = shared ? 1 : all->threads,
+                             .failed = &failed};
+    pool_rows(rows_of_expert, &each, experts, shared ? all->threads : 1);
+    free(starts);
+    return !failed;
 }
 
 int waymark_experts_bfloat_many(struct expert_rows *all) {

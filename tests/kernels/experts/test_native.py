@@ -106,8 +106,12 @@ def test_a_tokens_bits_are_its_own(kind: str) -> None:
 
 @ALL
 @pytest.mark.parametrize("is_step", [True, False])
-def test_bits_depend_on_no_number_of_threads(kind: str, is_step: bool) -> None:
-    made = Bank(kind, (4, 2, 512, 1500))
+@pytest.mark.parametrize("size", [(4, 2, 512, 1500), (20, 3, 160, 520)], ids=["few", "many"])
+def test_bits_depend_on_no_number_of_threads(
+    kind: str, is_step: bool, size: tuple[int, int, int, int]
+) -> None:
+    """Which share an expert, or take whole ones where there are enough of them."""
+    made = Bank(kind, size)
     hidden = made.rows(1 if is_step else 40, made.width)
     before, found = torch.get_num_threads(), []
     for threads in (1, 2, 3):
