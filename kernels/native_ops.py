@@ -14,9 +14,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor, get_num_threads
 
+from kernels.common.shapes import Routing
 from kernels.common.trace import NotCapturableError
 from kernels.experts.native import MOST_CHOSEN, NativeExperts, alike
-from kernels.experts.reference import ExpertBank, GatedProduct
+from kernels.experts.reference import Activation, ExpertBank
 from kernels.linear.native import NativeBfloatMatrix, Product
 from kernels.linear.reference import Matrix, PlainMatrix
 from kernels.native.library import TYPES, Library, address
@@ -482,24 +483,31 @@ class _NativeOps:
         )  # fmt: skip
         return result
 
-    def route(self, logits: Tensor, k: int, normalise: bool) -> tuple[Tensor, Tensor]:
-        if not (_rows(logits) and 0 < k <= min(MOST_CHOSEN, logits.shape[1])):
-            return PLAIN_OPS.route(logits, k, normalise)
+    def route(
+        self, logits: Tensor, routing: Routing, correction: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        k, groups, count = routing.k, routing.groups, logits.shape[1]
+        whole = count % groups == 0 and (groups == 1 or count // groups > 1)
+        open_groups = min(groups, routing.open_groups)
+        few = 0 < k <= min(MOST_CHOSEN, count // groups * open_groups)
+        if not (_rows(logits) and whole and few and open_groups <= MOST_CHOSEN):
+            return PLAIN_OPS.route(logits, routing, correction)
         ids = torch.empty(logits.shape[0], k, dtype=torch.int32)
         weights = torch.empty(logits.shape[0], k)
         self._library.route(
-            *map(address, (logits, ids, weights)), *logits.shape, k, logits.stride(0), normalise,
+            *map(address, (logits, correction, ids, weights)), *logits.shape, k, logits.stride(0),
+            groups, open_groups, routing.scale, routing.normalise, routing.sigmoid,
             _is_bfloat(logits), get_num_threads(),
         )  # fmt: skip
         return ids, weights
 
     def experts(
-        self, gate_and_up: Sequence[Matrix], down: Sequence[Matrix], product: GatedProduct
+        self, up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
     ) -> ExpertBank:
-        first, second = (alike(list(map(self._native, each))) for each in (gate_and_up, down))
+        first, second = (alike(list(map(self._native, each))) for each in (up, down))
         if first is None or second is None:
-            return PLAIN_OPS.experts(gate_and_up, down, product)
-        return NativeExperts(self._library, first, second, product)
+            return PLAIN_OPS.experts(up, down, activation)
+        return NativeExperts(self._library, first, second, activation)
 
     def _native(self, matrix: Matrix) -> Matrix:
         """A matrix of bfloat16 that is held as published, as the kernels read it."""

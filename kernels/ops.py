@@ -15,6 +15,7 @@ from torch import Tensor
 
 from kernels.attention import fused
 from kernels.causal_conv.reference import causal_conv_step, convolve
+from kernels.common.shapes import Routing
 from kernels.experts.reference import LoopedExperts, MakeBank, route, weighted_sum
 from kernels.gated_delta.reference import (
     chunked_gated_delta_,
@@ -107,6 +108,14 @@ class GatedProduct(Protocol):
     def __call__(self, gate: Tensor, up: Tensor, multiplier: float = 1.0) -> Tensor: ...
 
 
+class Route(Protocol):
+    """A token's experts and their weights."""
+
+    def __call__(
+        self, logits: Tensor, routing: Routing, correction: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]: ...
+
+
 class Convolve(Protocol):
     """A causal convolution of rows that follow each other, as `dtype`."""
 
@@ -165,7 +174,7 @@ class Ops:
     squared_relu: Callable[[Tensor], Tensor]
     open_gate: Callable[[Tensor, Tensor], Tensor]
     add: Sum
-    route: Callable[[Tensor, int, bool], tuple[Tensor, Tensor]]
+    route: Route
     experts: MakeBank
     weighted_sum: Callable[[Tensor | None, Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
     rows_per_part: int | None

@@ -1,8 +1,8 @@
 """Sparse experts: many feed-forward layers, of which each token goes through a few.
 
-Shazeer et al. 2017, arXiv:1701.06538, in the form of Qwen: a softmax over all experts, of which the
-most probable go on; perhaps one more expert that every token goes through, behind a gate of its
-own. What decides, the router and that gate, is never quantised.
+Shazeer et al. 2017, arXiv:1701.06538: a token goes through those that a router's scores are largest
+for; perhaps through one more that every token goes through, as it is or behind a gate of its own.
+What decides, the router and that gate, is never quantised.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
-from core.layers.linear import JoinedLinear
+from core.layers.linear import JoinedLinear, Linear
 from core.layers.mlp import SwiGLU
 from core.layers.rows import in_row_blocks
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
-from kernels.common.shapes import ExpertShape, GateShape
+from kernels.common.shapes import ExpertShape, GateShape, Routing, SquaredReluShape, SumShape
+from kernels.experts.reference import ExpertBank, gated
 
 
 class FeedForward(Protocol):
@@ -37,25 +39,31 @@ norm before it."""
 
 @dataclass(frozen=True, slots=True)
 class ExpertSizes:
-    """`count` experts of `inner` numbers, of which a token goes through `top_k`.
+    """`count` experts of `inner` numbers, of which a token goes through some by `routing`.
 
-    `normalise`: their weights add up to one. `shared` are the numbers of the one that every token
-    goes through, None where there is none.
+    `shared` are the numbers of the one that every token goes through behind a gate, None where
+    there is none. Experts are SwiGLU if `gated`, else squared ReLU. `latent` is the width of what
+    they read and give where that is not `hidden`.
     """
 
     hidden: int
     inner: int
     count: int
-    top_k: int
-    normalise: bool
+    routing: Routing
     shared: int | None = None
+    gated: bool = True
+    latent: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Numbers of what an expert reads."""
+        return self.latent or self.hidden
 
     @property
     def shape(self) -> ExpertShape:
         """As kernels want to know it."""
-        return ExpertShape(
-            self.hidden, self.inner, self.count, self.top_k, self.normalise, bool(self.shared)
-        )
+        shared = bool(self.shared)
+        return ExpertShape(self.width, self.inner, self.count, self.routing, shared, self.gated)
 
 
 class SparseExperts:
@@ -69,23 +77,44 @@ class SparseExperts:
         router: str = "gate",
     ) -> None:
         """`router` is the published name of what decides."""
-        width, inner, count = sizes.hidden, sizes.inner, sizes.count
+        width, count = sizes.hidden, sizes.count
         self.sizes = sizes
-        self._ops = weights.ops(sizes.shape, GateShape(inner))
+        self._ops = weights.ops(sizes.shape)
         deciding = [(router, count)]
         if sizes.shared:
             deciding.append(("shared_expert_gate", 1))
         self.router = JoinedLinear(weights.deciding(), deciding, width, input_norm=input_norm)
-        scope, parts = weights.scope("experts"), [("gate_proj", inner), ("up_proj", inner)]
-        self.bank = self._ops.experts(
-            scope.matrices(count, parts, width, "gate_up_proj", input_norm=input_norm),
-            scope.matrices(count, [("down_proj", width)], inner, "down_proj"),
-            self._ops.swiglu,
-        )
+        self._correction = None
+        if sizes.routing.sigmoid:
+            name = "e_score_correction_bias"
+            self._correction = weights.scope(router).tensor(name, (count,), torch.float32)
+        self.into = self.back = None
+        if sizes.latent:
+            parts = [("fc1_latent_proj", sizes.latent)]
+            self.into = JoinedLinear(weights, parts, width, input_norm=input_norm)
+            self.back = Linear(weights, "fc2_latent_proj", sizes.latent, width)
+            input_norm = None
+        self.bank = self._bank(weights.scope("experts"), input_norm)
         self.shared = None
         if sizes.shared:
             scope = weights.scope("shared_expert")
             self.shared = SwiGLU(scope, width, sizes.shared, input_norm=input_norm)
+
+    def _bank(self, weights: Weights, input_norm: InputNorm | None) -> ExpertBank:
+        sizes, ops = self.sizes, self._ops
+        inner, width = sizes.inner, sizes.width
+        if sizes.gated:
+            weights.ops(GateShape(inner))
+            parts, stack = [("gate_proj", inner), ("up_proj", inner)], "gate_up_proj"
+            activation = gated(ops.swiglu)
+        else:
+            weights.ops(SquaredReluShape(inner))
+            parts, stack, activation = [("up_proj", inner)], "up_proj", ops.squared_relu
+        return ops.experts(
+            weights.matrices(sizes.count, parts, width, stack, input_norm=input_norm),
+            weights.matrices(sizes.count, [("down_proj", width)], inner, "down_proj"),
+            activation,
+        )
 
     def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
@@ -93,9 +122,24 @@ class SparseExperts:
 
     def _block(self, hidden: Tensor, is_step: bool) -> Tensor:
         logits, *gates = self.router(hidden, is_step)
-        ids, weights = self._ops.route(logits, self.sizes.top_k, self.sizes.normalise)
-        places, rows = self.bank(hidden, ids, is_step)
+        ids, weights = self._ops.route(logits, self.sizes.routing, self._correction)
+        given = self.into(hidden, is_step)[0] if self.into else hidden
+        places, rows = self.bank(given, ids, is_step)
         if self.shared is None:
-            return self._ops.weighted_sum(places, rows, weights, None, None)
+            total = self._ops.weighted_sum(places, rows, weights, None, None)
+            return self.back(total, is_step) if self.back else total
         shared = self.shared(hidden, is_step)
         return self._ops.weighted_sum(places, rows, weights, shared, gates[0])
+
+
+class WithShared:
+    """The sum of two feed-forward layers that read the same: sparse experts, and one that every
+    token goes through."""
+
+    def __init__(self, weights: Weights, width: int, sparse: FeedForward, shared: FeedForward):
+        self.sparse, self.shared = sparse, shared
+        self._add = weights.ops(SumShape(width)).add
+
+    def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
+        """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
+        return self._add(self.sparse(hidden, is_step), self.shared(hidden, is_step))

@@ -16,7 +16,7 @@ from core.loading.reading.stream import check_plan, floats_on_the_way
 from core.loading.registry import family_of
 from core.models.model import Model
 from core.weights.folder import ModelFolder
-from core.weights.plan import TensorSpec, WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.plan import Shape, TensorSpec, WeightPlan, Weights, plan_weights, planned_bytes
 from core.weights.published.packed import PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.smoothing import smoothed_norms
@@ -51,8 +51,10 @@ class ModelPlan:
         self._family = family_of(folder.config)
         self._config = self._family.parse(folder.config)
         self._scheme = read_scheme(folder.config)
-        self._names = plain_names(folder.tensor_names)
-        self.published = self._family.published_names(self._config, self._names)
+        names = plain_names(folder.tensor_names)
+        plain = {name: each.shape for file in folder.files for name, each in file.tensors.items()}
+        self._stored: dict[str, Shape] = dict.fromkeys(names, ()) | plain
+        self.published = self._family.published_names(self._config, names)
         self._skeletons: dict[torch.dtype, _Skeleton] = {}
 
     @property
@@ -63,7 +65,7 @@ class ModelPlan:
 
     def build(self, weights: Weights, device: torch.device) -> Model:
         """The model of these weights."""
-        weights.found = lambda name: self.published(name) in self._names
+        weights.stored = lambda name: self._stored.get(self.published(name))
         return self._family.build(self._config, weights, device)
 
     def shapes(self, dtype: torch.dtype) -> frozenset[OpShape]:

@@ -23,6 +23,7 @@ from core.models import (
     qwen3_moe,
     qwen3_next,
     qwen3_vl,
+    qwen3_vl_moe,
 )
 from core.models.model import Model
 from core.weights.plan import Weights
@@ -53,6 +54,9 @@ _GRANITE_HYBRID = Family(
 _JAMBA = Family(jamba.parse_config, jamba.published_names, jamba.JambaModel)
 _NEMOTRON_H = Family(nemotron_h.parse_config, nemotron_h.published_names, nemotron_h.NemotronHModel)
 _QWEN3_VL = Family(qwen3_vl.parse_config, qwen3_vl.published_names, qwen3_vl.Qwen3VLModel)
+_QWEN3_VL_MOE = Family(
+    qwen3_vl_moe.parse_config, qwen3_vl.published_names, qwen3_vl_moe.Qwen3VLMoeModel
+)
 _LFM2 = Family(lfm2.parse_config, lfm2.published_names, lfm2.Lfm2Model)
 _LFM2_VL = Family(lfm2_vl.parse_config, lfm2_vl.published_names, lfm2_vl.Lfm2VlModel)
 # By `model_type` of config.json.
@@ -72,6 +76,7 @@ FAMILIES = {
     "jamba": _JAMBA,
     "nemotron_h": _NEMOTRON_H,
     "qwen3_vl": _QWEN3_VL,
+    "qwen3_vl_moe": _QWEN3_VL_MOE,
     "lfm2": _LFM2,
     "lfm2_vl": _LFM2_VL,
 }

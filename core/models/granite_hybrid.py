@@ -1,20 +1,22 @@
-"""Granite 4 without experts (text only): config, block with its cache spec, model, weight names.
+"""Granite 4 (text only): config, block with its cache spec, model, weight names.
 
 Most blocks are Mamba-2, some full attention, which may know no positions; in the smallest releases
-all of them are attention under RoPE. Numbers in config.json multiply embeddings, what each block
-adds, and scores, and divide the logits.
+all of them are attention under RoPE. The larger ones have sparse experts in every block, beside the
+feed-forward layer that every token goes through. Numbers in config.json multiply embeddings, what
+each block adds, and scores, and divide the logits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
 from core.layers.attention import Attention, AttentionSizes
+from core.layers.experts import ExpertSizes, FeedForward, SparseExperts, WithShared
 from core.layers.mamba2 import Mamba2, Mamba2Form
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
@@ -25,7 +27,8 @@ from core.models.config.rope_settings import RopeSettings, one_spelling
 from core.models.config.settings import Count, Depth, Positive, parse_settings
 from core.models.decoder import Decoder, Stack
 from core.weights.plan import Weights
-from kernels.common.shapes import SumShape
+from core.weights.smoothing import InputNorm
+from kernels.common.shapes import Routing, SumShape
 
 LayerType = Literal["linear_attention", "full_attention"]
 _OLDER_NAMES = {"mamba": "linear_attention", "attention": "full_attention"}
@@ -38,6 +41,7 @@ class GraniteHybridConfig(Mamba2Settings):
 
     vocab_size: Count
     hidden_size: Count
+    intermediate_size: Count = 11008  # of an expert
     shared_intermediate_size: Count = 1024
     num_hidden_layers: Depth
     num_attention_heads: Count
@@ -51,7 +55,8 @@ class GraniteHybridConfig(Mamba2Settings):
     position_embedding_type: Literal["rope", "nope"] = "nope"
     rope_parameters: RopeSettings = RopeSettings()
     tie_word_embeddings: bool = False
-    num_local_experts: int = Field(default=8, ge=0)
+    num_local_experts: Annotated[int, Field(ge=0, le=2**16)] = 8
+    num_experts_per_tok: Annotated[int, Field(ge=0)] = 2
     mamba_expand: Count = 2
     embedding_multiplier: Positive = 1.0
     attention_multiplier: Positive = 1.0
@@ -75,8 +80,8 @@ class GraniteHybridConfig(Mamba2Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> GraniteHybridConfig:
-        if self.num_local_experts:
-            raise ValueError('"num_local_experts": this family is not run with experts yet')
+        if self.num_local_experts and not 0 < self.num_experts_per_tok <= self.num_local_experts:
+            raise ValueError('"num_experts_per_tok" is not 1 to "num_local_experts"')
         if len(self.layer_types) != self.num_hidden_layers:
             raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
         if self.num_attention_heads % self.num_key_value_heads:
@@ -93,6 +98,16 @@ class GraniteHybridConfig(Mamba2Settings):
             heads=self.num_attention_heads,
             kv_heads=self.num_key_value_heads,
             head_dim=self.head_dim,
+        )
+
+    @property
+    def expert_sizes(self) -> ExpertSizes:
+        """Those of a block that has experts: their weights are a softmax over the chosen ones."""
+        return ExpertSizes(
+            hidden=self.hidden_size,
+            inner=self.intermediate_size,
+            count=self.num_local_experts,
+            routing=Routing(self.num_experts_per_tok),
         )
 
     @property
@@ -128,19 +143,14 @@ def parse_config(values: Mapping[str, Any]) -> GraniteHybridConfig:
 
 
 class Block:
-    """x + r mixer(norm x), then x + r mlp(norm x); the mixer is Mamba-2 or attention."""
+    """x + r mixer(norm x), then x + r mlp(norm x); the mixer is Mamba-2 or attention, what is
+    called mlp perhaps beside experts."""
 
     def __init__(self, weights: Weights, config: GraniteHybridConfig, kind: LayerType) -> None:
         width, epsilon = config.hidden_size, config.rms_norm_eps
         self.mixer_norm = RMSNorm(weights.scope("input_layernorm"), width, epsilon)
         self.mlp_norm = RMSNorm(weights.scope("post_attention_layernorm"), width, epsilon)
-        self.mlp = SwiGLU(
-            weights.scope("shared_mlp"),
-            width,
-            config.shared_intermediate_size,
-            input_norm=self.mlp_norm.as_input,
-            names=("input_linear", "output_linear"),
-        )
+        self.mlp = _feed_forward(weights, config, self.mlp_norm.as_input)
         self._multiplier = config.residual_multiplier
         self._add = weights.ops(SumShape(width)).add
         self.mixer: Mamba2 | Attention
@@ -174,6 +184,22 @@ class Block:
         return (self.mixer.spec,)
 
 
+def _feed_forward(weights: Weights, config: GraniteHybridConfig, norm: InputNorm) -> FeedForward:
+    width = config.hidden_size
+    shared = SwiGLU(
+        weights.scope("shared_mlp"),
+        width,
+        config.shared_intermediate_size,
+        input_norm=norm,
+        names=("input_linear", "output_linear"),
+    )
+    if not config.num_local_experts:
+        return shared
+    scope = weights.scope("block_sparse_moe")
+    sparse = SparseExperts(scope, config.expert_sizes, norm, router="router")
+    return WithShared(weights, width, sparse, shared)
+
+
 # ------------------------------------------------------------------ model
 
 
@@ -203,6 +229,22 @@ class GraniteHybridModel(Decoder):
 # ------------------------------------------------------------------ weight names
 
 
+# How releases spell what is asked for as other families have it.
+_SPELLINGS = {
+    "block_sparse_moe.experts.gate_up_proj": "block_sparse_moe.input_linear.weight",
+    "block_sparse_moe.experts.down_proj": "block_sparse_moe.output_linear.weight",
+    "block_sparse_moe.router.weight": "block_sparse_moe.router.layer.weight",
+}
+
+
 def published_names(config: GraniteHybridConfig, found: Collection[str]) -> Callable[[str], str]:
-    """The model asks for tensors by their published names."""
-    return lambda name: name
+    """From the names the model asks for to the folder's, which may be either."""
+
+    def published(name: str) -> str:
+        for ours, theirs in _SPELLINGS.items():
+            other = name.replace(ours, theirs)
+            if name.endswith(ours) and name not in found and other in found:
+                return other
+        return name
+
+    return published

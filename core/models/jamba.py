@@ -23,7 +23,7 @@ from core.layers.rope import Rotations
 from core.models.config.settings import Count, Depth, Positive, Settings, parse_settings
 from core.models.decoder import Decoder, Stack
 from core.weights.plan import Weights
-from kernels.common.shapes import SumShape
+from kernels.common.shapes import Routing, SumShape
 
 Taps = Annotated[int, Field(ge=2, le=64)]
 Offset = Annotated[int, Field(ge=0)]
@@ -118,8 +118,7 @@ class JambaConfig(Settings):
             hidden=self.hidden_size,
             inner=self.intermediate_size,
             count=self.num_experts,
-            top_k=self.num_experts_per_tok,
-            normalise=False,
+            routing=Routing(self.num_experts_per_tok, normalise=False),
         )
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import Field, field_validator, model_validator
 
+from core.layers.experts import MakeFeedForward
 from core.layers.norm import RMSNorm
 from core.layers.rope import InterleavedMRoPE
 from core.models import llama
@@ -104,7 +105,15 @@ def parse_config(values: Mapping[str, Any]) -> Qwen3VLConfig:
 class Qwen3VLModel(Decoder):
     """The text stack, its head, and the vision tower where the folder has one."""
 
-    def __init__(self, config: Qwen3VLConfig, weights: Weights, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: Qwen3VLConfig,
+        weights: Weights,
+        device: torch.device,
+        feed_forward: MakeFeedForward | None = None,
+    ) -> None:
+        """`feed_forward` makes those of the text stack's blocks; they are dense if it is None."""
+        make = feed_forward or llama.dense(config.text_config)
         text, vision = config.text_config, config.vision_config
         scope = weights.scope("model.language_model")
         rope = text.rope_parameters
@@ -117,7 +126,7 @@ class Qwen3VLModel(Decoder):
             max_positions=text.max_position_embeddings,
             tied=config.tied,
             blocks=[
-                llama.Block(scope.scope(f"layers.{index}"), text, index, llama.dense(text))
+                llama.Block(scope.scope(f"layers.{index}"), text, index, make)
                 for index in range(text.num_hidden_layers)
             ],
             norm=RMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),

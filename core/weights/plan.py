@@ -18,6 +18,7 @@ from torch import Tensor
 
 from core.api.errors import WrongShapeError
 from core.weights.memory import release_to_system
+from core.weights.packing import apart, joined, stacked
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
@@ -26,8 +27,6 @@ from kernels.linear.reference import (
     Matrix,
     PlainMatrix,
     QuantisedTensors,
-    StackedMatrix,
-    WeightFormat,
     WeightFormats,
 )
 from kernels.ops import PLAIN_OPS, Ops
@@ -59,13 +58,16 @@ class TensorSpec:
     """The norm whose result this matrix reads, if only matrices read it."""
     stack: int | None = None
     """Of so many matrices of equal size, one below the other: the file has an axis for them."""
+    turned: bool = False
+    """The file has inputs before outputs of each matrix of a stack."""
 
     @property
     def stored_shape(self) -> Shape:
         """The shape in the file."""
         if self.stack is None:
             return self.shape
-        return (self.stack, self.shape[0] // self.stack, *self.shape[1:])
+        outputs, inputs = self.shape[0] // self.stack, self.shape[1]
+        return (self.stack, inputs, outputs) if self.turned else (self.stack, outputs, inputs)
 
     @property
     def num_elements(self) -> int:
@@ -102,8 +104,8 @@ class Weights:
     `formats` make matrices, None where there is no data yet; `ops` are what else the layer calls.
     `smoothed` are the norms whose large scales migrate (core.weights.smoothing).
     `asked` notes every tensor taken in any scope, by full name, `shapes` what is called with which
-    sizes. `found` says whether the folder has a tensor of a full name, where there are two ways to
-    spell one.
+    sizes. `stored` is the shape in which the folder has a tensor of a full name, empty in a
+    published format, None if it has none: where there are several ways to spell one.
     """
 
     def __init__(
@@ -117,7 +119,7 @@ class Weights:
         self.dtype = dtype
         self.shapes: set[OpShape] = set()
         self.asked: dict[str, TensorSpec] = {}
-        self.found: Callable[[str], bool] = lambda name: False
+        self.stored: Callable[[str], Shape | None] = lambda name: None
         self._source = source
         self._formats, self._ops, self._smoothed = formats, ops, smoothed
         self._prefix = ""
@@ -126,7 +128,7 @@ class Weights:
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
-        inner.asked, inner.shapes, inner.found = self.asked, self.shapes, self.found
+        inner.asked, inner.shapes, inner.stored = self.asked, self.shapes, self.stored
         inner._prefix = f"{self._prefix}{name}."
         inner._exact, inner._deciding = self._exact or exact, self._deciding
         return inner
@@ -199,12 +201,12 @@ class Weights:
         if self._deciding and self._formats.deciding is not None:
             weight_format = self._formats.deciding
         if len(slices) > len(parts) and order is None:
-            return _stacked(slices, biases, weight_format)
-        kept = tuple(_joined(list(each)) for each in zip(*slices, strict=True))
+            return stacked(slices, biases, weight_format)
+        kept = tuple(joined(list(each)) for each in zip(*slices, strict=True))
         if order is not None:  # of every tensor that is held, rows are outputs
             kept = tuple(each[order.to(each.device)] for each in kept)
         slices.clear()  # what was joined goes before what is packed of it comes
-        matrix = weight_format.prepack(kept, _joined(biases) if biases else None)
+        matrix = weight_format.prepack(kept, joined(biases) if biases else None)
         del kept
         release_to_system()  # or what comes next is laid beside what has gone
         return matrix
@@ -219,8 +221,10 @@ class Weights:
         input_norm: InputNorm | None = None,
     ) -> list[Matrix]:
         """`count` matrices of equal size, as `matrix` makes them of the scopes 0, 1, ..; or, where
-        the folder has it, of the tensor `stack` [count, outputs, inputs]."""
-        if not self.found(self._prefix + stack):
+        the folder has it, of the tensor `stack` [count, outputs, inputs], or with inputs before
+        outputs where that is another shape."""
+        stored = self.stored(self._prefix + stack)
+        if stored is None:
             scopes = (self.scope(f"{index}") for index in range(count))
             return [each.matrix(parts, num_inputs, input_norm=input_norm) for each in scopes]
         num_outputs = sum(outputs for _, outputs in parts)
@@ -231,11 +235,12 @@ class Weights:
             self._exact,
             input_norm,
             count,
+            turned=stored == (count, num_inputs, num_outputs) and num_inputs != num_outputs,
         )
         slices = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if self._formats is None:
             return [PlainMatrix(each) for each in slices[0][0].split(num_outputs)]
-        return _apart(slices, num_outputs, self._formats.of(self._exact))
+        return apart(slices, num_outputs, self._formats.of(self._exact))
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:
         """The exact matrix of a tensor that the file has in another shape: [outputs, inputs]."""
@@ -262,43 +267,6 @@ class Weights:
     def num_parameters(self) -> int:
         """Numbers in all tensors asked for so far, in any scope."""
         return sum(spec.num_elements for spec in self.asked.values())
-
-
-def _joined(tensors: list[Tensor]) -> Tensor:
-    return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
-
-
-def _stacked(
-    slices: list[QuantisedTensors], biases: list[Tensor], weight_format: WeightFormat
-) -> Matrix:
-    """Matrices too large to be copied at once: each slice is packed, and gone, before the next."""
-    matrices: list[Matrix] = []
-    widths: list[int] = []
-    bias, start = _joined(biases) if biases else None, 0
-    slices.reverse()
-    while slices:
-        kept = slices.pop()
-        widths.append(kept[0].shape[0])
-        end = start + widths[-1]
-        matrices.append(weight_format.prepack(kept, None if bias is None else bias[start:end]))
-        start = end
-        del kept
-        release_to_system()
-    return StackedMatrix(matrices, widths)
-
-
-def _apart(
-    slices: list[QuantisedTensors], num_outputs: int, weight_format: WeightFormat
-) -> list[Matrix]:
-    """The matrices of `num_outputs` that lie one below the other: each slice has whole ones."""
-    matrices: list[Matrix] = []
-    slices.reverse()
-    while slices:
-        split = [each.split(num_outputs) for each in slices.pop()]
-        matrices += [weight_format.prepack(kept, None) for kept in zip(*split, strict=True)]
-        del split
-        release_to_system()
-    return matrices
 
 
 def plan_weights(

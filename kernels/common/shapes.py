@@ -140,16 +140,36 @@ class SumShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Routing:
+    """How a token's `k` experts are chosen, and what they weigh.
+
+    What an expert scores is its share of a softmax over all of them, or with `sigmoid` the sigmoid
+    of its own logit, to which a correction is added for the choice alone. Then experts may come in
+    `groups` of equal size, of which the `open_groups` with the largest sums of two scores are
+    chosen from. A weight is the score, divided by the sum over the chosen ones if `normalise`,
+    times `scale`.
+    """
+
+    k: int
+    normalise: bool = True
+    sigmoid: bool = False
+    groups: int = 1
+    open_groups: int = 1
+    scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class ExpertShape:
-    """`count` experts over rows of `width` numbers, `inner` inside, of which a token takes `top_k`,
-    by weights that add up to one if `normalise`; `shared`: beside one that all tokens take."""
+    """`count` experts over rows of `width` numbers, `inner` inside, which a token takes by
+    `routing`; `gated`: half of what goes in opens the other; `shared`: beside one that all tokens
+    take, behind a gate."""
 
     width: int
     inner: int
     count: int
-    top_k: int
-    normalise: bool
+    routing: Routing
     shared: bool
+    gated: bool = True
 
 
 OpShape = (

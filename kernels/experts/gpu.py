@@ -16,9 +16,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.common.shapes import Routing
+from kernels.experts.gpu_parts import rows_of_floats, rows_of_int4, rows_of_int8
 from kernels.experts.reference import (
+    Activation,
     ExpertBank,
-    GatedProduct,
     LoopedExperts,
     sorted_pairs,
 )
@@ -46,22 +48,30 @@ class _Tiles(NamedTuple):
     source: Tensor
 
 
-def route(logits: Tensor, k: int, normalise: bool) -> tuple[Tensor, Tensor]:
-    """As `kernels.experts.reference.route`."""
-    rows, count = logits.shape
-    if count > _MOST_EXPERTS or logits.stride(1) != 1 or not 0 < k <= count:
-        return plain_route(logits, k, normalise)
+def route(
+    logits: Tensor, routing: Routing, correction: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """As `kernels.experts.reference.route`, which does it where experts come in groups."""
+    (rows, count), k = logits.shape, routing.k
+    fits = logits.stride(1) == 1 and 0 < k <= count <= _MOST_EXPERTS and routing.groups == 1
+    if not fits:
+        return plain_route(logits, routing, correction)
+    corrected = correction if routing.sigmoid else None
     ids = torch.empty(rows, k, dtype=torch.int32, device=logits.device)
     weights = torch.empty(rows, k, device=logits.device)
     _route[(rows,)](
         logits,
+        logits if corrected is None else corrected.contiguous(),
         ids,
         weights,
         count,
         logits.stride(0),
+        routing.scale,
         K=k,
         EXPERTS=triton.next_power_of_2(count),
-        NORMALISE=normalise,
+        NORMALISE=routing.normalise,
+        SIGMOID=routing.sigmoid,
+        CORRECTED=corrected is not None,
         num_warps=1,
     )
     return ids, weights
@@ -70,13 +80,17 @@ def route(logits: Tensor, k: int, normalise: bool) -> tuple[Tensor, Tensor]:
 @triton.jit
 def _route(
     logits: tl.tensor,
+    correction: tl.tensor,
     ids: tl.tensor,
     weights: tl.tensor,
     count: int,
     stride: int,
+    scale: float,
     K: tl.constexpr,
     EXPERTS: tl.constexpr,
     NORMALISE: tl.constexpr,
+    SIGMOID: tl.constexpr,
+    CORRECTED: tl.constexpr,
 ) -> None:
     row = tl.program_id(0).to(tl.int64)
     expert = tl.arange(0, EXPERTS)
@@ -84,17 +98,26 @@ def _route(
     lowest = float("-inf")
     given = tl.load(logits + row * stride + expert, there, lowest).to(tl.float32)
     given = tl.where(given >= lowest, given, lowest)  # NaN is not
+    if SIGMOID:
+        scores, rank = tl.sigmoid(given), tl.sigmoid(given)
+    else:
+        scores, rank = tl.exp(given - tl.max(given, 0)), given
+    scores = tl.where(there, scores, 0.0)
+    if CORRECTED:
+        rank += tl.load(correction + expert, there, 0.0)
     left = there
     for _ in tl.static_range(K):
-        best = tl.max(tl.where(left, given, lowest), 0)
-        chosen = tl.min(tl.where(left & (given == best), expert, EXPERTS), 0)
+        best = tl.max(tl.where(left, rank, lowest), 0)
+        chosen = tl.min(tl.where(left & (rank == best), expert, EXPERTS), 0)
         left = left & (expert != chosen)
     taken = there & ~left
-    powers = tl.where(there, tl.exp(given - tl.max(given, 0)), 0.0)
-    total = tl.sum(tl.where(taken, powers, 0.0) if NORMALISE else powers, 0)
+    if NORMALISE:
+        scores = scores / (tl.sum(tl.where(taken, scores, 0.0), 0) + 1e-20)
+    elif not SIGMOID:
+        scores = scores / tl.sum(scores, 0)
     place = row * K + tl.cumsum(taken.to(tl.int32), 0) - 1
     tl.store(ids + place, expert, taken)
-    tl.store(weights + place, powers / total, taken)
+    tl.store(weights + place, scores * scale, taken)
 
 
 def weighted_sum(
@@ -160,10 +183,10 @@ class GpuExperts(ExpertBank):
     """As `LoopedExperts`, in one launch a product."""
 
     def __init__(
-        self, gate_and_up: Sequence[Matrix], down: Sequence[Matrix], product: GatedProduct
+        self, up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
     ) -> None:
         """Only of matrices that `fit`."""
-        self._gate_and_up, self._down, self._product = _Bank(gate_and_up), _Bank(down), product
+        self._up, self._down, self._activation = _Bank(up), _Bank(down), activation
         self._of_steps: dict[int, tuple[Tensor, Tensor]] = {}
 
     def __call__(
@@ -172,15 +195,15 @@ class GpuExperts(ExpertBank):
         """As `ExpertBank`."""
         if hidden.shape[0] == 1:
             tiles, own = self._tiles_of_one(ids)
-            both = self._gate_and_up.times(hidden, tiles, ids.shape[1])
-            return None, self._down.times(self._inner(both), own, ids.shape[1])
+            inner = self._inner(self._up.times(hidden, tiles, ids.shape[1]))
+            return None, self._down.times(inner, own, ids.shape[1])
         order, places = sorted_pairs(ids)
         tiles, own = _tiles_of_many(ids.flatten()[order], order // ids.shape[1], len(self._down))
-        both = self._gate_and_up.times(hidden, tiles, order.shape[0])
-        return places, self._down.times(self._inner(both), own, order.shape[0])
+        inner = self._inner(self._up.times(hidden, tiles, order.shape[0]))
+        return places, self._down.times(inner, own, order.shape[0])
 
-    def _inner(self, both: Tensor) -> Tensor:
-        return self._product(*both.chunk(2, dim=1)).contiguous()
+    def _inner(self, rows: Tensor) -> Tensor:
+        return self._activation(rows).contiguous()
 
     def _tiles_of_one(self, ids: Tensor) -> tuple[_Tiles, _Tiles]:
         """Those of one token; what doesn't depend on it is made once, before a step is captured."""
@@ -238,11 +261,11 @@ class _Bank:
         sizes: dict[str, Any] = {"ROWS": _ROWS, "OUTPUTS": _OUTPUTS}
         sizes |= {"num_warps": 2, "num_stages": stages}
         if self._kind == "floats":
-            _floats[grid](*given, *rows, INPUTS=_INPUTS, **sizes)
+            rows_of_floats[grid](*given, *rows, INPUTS=_INPUTS, **sizes)
         elif self._kind == "int8":
-            _int8[grid](*given, *rows, INPUTS=_INPUTS, **sizes)
+            rows_of_int8[grid](*given, *rows, INPUTS=_INPUTS, **sizes)
         else:
-            _int4[grid](*given, *rows, GROUP=GROUP, ZERO_POINT=_ZERO_POINT, **sizes)
+            rows_of_int4[grid](*given, *rows, GROUP=GROUP, ZERO_POINT=_ZERO_POINT, **sizes)
         return result
 
 
@@ -268,151 +291,11 @@ def _held(matrix: Matrix) -> _Held | None:
     return None
 
 
-def experts(
-    gate_and_up: Sequence[Matrix], down: Sequence[Matrix], product: GatedProduct
-) -> ExpertBank:
+def experts(up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation) -> ExpertBank:
     """As `LoopedExperts`, on the kernels where they read such matrices."""
-    for matrices in (gate_and_up, down):
+    for matrices in (up, down):
         held = [_held(each) for each in matrices]
         kinds = {(each.kind, each.shape, each.tensors[0].dtype) for each in held if each}
         if None in held or len(kinds) != 1:
-            return LoopedExperts(gate_and_up, down, product)
-    return GpuExperts(gate_and_up, down, product)
-
-
-@triton.jit
-def _tile(
-    expert: tl.tensor, first: tl.tensor, end: tl.tensor, source: tl.tensor, ROWS: tl.constexpr
-) -> tuple[tl.tensor, tl.tensor, tl.tensor, tl.tensor]:
-    """The tile's expert, its rows [ROWS], which of them there are, and whose inputs they have."""
-    tile = tl.program_id(0)
-    row = tl.load(first + tile) + tl.arange(0, ROWS)
-    there = row < tl.load(end + tile)
-    return tl.load(expert + tile), row, there, tl.load(source + row, there, 0)
-
-
-@triton.jit
-def _put(
-    outputs: tl.tensor,
-    total: tl.tensor,
-    row: tl.tensor,
-    there: tl.tensor,
-    output: tl.tensor,
-    num_outputs: int,
-) -> None:
-    place = outputs + row.to(tl.int64)[:, None] * num_outputs + output[None, :]
-    known = there[:, None] & (output < num_outputs)[None, :]
-    tl.store(place, total.to(outputs.dtype.element_ty), known)
-
-
-@triton.jit
-def _floats(
-    inputs: tl.tensor,
-    weights: tl.tensor,
-    scales: tl.tensor,
-    outputs: tl.tensor,
-    expert: tl.tensor,
-    first: tl.tensor,
-    end: tl.tensor,
-    source: tl.tensor,
-    num_outputs: int,
-    num_inputs: int,
-    given: int,
-    stride: int,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    INPUTS: tl.constexpr,
-) -> None:
-    chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
-    weight = tl.load(weights + chosen).to(tl.pointer_type(inputs.dtype.element_ty))
-    output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
-    line = weight + output.to(tl.int64)[:, None] * num_inputs
-    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for at in range(0, num_inputs, INPUTS):
-        column = at + tl.arange(0, INPUTS)[None, :]
-        inside = column < num_inputs
-        left = tl.load(inputs + whose[:, None] * stride + column, there[:, None] & inside, 0.0)
-        right = tl.load(line + column, (output < num_outputs)[:, None] & inside, 0.0)
-        total = tl.dot(left, tl.trans(right), total, input_precision="ieee")
-    _put(outputs, total, row, there, output, num_outputs)
-
-
-@triton.jit
-def _int8(
-    inputs: tl.tensor,
-    weights: tl.tensor,
-    scales: tl.tensor,
-    outputs: tl.tensor,
-    expert: tl.tensor,
-    first: tl.tensor,
-    end: tl.tensor,
-    source: tl.tensor,
-    num_outputs: int,
-    num_inputs: int,
-    given: int,
-    stride: int,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    INPUTS: tl.constexpr,
-) -> None:
-    chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
-    weight = tl.load(weights + chosen).to(tl.pointer_type(tl.int8))
-    scale = tl.load(scales + chosen).to(tl.pointer_type(tl.float32))
-    output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
-    line = weight + output.to(tl.int64)[:, None] * num_inputs
-    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for at in range(0, num_inputs, INPUTS):
-        column = at + tl.arange(0, INPUTS)[None, :]
-        inside = column < num_inputs
-        left = tl.load(inputs + whose[:, None] * stride + column, there[:, None] & inside, 0.0)
-        right = tl.load(line + column, (output < num_outputs)[:, None] & inside, 0)
-        total = tl.dot(left, tl.trans(right.to(left.dtype)), total, input_precision="ieee")
-    total *= tl.load(scale + output, output < num_outputs, 0.0)[None, :]
-    _put(outputs, total, row, there, output, num_outputs)
-
-
-@triton.jit
-def _int4(
-    inputs: tl.tensor,
-    weights: tl.tensor,
-    scales: tl.tensor,
-    outputs: tl.tensor,
-    expert: tl.tensor,
-    first: tl.tensor,
-    end: tl.tensor,
-    source: tl.tensor,
-    num_outputs: int,
-    num_inputs: int,
-    given: int,
-    stride: int,
-    ROWS: tl.constexpr,
-    OUTPUTS: tl.constexpr,
-    GROUP: tl.constexpr,
-    ZERO_POINT: tl.constexpr,
-) -> None:
-    chosen, row, there, whose = _tile(expert, first, end, source, ROWS)
-    pairs = tl.load(weights + chosen).to(tl.pointer_type(tl.uint8))
-    pair_of = tl.load(scales + chosen).to(tl.pointer_type(tl.bfloat16))
-    output = tl.program_id(1) * OUTPUTS + tl.arange(0, OUTPUTS)
-    known, wide = output < num_outputs, output.to(tl.int64)
-    place = tl.arange(0, GROUP)[None, :]
-    groups = num_inputs // GROUP
-    num_pairs = (groups + 1) // 2
-    total = tl.zeros([ROWS, OUTPUTS], tl.float32)
-    for pair in range(num_pairs):
-        line = pairs + (wide[:, None] * num_pairs + pair) * GROUP
-        both = tl.load(line + place, known[:, None], 0)
-        for half in tl.static_range(2):
-            group = 2 * pair + half
-            column = group * GROUP + place
-            left = tl.load(
-                inputs + whose[:, None] * stride + column, there[:, None] & (column < given), 0.0
-            )
-            codes = ((both >> (4 * half)) & 15).to(tl.float32) - ZERO_POINT
-            at, valid = pair_of + 2 * (wide * groups + group), known & (group < groups)
-            scale = tl.load(at, valid, 0.0).to(tl.float32)
-            offset = tl.load(at + 1, valid, 0.0).to(tl.float32)
-            right = tl.trans(codes.to(left.dtype))
-            total += tl.dot(left, right, input_precision="ieee") * scale[None, :]
-            total += tl.sum(left.to(tl.float32), 1)[:, None] * offset[None, :]
-    _put(outputs, total, row, there, output, num_outputs)
+            return LoopedExperts(up, down, activation)
+    return GpuExperts(up, down, activation)

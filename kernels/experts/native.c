@@ -1,4 +1,6 @@
 /* Sparse experts: which ones a token goes through, the products of many tokens, and their sums. */
+#include <stdlib.h>
+
 #include "native/calls.h"
 #include "native/numbers.h"
 #include "native/thread_pool.h"
@@ -8,42 +10,80 @@
 #define MOST_CHOSEN 64 /* as kernels/experts/native.py says */
 
 struct choice {
-    float logit;
+    float rank;
     int32_t id;
 };
 
-/* The k largest, the largest first, of equal ones the one with the lower id. */
-INLINE void choose(const struct route *all, long row, struct choice *best, int is_bfloat) {
-    long chosen = 0;
-    for (long id = 0; id < all->experts; id++) {
-        float logit = read_number(all->logits, row * all->stride + id, is_bfloat);
-        if (chosen == all->k && !(logit > best[chosen - 1].logit)) continue;
-        long place = chosen < all->k ? chosen++ : chosen - 1;
-        for (; place > 0 && logit > best[place - 1].logit; place--) best[place] = best[place - 1];
-        best[place] = (struct choice){logit, (int32_t)id};
+/* Puts one among the k largest, the largest first, of equal ones the first. */
+INLINE long put(struct choice *best, long chosen, long k, float rank, long id) {
+    if (chosen == k && !(rank > best[chosen - 1].rank)) return chosen;
+    long place = chosen < k ? chosen++ : chosen - 1;
+    for (; place > 0 && rank > best[place - 1].rank; place--) best[place] = best[place - 1];
+    best[place] = (struct choice){rank, (int32_t)id};
+    return chosen;
+}
+
+INLINE void sort_by_id(struct choice *all, long count) {
+    for (long place = 1; place < count; place++) {
+        struct choice own = all[place];
+        long to = place;
+        for (; to > 0 && all[to - 1].id > own.id; to--) all[to] = all[to - 1];
+        all[to] = own;
     }
+}
+
+INLINE float logit_of(const struct route *all, long row, long id, int is_bfloat) {
+    return read_number(all->logits, row * all->stride + id, is_bfloat);
+}
+
+/* What experts are chosen by. */
+INLINE float rank_of(const struct route *all, long row, long id, int is_bfloat) {
+    float logit = logit_of(all, row, id, is_bfloat);
+    if (!all->sigmoid) return logit;
+    return sigmoid(logit) + (all->correction ? ((const float *)all->correction)[id] : 0);
+}
+
+/* The groups that are chosen from: those with the largest sums of two. */
+INLINE void open_groups(const struct route *all, long row, struct choice *open, int is_bfloat) {
+    long size = all->experts / all->groups, chosen = 0;
+    open[0].id = 0;
+    for (long group = 0; all->groups > 1 && group < all->groups; group++) {
+        struct choice two[2];
+        long found = 0;
+        for (long id = group * size; id < group * size + size; id++)
+            found = put(two, found, 2, rank_of(all, row, id, is_bfloat), id);
+        chosen = put(open, chosen, all->open_groups, two[0].rank + two[1].rank, group);
+    }
+    sort_by_id(open, all->open_groups);
+}
+
+INLINE void choose(const struct route *all, long row, struct choice *best, int is_bfloat) {
+    struct choice open[MOST_CHOSEN];
+    long size = all->experts / all->groups, chosen = 0;
+    open_groups(all, row, open, is_bfloat);
+    for (long group = 0; group < all->open_groups; group++)
+        for (long id = open[group].id * size; id < open[group].id * size + size; id++)
+            chosen = put(best, chosen, all->k, rank_of(all, row, id, is_bfloat), id);
 }
 
 INLINE void route_row(const struct route *all, long row, int is_bfloat) {
     struct choice best[MOST_CHOSEN];
     choose(all, row, best, is_bfloat);
-    float largest = best[0].logit, total = 0;
-    for (long id = 0; !all->normalise && id < all->experts; id++)
-        total += exponential(read_number(all->logits, row * all->stride + id, is_bfloat) - largest);
-    for (long place = 1; place < all->k; place++) { /* by their ids */
-        struct choice own = best[place];
-        long to = place;
-        for (; to > 0 && best[to - 1].id > own.id; to--) best[to] = best[to - 1];
-        best[to] = own;
-    }
+    float largest = best[0].rank, total = all->normalise ? 1e-20f : 0;
+    for (long id = 0; !all->normalise && !all->sigmoid && id < all->experts; id++)
+        total += exponential(logit_of(all, row, id, is_bfloat) - largest);
+    sort_by_id(best, all->k);
     float *weights = (float *)all->weights + row * all->k;
     int32_t *ids = (int32_t *)all->ids + row * all->k;
     for (long place = 0; place < all->k; place++) {
+        float logit = logit_of(all, row, best[place].id, is_bfloat);
         ids[place] = best[place].id;
-        weights[place] = exponential(best[place].logit - largest);
+        weights[place] = all->sigmoid ? sigmoid(logit) : exponential(logit - largest);
         if (all->normalise) total += weights[place];
     }
-    for (long place = 0; place < all->k; place++) weights[place] /= total;
+    if (all->sigmoid && !all->normalise) total = 1;
+    for (long place = 0; place < all->k; place++)
+        weights[place] = weights[place] / total * all->scale;
 }
 
 static void one_token(const void *given, long row) {
@@ -61,29 +101,61 @@ int waymark_route(struct route *all) {
 
 /* ------------------------------------------------------------------ products */
 
-/* One expert after the other, each with all of its rows: the bits of a row depend on nothing else,
- * as those of a product of many rows. */
-static int expert_by_expert(const struct expert_rows *all, int (*product)(struct linear *)) {
-    const int32_t *ids = all->ids;
+#define EXPERTS_OF_THREAD 4 /* with fewer the last ones would end apart */
+
+typedef int (*product_of)(struct linear *);
+
+struct by_expert {
+    const struct expert_rows *all;
+    product_of product;
+    const long *starts; /* of each expert's rows, and the end */
+    int threads;        /* of one product */
+    int *failed;
+};
+
+/* One expert with all of its rows: the bits of a row depend on nothing else, as those of a product
+ * of many rows. */
+static void rows_of_expert(const void *given, long part, void *result) {
+    const struct by_expert *each = given;
+    const struct expert_rows *all = each->all;
     const void *const *weights = all->weights, *const *scales = all->scales;
-    long size = all->is_bfloat ? 2 : 4;
-    for (long row = 0, end; row < all->rows; row = end) {
-        for (end = row + 1; end < all->rows && ids[end] == ids[row];) end++;
-        struct linear one = {.from = (const char *)all->from + row * all->given * size,
-                             .weight = weights[ids[row]],
-                             .scales = scales ? scales[ids[row]] : 0,
-                             .to = (char *)all->to + row * all->outputs * size,
-                             .rows = end - row,
-                             .outputs = all->outputs,
-                             .inputs = all->inputs,
-                             .given = all->given,
-                             .to_stride = all->outputs,
-                             .is_bfloat = all->is_bfloat,
-                             .threads = all->threads,
-                             .widened = all->widened};
-        if (!product(&one)) return 0;
-    }
-    return 1;
+    long row = each->starts[part], size = all->is_bfloat ? 2 : 4;
+    int32_t id = ((const int32_t *)all->ids)[row];
+    struct linear one = {.from = (const char *)all->from + row * all->given * size,
+                         .weight = weights[id],
+                         .scales = scales ? scales[id] : 0,
+                         .to = (char *)all->to + row * all->outputs * size,
+                         .rows = each->starts[part + 1] - row,
+                         .outputs = all->outputs,
+                         .inputs = all->inputs,
+                         .given = all->given,
+                         .to_stride = all->outputs,
+                         .is_bfloat = all->is_bfloat,
+                         .threads = each->threads,
+                         .widened = all->widened};
+    (void)result;
+    if (!each->product(&one)) __atomic_store_n(each->failed, 1, __ATOMIC_RELAXED);
+}
+
+/* Threads take experts as they come, so that they wait for each other once; where there are few,
+ * they share each one. */
+static int expert_by_expert(const struct expert_rows *all, product_of product) {
+    const int32_t *ids = all->ids;
+    long *starts = malloc((all->rows + 1) * sizeof *starts), experts = 0;
+    int failed = 0;
+    if (!starts) return 0;
+    for (long row = 0; row < all->rows; row++)
+        if (row == 0 || ids[row] != ids[row - 1]) starts[experts++] = row;
+    starts[experts] = all->rows;
+    int shared = experts >= EXPERTS_OF_THREAD * all->threads;
+    struct by_expert each = {.all = all,
+                             .product = product,
+                             .starts = starts,
+                             .threads = shared ? 1 : all->threads,
+                             .failed = &failed};
+    pool_rows(rows_of_expert, &each, experts, shared ? all->threads : 1);
+    free(starts);
+    return !failed;
 }
 
 int waymark_experts_bfloat_many(struct expert_rows *all) {

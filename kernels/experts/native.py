@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, get_num_threads
 
 from kernels.common.trace import NotCapturableError
-from kernels.experts.reference import ExpertBank, GatedProduct, LoopedExperts, sorted_pairs
+from kernels.experts.reference import Activation, ExpertBank, LoopedExperts, sorted_pairs
 from kernels.linear.native import NativeMatrix
 from kernels.linear.reference import Matrix
 from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
@@ -35,34 +35,34 @@ class NativeExperts(ExpertBank):
     def __init__(
         self,
         library: Library,
-        gate_and_up: Sequence[NativeMatrix],
+        up: Sequence[NativeMatrix],
         down: Sequence[NativeMatrix],
-        product: GatedProduct,
+        activation: Activation,
     ) -> None:
         """Only of matrices that are `alike`."""
-        self._gate_and_up, self._down = _Bank(library, gate_and_up), _Bank(library, down)
-        self._product, self._library = product, library
-        self._one_by_one = LoopedExperts(gate_and_up, down, product)
+        self._up, self._down = _Bank(library, up), _Bank(library, down)
+        self._activation, self._library = activation, library
+        self._one_by_one = LoopedExperts(up, down, activation)
 
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
     ) -> tuple[Tensor | None, Tensor]:
         """As `ExpertBank`."""
         share, num_rows = ids.shape[1], ids.numel()
-        widest = max(self._gate_and_up.num_inputs, self._down.num_inputs)
+        widest = max(self._up.num_inputs, self._down.num_inputs)
         few = num_rows * widest <= MOST_NUMBERS and num_rows <= MOST_CHOSEN
-        fits = hidden.shape[0] > 0 and self._gate_and_up.takes(hidden.dtype)
+        fits = hidden.shape[0] > 0 and self._up.takes(hidden.dtype)
         if is_step and few and fits:
-            both = self._gate_and_up.of_steps(hidden, ids, share)
-            return None, self._down.of_steps(self._product(*both.chunk(2, dim=1)), ids, 1)
+            inner = self._activation(self._up.of_steps(hidden, ids, share))
+            return None, self._down.of_steps(inner, ids, 1)
         if self._library.token is not None:
             raise NotCapturableError("many rows through experts")
-        if not (fits and self._gate_and_up.compiled and self._down.compiled):
+        if not (fits and self._up.compiled and self._down.compiled):
             return self._one_by_one(hidden, ids, is_step)
         order, places = sorted_pairs(ids)
         ascending = ids.flatten()[order]
-        both = self._gate_and_up.of_many(hidden[order // share], ascending)
-        return places, self._down.of_many(self._product(*both.chunk(2, dim=1)), ascending)
+        inner = self._activation(self._up.of_many(hidden[order // share], ascending))
+        return places, self._down.of_many(inner, ascending)
 
 
 class _Bank:

@@ -1,8 +1,9 @@
 """Sparse experts in plain torch: routing, a loop over the experts that were chosen, and their sum.
 
 Shazeer et al. 2017, arXiv:1701.06538, in the form of Qwen: a softmax over all experts, of which the
-k largest go on. A token's experts are named in ascending order, and their results are added up in
-that order, so that no bit depends on which tokens share a call.
+k largest go on; or in that of DeepSeek-V3, arXiv:2412.19437: sigmoids, corrected for the choice,
+and experts in groups. A token's experts are named in ascending order, and their results are added
+up in that order, so that no bit depends on which tokens share a call.
 """
 
 from __future__ import annotations
@@ -13,10 +14,16 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from kernels.common.shapes import Routing
 from kernels.linear.reference import Matrix
 
-GatedProduct = Callable[[Tensor, Tensor], Tensor]
-"""As `kernels.pointwise.reference.swiglu`."""
+Activation = Callable[[Tensor], Tensor]
+"""What becomes of rows between an expert's two products."""
+
+
+def gated(product: Callable[[Tensor, Tensor], Tensor]) -> Activation:
+    """`product` of the halves of a row, such as `kernels.pointwise.reference.swiglu`."""
+    return lambda rows: product(*rows.chunk(2, dim=1))
 
 
 class ExpertBank(Protocol):
@@ -33,22 +40,44 @@ class ExpertBank(Protocol):
         ...
 
 
-MakeBank = Callable[[Sequence[Matrix], Sequence[Matrix], GatedProduct], ExpertBank]
-"""A bank of each expert's matrices: to gate and up, one below the other, and down."""
+MakeBank = Callable[[Sequence[Matrix], Sequence[Matrix], Activation], ExpertBank]
+"""A bank of each expert's matrices: up, the one to its gate above it if it has one, and down."""
 
 
-def route(logits: Tensor, k: int, normalise: bool) -> tuple[Tensor, Tensor]:
-    """The k most probable experts by `logits` [n, experts], and their weights.
+def route(
+    logits: Tensor, routing: Routing, correction: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The experts that `routing` chooses by `logits` [n, experts], and their weights.
 
-    int32 [n, k] in ascending order and float32 [n, k]; with `normalise` a token's weights add up to
-    one. Of equal logits the first are taken.
+    int32 [n, k] in ascending order and float32 [n, k]. Of equal ones the first are taken, experts
+    and groups. `correction` [experts] float32 is added to sigmoids for the choice alone.
     """
     floats = logits.float()
-    ids = floats.sort(dim=1, descending=True, stable=True).indices[:, :k].sort(1).values
-    weights = floats.softmax(1).gather(1, ids)
-    if normalise:
-        weights = weights / weights.sum(1, keepdim=True)
-    return ids.to(torch.int32), weights
+    scores = floats.sigmoid() if routing.sigmoid else floats.softmax(1)
+    # Of a softmax logits are compared: its shares may round to the same number.
+    ranks = scores if routing.sigmoid else floats
+    if routing.sigmoid and correction is not None:
+        ranks = ranks + correction
+    if routing.groups > 1:
+        ranks = ranks.masked_fill(~_open(ranks, routing), -torch.inf)
+    ids = _largest(ranks, routing.k).sort(1).values
+    weights = scores.gather(1, ids)
+    if routing.normalise:
+        weights = weights / (weights.sum(1, keepdim=True) + 1e-20)  # sigmoids may all be 0
+    return ids.to(torch.int32), weights * routing.scale
+
+
+def _largest(numbers: Tensor, k: int) -> Tensor:
+    return numbers.sort(dim=1, descending=True, stable=True).indices[:, :k]
+
+
+def _open(ranks: Tensor, routing: Routing) -> Tensor:
+    """Which experts are in groups that are chosen from."""
+    by_group = ranks.unflatten(1, (routing.groups, -1))
+    best = by_group.topk(2, dim=2).values.sum(2)
+    chosen = torch.zeros_like(best, dtype=torch.bool)
+    chosen.scatter_(1, _largest(best, routing.open_groups), True)
+    return chosen.repeat_interleave(by_group.shape[2], dim=1)
 
 
 def weighted_sum(
@@ -84,9 +113,9 @@ class LoopedExperts(ExpertBank):
     """One expert after the other, each with all of its tokens."""
 
     def __init__(
-        self, gate_and_up: Sequence[Matrix], down: Sequence[Matrix], product: GatedProduct
+        self, up: Sequence[Matrix], down: Sequence[Matrix], activation: Activation
     ) -> None:
-        self._gate_and_up, self._down, self._product = gate_and_up, down, product
+        self._up, self._down, self._activation = up, down, activation
 
     def __call__(
         self, hidden: Tensor, ids: Tensor, is_step: bool = False
@@ -101,7 +130,6 @@ class LoopedExperts(ExpertBank):
         return places, torch.cat(results)
 
     def _one(self, expert: int, rows: Tensor, is_step: bool) -> Tensor:
-        gate_and_up, down = self._gate_and_up[expert], self._down[expert]
-        both = gate_and_up.step(rows) if is_step else gate_and_up(rows)
-        inner = self._product(*both.chunk(2, dim=1))
+        up, down = self._up[expert], self._down[expert]
+        inner = self._activation(up.step(rows) if is_step else up(rows))
         return down.step(inner) if is_step else down(inner)

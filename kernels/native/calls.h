@@ -53,12 +53,16 @@ int waymark_experts_int4_many(struct expert_rows *);
 
 /* The `k` largest of rows of `experts` numbers `stride` apart: `ids` [rows, k] int32 in ascending
  * order, of equal numbers the first; and float32 `weights` [rows, k], softmax over all experts, or
- * over the k with `normalise`. */
+ * over the k with `normalise`. With `sigmoid` of each number for itself: weights are those, divided
+ * by their sum with `normalise`, and the largest are found with `correction` [experts] float32
+ * added, if there is any. They are looked for in the `open_groups` of `groups` of equal size, at
+ * most as many as `k` may be, with the largest sums of two; weights are times `scale`. */
 struct route {
-    const void *logits;
+    const void *logits, *correction;
     void *ids, *weights;
-    long rows, experts, k, stride;
-    int normalise, is_bfloat, threads;
+    long rows, experts, k, stride, groups, open_groups;
+    float scale;
+    int normalise, sigmoid, is_bfloat, threads;
 };
 int waymark_route(struct route *);
 

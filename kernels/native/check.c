@@ -39,7 +39,8 @@ static int experts(int bfloat) {
     all.inputs = all.given;
     done = done && waymark_experts_int8(&all) && waymark_experts_int8_many(&all);
     if (bfloat) done = done && waymark_experts_bfloat(&all) && waymark_experts_bfloat_many(&all);
-    struct route route = {room(), room(), room(), ROWS, SIZE - 1, 8, SIZE, bfloat, bfloat, 2};
+    struct route route = {room(),         room(),         room(), room(), ROWS,   SIZE,   8, SIZE,
+                          bfloat ? 4 : 1, bfloat ? 2 : 1, 1,      bfloat, bfloat, bfloat, 2};
     struct weighted_sum sum = {room(), room(), room(),   room(), room(), room(),
                                ROWS,   8,      SIZE - 1, 1,      bfloat, 2};
     return done && waymark_route(&route) && waymark_weighted_sum(&sum);

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from kernels.common.shapes import ExpertShape
+from kernels.experts.reference import gated
 from kernels.linear.reference import PlainMatrix
 from kernels.ops import Ops
 from kernels.self_test.case import ROWS, Case, Numbers
@@ -19,10 +20,12 @@ def routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     """Logits in which several experts are equal."""
     logits = 2 * numbers.rough(9, shape.count + 1)
     logits[0, :] = 0  # of equal experts the first
+    # In steps, so that experts that were equal often still are.
+    correction = (2 * numbers.exact(shape.count)).round() / 4 if shape.routing.sigmoid else None
 
     def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
         given = logits.to(dtype)[:, : shape.count]
-        ids, weights = ops.route(given, shape.top_k, shape.normalise)
+        ids, weights = ops.route(given, shape.routing, correction)
         return [ids.float(), weights]
 
     # An exponent is the difference of two logits; all of them are added up.
@@ -34,17 +37,20 @@ def experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     """A run and a step through a few experts of the right sizes."""
     count = min(_FEW_EXPERTS, shape.count)
     k = min(2, count)
+    taken = (2 if shape.gated else 1) * shape.inner
     weights = [
-        (numbers.rough(2 * shape.inner, shape.width), numbers.rough(shape.width, shape.inner))
+        (numbers.rough(taken, shape.width), numbers.rough(shape.width, shape.inner))
         for _ in range(count)
     ]
+    # Something simple of the right width.
+    activation = gated(torch.add) if shape.gated else lambda rows: rows + rows
     rows = numbers.rough(ROWS, shape.width)
     ids = torch.arange(ROWS, device=rows.device) % (count - k + 1)
     chosen = torch.stack([ids + place for place in range(k)], dim=1).to(torch.int32)
 
     def call(ops: Ops, dtype: torch.dtype, is_step: bool) -> list[Tensor]:
         up, down = ([PlainMatrix(pair[which].to(dtype)) for pair in weights] for which in (0, 1))
-        bank = ops.experts(up, down, torch.add)
+        bank = ops.experts(up, down, activation)
         hidden, pairs = (rows[:1], chosen[:1]) if is_step else (rows, chosen)
         places, found = bank(hidden.to(dtype), pairs, is_step)
         return [found if places is None else found[places]]
@@ -62,7 +68,7 @@ def experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
 
 def weighted_sum(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
     """Results where they lie and elsewhere, perhaps with the expert that all share."""
-    k = shape.top_k
+    k = shape.routing.k
     rows, weights = numbers.rough(9 * k, shape.width), numbers.exact(9, k).softmax(1)
     shared, gate = numbers.rough(9, shape.width), numbers.rough(9, 3)
     places = torch.arange(9 * k, device=rows.device).flip(0)

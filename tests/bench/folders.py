@@ -133,7 +133,7 @@ def published(config: Mapping[str, Any], fused: bool = False) -> dict[str, Tenso
     parsed = family.parse(config)
 
     def build(weights: Weights) -> None:
-        weights.found = lambda name: fused and name.endswith(_FUSED)
+        weights.stored = lambda name: () if fused and name.endswith(_FUSED) else None
         family.build(parsed, weights, torch.device("cpu"))
 
     name = family.published_names(parsed, ())

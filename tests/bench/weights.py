@@ -54,7 +54,7 @@ def _sparse(block: object) -> Iterator[SparseExperts]:
 def _idle_bytes(layer: SparseExperts) -> int:
     """Bytes of the experts that a token does not go through."""
     sizes = layer.sizes
-    return _bytes(layer.bank, set()) * (sizes.count - sizes.top_k) // sizes.count
+    return _bytes(layer.bank, set()) * (sizes.count - sizes.routing.k) // sizes.count
 
 
 def _numbers(folder: ModelFolder, scope: str) -> int:

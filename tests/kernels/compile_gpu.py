@@ -25,6 +25,8 @@ import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
 import kernels.sampling.gpu as sampling
 import kernels.short_conv.gpu as short_conv
+from kernels.common.shapes import Routing
+from kernels.experts.reference import gated
 from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
@@ -168,8 +170,9 @@ def _experts() -> None:
     """In every format, for a token and for a prompt."""
     count, k, inner = 8, 2, 512
     logits = _rows(TOKENS, count)
-    ids, weights = experts.route(logits, k, True)
-    experts.route(logits, k, False)
+    ids, weights = experts.route(logits, Routing(k))
+    experts.route(logits, Routing(k, normalise=False))
+    experts.route(logits, Routing(k, sigmoid=True), torch.zeros(count))
     # Nothing was computed: which experts these are is made up.
     ids = (torch.arange(TOKENS * k, dtype=torch.int32) % count).view(TOKENS, k)
     for weight_format in (PlainFormat(), GpuInt8Format(), GpuInt4Format()):
@@ -177,7 +180,7 @@ def _experts() -> None:
             [weight_format.prepack(weight_format.quantise(_rows(*shape)), None)] * count
             for shape in ((2 * inner, HIDDEN), (HIDDEN, inner))
         )
-        bank = experts.experts(both, down, swiglu)
+        bank = experts.experts(both, down, gated(swiglu))
         for rows in (1, TOKENS):
             places, found = bank(_rows(rows, HIDDEN), ids[:rows])
             shared, gate = _rows(rows, HIDDEN), _rows(rows, 1)

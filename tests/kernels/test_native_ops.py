@@ -21,6 +21,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    Routing,
     ShortConvShape,
     SquaredReluShape,
     SumShape,
@@ -69,10 +70,19 @@ SHAPES: list[OpShape] = [
     Mamba2Shape(2, 256, 2, 256, 3),
     *(ShortConvShape(channels, taps) for channels, taps in ((1, 2), (7, 3), (64, 3), (130, 5))),
     *(GroupNormShape(groups, width) for groups, width in ((1, 1), (2, 130), (3, 64))),
-    ExpertShape(1, 1, 1, 1, normalise=True, shared=False),
-    ExpertShape(33, 15, 7, 7, normalise=False, shared=True),
-    ExpertShape(128, 64, 200, 8, normalise=True, shared=True),
-    ExpertShape(600, 96, 70, 64, normalise=False, shared=False),
+    ExpertShape(1, 1, 1, Routing(1), shared=False),
+    ExpertShape(33, 15, 7, Routing(7, normalise=False), shared=True),
+    ExpertShape(128, 64, 200, Routing(8), shared=True),
+    ExpertShape(600, 96, 70, Routing(64, normalise=False), shared=False),
+    ExpertShape(40, 15, 9, Routing(3, sigmoid=True, scale=2.5), shared=False, gated=False),
+    ExpertShape(
+        33,
+        8,
+        24,
+        Routing(5, False, sigmoid=True, groups=6, open_groups=3),
+        shared=False,
+        gated=False,
+    ),
 ]
 
 

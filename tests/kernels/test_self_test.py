@@ -24,6 +24,7 @@ from kernels.common.shapes import (
     OpenGateShape,
     OpShape,
     RotationShape,
+    Routing,
     ShortConvShape,
     SquaredReluShape,
     SumShape,
@@ -50,7 +51,7 @@ SHAPES: tuple[OpShape, ...] = (
     Mamba2Shape(heads=4, head_dim=6, groups=2, state_dim=8, taps=4),
     GroupNormShape(2, 12),
     ShortConvShape(channels=24, taps=3),
-    ExpertShape(width=12, inner=6, count=5, top_k=2, normalise=False, shared=True),
+    ExpertShape(width=12, inner=6, count=5, routing=Routing(2, normalise=False), shared=True),
 )
 TRIED = tuple(name for name in Ops.__slots__ if name != "rows_per_part")
 

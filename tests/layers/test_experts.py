@@ -11,14 +11,15 @@ from core.layers import rows as row_blocks
 from core.layers.experts import ExpertSizes, SparseExperts
 from core.weights.plan import TensorSpec, Weights, plan_weights
 from core.weights.smoothing import InputNorm
+from kernels.common.shapes import Routing
 from kernels.dispatch import backend
 from kernels.linear.native import NativeBfloatMatrix
 from kernels.linear.reference import Integers
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.layers.sources import Drawn
 
-SIZES = ExpertSizes(hidden=6, inner=5, count=7, top_k=3, normalise=True)
-SHARED = ExpertSizes(hidden=6, inner=5, count=7, top_k=2, normalise=False, shared=4)
+SIZES = ExpertSizes(hidden=6, inner=5, count=7, routing=Routing(3))
+SHARED = ExpertSizes(hidden=6, inner=5, count=7, routing=Routing(2, normalise=False), shared=4)
 
 
 def drawn(name: str, spec: TensorSpec) -> Tensor:
@@ -43,8 +44,8 @@ def test_it_is_its_equation(sizes: ExpertSizes) -> None:
     layer = SparseExperts(Weights(Drawn(drawn), torch.float32), sizes)
     hidden = torch.randn(20, 6)
     probabilities = (hidden @ weight("gate.weight", 7, 6).T).softmax(1)
-    best, chosen = probabilities.topk(sizes.top_k)
-    if sizes.normalise:
+    best, chosen = probabilities.topk(sizes.routing.k)
+    if sizes.routing.normalise:
         best = best / best.sum(1, keepdim=True)
     everything = [feed_forward(f"experts.{index}", hidden, 5) for index in range(7)]
     outputs = torch.stack(everything, 1)
@@ -52,6 +53,32 @@ def test_it_is_its_equation(sizes: ExpertSizes) -> None:
     if sizes.shared:
         opened = (hidden @ weight("shared_expert_gate.weight", 1, 6).T).sigmoid()
         expected = expected + opened * feed_forward("shared_expert", hidden, 4)
+    torch.testing.assert_close(layer(hidden), expected)
+    torch.testing.assert_close(layer(hidden[:1], True), expected[:1])
+
+
+def squared_relu(scope: str, hidden: Tensor, inner: int) -> Tensor:
+    width = hidden.shape[1]
+    between = (hidden @ weight(f"{scope}.up_proj.weight", inner, width).T).relu().square()
+    return between @ weight(f"{scope}.down_proj.weight", width, inner).T
+
+
+@pytest.mark.parametrize("latent", [None, 4])
+def test_experts_without_a_gate_read_what_is_projected_for_them(latent: int | None) -> None:
+    routing = Routing(3, sigmoid=True, scale=2.5)
+    sizes = ExpertSizes(6, 5, 7, routing, gated=False, latent=latent)
+    layer = SparseExperts(Weights(Drawn(drawn), torch.float32), sizes)
+    hidden, width = torch.randn(20, 6), latent or 6
+    scores = (hidden @ weight("gate.weight", 7, 6).T).sigmoid()
+    chosen = (scores + weight("gate.e_score_correction_bias", 7)).topk(3).indices
+    best = scores.gather(1, chosen)
+    best = 2.5 * best / best.sum(1, keepdim=True)
+    given = hidden @ weight("fc1_latent_proj.weight", 4, 6).T if latent else hidden
+    outputs = torch.stack([squared_relu(f"experts.{index}", given, 5) for index in range(7)], 1)
+    picked = outputs.gather(1, chosen[:, :, None].expand(-1, -1, width))
+    expected = (picked * best[:, :, None]).sum(1)
+    if latent:
+        expected = expected @ weight("fc2_latent_proj.weight", 6, 4).T
     torch.testing.assert_close(layer(hidden), expected)
     torch.testing.assert_close(layer(hidden[:1], True), expected[:1])
 
@@ -68,7 +95,7 @@ def test_what_decides_is_exact_and_reads_what_the_experts_read(fused: bool) -> N
     norm = InputNorm("norm", 1.0)
 
     def build(weights: Weights) -> None:
-        weights.found = lambda name: fused
+        weights.stored = lambda name: () if fused else None
         SparseExperts(weights, SHARED, norm)
 
     plan = plan_weights(build, torch.bfloat16)
@@ -103,7 +130,7 @@ def test_a_token_takes_its_way_whatever_is_beside_it(integers: Integers) -> None
             return [kernels.formats.of(spec.exact).quantise(self.draw(name, spec))]
 
     weights = Weights(Quantising(quantised), torch.bfloat16, kernels.formats, kernels.ops)
-    sizes = ExpertSizes(hidden=64, inner=32, count=12, top_k=3, normalise=True, shared=32)
+    sizes = ExpertSizes(hidden=64, inner=32, count=12, routing=Routing(3), shared=32)
     layer = SparseExperts(weights, sizes)
     assert isinstance(layer.router.matrix, NativeBfloatMatrix) and layer.router.matrix.compiled
     hidden = torch.randn(80, 64).bfloat16()

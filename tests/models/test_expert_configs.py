@@ -123,7 +123,7 @@ def planned(config: Mapping[str, Any], *, fused: bool) -> WeightPlan:
     parsed = family.parse(config)
 
     def build(weights: Weights) -> None:
-        weights.found = lambda name: fused
+        weights.stored = lambda name: () if fused else None
         family.build(parsed, weights, torch.device("cpu"))
 
     return plan_weights(build, torch.bfloat16)
@@ -170,8 +170,8 @@ def test_the_estimate_is_right_within_three_percent(name: str, fused: bool) -> N
 def test_a_qwen3_5_moe_is_read_as_it_was_meant() -> None:
     config = qwen3_5_moe.parse_config(QWEN3_5_35B_A3B).text_config
     sizes = config.expert_sizes(config.hidden_size)
-    assert (sizes.count, sizes.top_k, sizes.inner, sizes.shared) == (256, 8, 512, 512)
-    assert sizes.normalise and all(config.is_sparse(layer) for layer in range(40))
+    assert (sizes.count, sizes.routing.k, sizes.inner, sizes.shared) == (256, 8, 512, 512)
+    assert sizes.routing.normalise and all(config.is_sparse(layer) for layer in range(40))
     assert config.types[:4] == ("linear_attention",) * 3 + ("full_attention",)
     assert config.rotary_dim == 64 and not config.delta_net_sizes.by_key_head
 
@@ -183,7 +183,7 @@ def test_a_qwen3_next_is_read_as_it_was_meant() -> None:
     assert text.delta_net_sizes.by_key_head and config.vision is None and not config.tied
     left_out = {key: each for key, each in QWEN3_NEXT_80B_A3B.items() if "expert" not in key}
     sizes = qwen3_next.parse_config(left_out).text_config.expert_sizes(2048)
-    assert (sizes.count, sizes.top_k, sizes.shared) == (512, 10, 512)
+    assert (sizes.count, sizes.routing.k, sizes.shared) == (512, 10, 512)
 
 
 def test_what_a_qwen3_moe_leaves_out_has_its_published_value() -> None:

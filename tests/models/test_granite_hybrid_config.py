@@ -6,9 +6,17 @@ import math
 from typing import Any
 
 import pytest
+import torch
 
 from core.api.errors import BrokenConfigError
-from core.models.granite_hybrid import GraniteHybridConfig, parse_config
+from core.models.granite_hybrid import (
+    GraniteHybridConfig,
+    GraniteHybridModel,
+    parse_config,
+    published_names,
+)
+from core.weights.plan import Weights, plan_weights
+from kernels.common.shapes import Routing
 
 _ATTENTION = (10, 13, 17, 27)
 # The numbers of ibm-granite/granite-4.0-h-350m's config.json, in the names it was written with.
@@ -47,6 +55,22 @@ PUBLISHED: dict[str, Any] = {
     "vocab_size": 100352,
 }
 
+# Facts of ibm-granite/granite-4.0-h-tiny's.
+TINY = PUBLISHED | {
+    "attention_multiplier": 0.0078125,
+    "hidden_size": 1536,
+    "intermediate_size": 512,
+    "layer_types": ["attention" if index % 10 == 5 else "mamba" for index in range(40)],
+    "logits_scaling": 6,
+    "mamba_d_head": 64,
+    "max_position_embeddings": 131072,
+    "num_experts_per_tok": 6,
+    "num_hidden_layers": 40,
+    "num_local_experts": 64,
+    "residual_multiplier": 0.22,
+    "shared_intermediate_size": 1024,
+}
+
 
 def test_a_published_config_is_read_as_it_is() -> None:
     config = parse_config(PUBLISHED)
@@ -57,6 +81,27 @@ def test_a_published_config_is_read_as_it_is() -> None:
     assert (sizes.width, sizes.conv_width) == (1536, 1792)
     assert (form.norm_groups, form.gate_first, form.limits) == (1, True, (0.0, math.inf))
     assert (config.embedding_multiplier, config.logits_scaling) == (12, 3)
+
+
+def test_a_published_config_with_experts_is_read_as_it_is() -> None:
+    config = parse_config(TINY)
+    sizes = config.expert_sizes
+    assert (sizes.count, sizes.inner, sizes.routing) == (64, 512, Routing(6))
+
+    def build(weights: Weights) -> None:
+        weights.stored = lambda name: () if name.endswith("_proj") else None
+        GraniteHybridModel(config, weights, torch.device("cpu"))
+
+    plan = plan_weights(build, torch.bfloat16)
+    assert sum(spec.num_elements for spec in plan.values()) == pytest.approx(6.94e9, rel=2e-3)
+    exact = {name.rpartition(".layers.")[2].partition(".")[2] for name in plan if plan[name].exact}
+    assert exact == {"block_sparse_moe.router.weight"}
+    folder = {published_names(config, ())(name) for name in plan}
+    assert folder == set(plan)
+    released = "model.layers.3.block_sparse_moe.input_linear.weight"
+    asked = "model.layers.3.block_sparse_moe.experts.gate_up_proj"
+    assert plan[asked].stored_shape == (64, 1024, 1536)
+    assert published_names(config, {released})(asked) == released
 
 
 def test_newer_names_of_layers_mean_the_same() -> None:
@@ -91,8 +136,11 @@ def test_parsing_what_was_parsed_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"num_local_experts": 62}, "num_local_experts"),
-        ({"num_local_experts": None}, "num_local_experts"),
+        ({"num_local_experts": 62}, "num_experts_per_tok"),
+        ({"num_local_experts": 2, "num_experts_per_tok": 3}, "num_experts_per_tok"),
+        ({"num_local_experts": None}, "num_experts_per_tok"),
+        ({"num_local_experts": -1}, "num_local_experts"),
+        ({"num_local_experts": 2, "intermediate_size": 0}, "intermediate_size"),
         ({"layer_types": ["mamba"]}, "layer_types"),
         ({"layer_types": ["sliding_attention"] * 32}, "layer_types"),
         ({"layer_types": "mamba"}, "layer_types"),

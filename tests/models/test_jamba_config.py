@@ -55,8 +55,8 @@ def test_a_published_config_is_read_as_it_is() -> None:
     assert [layer for layer in range(32) if config.is_sparse(layer)] == list(range(1, 32, 2))
     sizes = config.mamba_sizes
     assert (sizes.width, sizes.state_dim, sizes.rank, sizes.kernel) == (8192, 16, 256, 4)
-    assert (config.expert_sizes.count, config.expert_sizes.top_k) == (16, 2)
-    assert not config.expert_sizes.normalise and config.expert_sizes.shared is None
+    assert (config.expert_sizes.count, config.expert_sizes.routing.k) == (16, 2)
+    assert not config.expert_sizes.routing.normalise and config.expert_sizes.shared is None
     assert config.attention_sizes.head_dim == 128
 
 

@@ -6,9 +6,12 @@ import copy
 from typing import Any
 
 import pytest
+import torch
 
 from core.api.errors import BrokenConfigError
+from core.models import qwen3_vl_moe
 from core.models.qwen3_vl import parse_config
+from core.weights.plan import Weights, plan_weights
 
 # Facts of Qwen3-VL-4B-Instruct.
 FOUR_B: dict[str, Any] = {
@@ -76,6 +79,37 @@ THIRTY_TWO_B: dict[str, Any] = {
     "vision_config": EIGHT_B["vision_config"] | {"out_hidden_size": 5120},
 }
 
+# Qwen3-VL-30B-A3B-Instruct.
+THIRTY_B_A3B: dict[str, Any] = {
+    "model_type": "qwen3_vl_moe",
+    "tie_word_embeddings": False,
+    "text_config": {
+        "attention_bias": False,
+        "decoder_sparse_step": 1,
+        "head_dim": 128,
+        "hidden_act": "silu",
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "max_position_embeddings": 262144,
+        "mlp_only_layers": [],
+        "model_type": "qwen3_vl_moe_text",
+        "moe_intermediate_size": 768,
+        "norm_topk_prob": True,
+        "num_attention_heads": 32,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "num_hidden_layers": 48,
+        "num_key_value_heads": 4,
+        "rms_norm_eps": 1e-06,
+        "rope_scaling": FOUR_B["text_config"]["rope_scaling"],
+        "rope_theta": 5000000,
+        "vocab_size": 151936,
+    },
+    "vision_config": FOUR_B["vision_config"]
+    | EIGHT_B["vision_config"]
+    | {"out_hidden_size": 2048, "model_type": "qwen3_vl_moe"},
+}
+
 
 def changed(part: str, **values: Any) -> dict[str, Any]:
     """FOUR_B with some keys of a part set."""
@@ -100,6 +134,41 @@ def test_larger_ones(other: dict[str, Any]) -> None:
     config = parse_config(FOUR_B | other | parts)
     assert not config.tied and config.image_layers == 3
     assert config.text_config.num_hidden_layers == parts["text_config"]["num_hidden_layers"]
+
+
+def test_one_with_experts_whose_matrices_have_inputs_first() -> None:
+    config = qwen3_vl_moe.parse_config(THIRTY_B_A3B)
+    text = config.text_config
+    assert (text.num_experts, text.num_experts_per_tok, text.norm_topk_prob) == (128, 8, True)
+    shapes = {"gate_up_proj": (128, 2048, 1536), "down_proj": (128, 768, 2048)}
+
+    def build(weights: Weights) -> None:
+        weights.stored = lambda name: shapes.get(name.rpartition(".")[2])
+        qwen3_vl_moe.Qwen3VLMoeModel(config, weights, torch.device("cpu"))
+
+    plan = plan_weights(build, torch.bfloat16)
+    for part, shape in shapes.items():
+        spec = plan[f"model.language_model.layers.47.mlp.experts.{part}"]
+        assert spec.turned and spec.stored_shape == shape
+    assert sum(spec.num_elements for spec in plan.values()) == pytest.approx(31.07e9, rel=1e-3)
+
+
+def test_what_one_with_experts_leaves_out_has_the_value_that_transformers_gives_it() -> None:
+    needed = ("hidden_size", "num_attention_heads", "num_hidden_layers", "vocab_size")
+    text = {key: THIRTY_B_A3B["text_config"][key] for key in needed}
+    config = qwen3_vl_moe.parse_config(
+        {"text_config": text | {"norm_topk_prob": False}}
+    ).text_config
+    assert (config.num_key_value_heads, config.head_dim) == (16, 64)
+    assert (config.num_experts, config.num_experts_per_tok) == (60, 4)
+    assert (config.moe_intermediate_size, config.intermediate_size) == (1408, 5632)
+    assert config.max_position_embeddings == 128_000 and config.norm_topk_prob
+
+
+def test_more_experts_of_a_token_than_there_are_is_named() -> None:
+    text = THIRTY_B_A3B["text_config"] | {"num_experts": 4}
+    with pytest.raises(BrokenConfigError, match="num_experts_per_tok"):
+        qwen3_vl_moe.parse_config(THIRTY_B_A3B | {"text_config": text})
 
 
 def test_newer_files_gather_the_rope_keys() -> None:

@@ -159,6 +159,11 @@ def rms_ratio(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).square().mean().sqrt() / expected.square().mean().sqrt())
 
 
+def usual_error(found: Tensor, exact: Tensor) -> float:
+    """Of half of the tokens, as a share of the logits' standard deviation."""
+    return float((found - exact).square().mean(1).median().sqrt() / exact.std())
+
+
 def greedy(model: Model, pieces: Pieces, forced: Sequence[int]) -> Tensor:
     """Logits before each of `forced`, decoded one by one after the prompt: [forced, vocabulary]."""
     embeddings, places = inputs(model, pieces)

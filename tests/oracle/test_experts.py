@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from core.layers.experts import SparseExperts
+from kernels.common.shapes import Routing
+from kernels.ops import Route
 from tests.oracle.checkpoints import Tiny
 from tests.oracle.runs import (
     TOLERANCE,
@@ -29,6 +31,7 @@ from tests.oracle.runs import (
     prompt_of,
     rms_ratio,
     text,
+    usual_error,
 )
 from tests.oracle.tiny_experts import TinyExperts, make_experts_pair, make_model, respell
 
@@ -90,8 +93,10 @@ def routed_by_us(model: Any, pieces: Pieces) -> list[Tensor]:
     for layer in layers:
         route = layer._ops.route
 
-        def noting(*given: Any, route: Any = route) -> tuple[Tensor, Tensor]:
-            ids, weights = route(*given)
+        def noting(
+            logits: Tensor, routing: Routing, correction: Tensor | None = None, route: Route = route
+        ) -> tuple[Tensor, Tensor]:
+            ids, weights = route(logits, routing, correction)
             found.append(ids.long())
             return ids, weights
 
@@ -172,11 +177,6 @@ def test_both_spellings_are_one_model(name: str, tmp_path: Path) -> None:
     fused = load(tmp_path)
     assert fused.num_parameters == made.model.num_parameters
     assert torch.equal(our_logits(fused, LONG), expected)
-
-
-def usual_error(found: Tensor, exact: Tensor) -> float:
-    """Of half of the tokens, as a share of the logits' standard deviation."""
-    return float((found - exact).square().mean(1).median().sqrt() / exact.std())
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
-from torch import Tensor
 
+from core.weights.folder import ModelFolder
+from core.weights.plan import Weights
+from kernels.dispatch import backend
+from kernels.linear.reference import Integers
+from tests.loads import load_model
 from tests.oracle.runs import (
+    CPU,
     TOLERANCE,
     Pair,
     assert_same,
@@ -26,6 +32,7 @@ from tests.oracle.runs import (
     our_logits,
     rms_ratio,
     text,
+    usual_error,
 )
 from tests.oracle.tiny_experts import respell
 from tests.oracle.tiny_jamba import TinyJamba, make_jamba, make_jamba_pair
@@ -93,11 +100,6 @@ def test_both_spellings_of_experts_are_one_model(tmp_path: Path) -> None:
     assert torch.equal(our_logits(load(tmp_path), LONG), expected)
 
 
-def usual_error(found: Tensor, exact: Tensor) -> float:
-    """Of half of the tokens, as a share of the logits' standard deviation."""
-    return float((found - exact).square().mean(1).median().sqrt() / exact.std())
-
-
 @pytest.mark.parametrize("name", ["experts", "dense"])
 def test_bfloat16_stays_close_to_float32_and_no_rougher_than_the_oracle(
     name: str, tmp_path: Path
@@ -112,3 +114,20 @@ def test_bfloat16_stays_close_to_float32_and_no_rougher_than_the_oracle(
     # Tokens whose experts are near a tie go another way, in theirs as in ours.
     assert usual_error(rough, exact) <= max(2e-2, 1.1 * usual_error(theirs, exact))
     assert rms_ratio(rough, exact) <= max(2e-2, 1.5 * rms_ratio(theirs, exact))
+
+
+@pytest.mark.parametrize(("integers", "most"), [("int8", 0.15), ("int4", 1.0)])
+def test_integers_stay_as_close_as_random_weights_allow(
+    integers: Integers, most: float, tmp_path: Path
+) -> None:
+    """The bounds are loose: these weights have no outliers to be spared, and few numbers to a sum.
+    Without what is never quantised it would be further off."""
+    tiny = TinyJamba(experts=1, hidden=64, mlp=128, rank=32, seed=7)
+    exact = our_logits(make_jamba_pair(tmp_path, tiny).model, LONG)
+    kernels = backend("reference", torch.float32, integers=integers)
+    folder = ModelFolder.open(tmp_path)
+    found = our_logits(load_model(folder, CPU, torch.float32, kernels=kernels).model, LONG)
+    assert 0 < rms_ratio(found, exact) < most
+    with patch.object(Weights, "exact", lambda self: self):
+        coarse = load_model(folder, CPU, torch.float32, kernels=kernels).model
+    assert rms_ratio(our_logits(coarse, LONG), exact) > rms_ratio(found, exact)

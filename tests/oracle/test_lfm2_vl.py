@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from tests.oracle.runs import (
     Pieces,
     assert_same,
     deviation,
+    greedy,
     inputs,
     load,
     logits_between,
@@ -27,6 +29,7 @@ from tests.oracle.tiny_lfm2_vl import (
     Shaped,
     TinyLfm2Vl,
     make_lfm2_vl_pair,
+    oracle_inputs,
     oracle_logits,
     write_lfm2_vl,
 )
@@ -62,6 +65,26 @@ def test_logits_agree(tiny: TinyLfm2Vl, tmp_path: Path) -> None:
     made = make_lfm2_vl_pair(tmp_path, tiny)
     for pieces in ([text(150, tiny.seed)], SEVERAL, MIXED):
         assert_same(our_logits(made.model, pieces), oracle_logits(made, pieces))
+
+
+@pytest.mark.parametrize("pieces", [[text(40)], SEVERAL], ids=["text", "pictures"])
+def test_greedy_tokens_are_the_same(pair: Pair, pieces: Pieces) -> None:
+    given = oracle_inputs(pieces)
+    count = given["input_ids"].shape[1]
+    oracle: Any = pair.oracle
+    made = oracle.generate(
+        **given,
+        attention_mask=torch.ones(1, count, dtype=torch.long),
+        max_new_tokens=24,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    chosen = made.sequences[0, count:].tolist()
+    assert len(chosen) == 24
+    assert_same(greedy(pair.model, pieces, chosen), torch.cat(made.logits))
 
 
 def test_every_cut_equals_one_shot(pair: Pair) -> None:

@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Qwen3VLForConditionalGeneration
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import Qwen3VLForConditionalGeneration, Qwen3VLMoeForConditionalGeneration
 
+from core.loading.reading import stream
+from core.weights.folder import ModelFolder
+from kernels.dispatch import backend
+from tests.loads import load_model
 from tests.oracle.runs import (
+    CPU,
     TOLERANCE,
     Pair,
     Picture,
@@ -27,6 +34,7 @@ from tests.oracle.runs import (
     rms_ratio,
     text,
 )
+from tests.oracle.tiny_experts import respell
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, make_qwen3_vl_pair
 
 VARIANTS = {
@@ -40,6 +48,9 @@ VARIANTS = {
     "other-width": TinyQwen3VL(
         hidden=48, vision_hidden=24, vision_heads=3, deeper=(1,), max_shard_size="40KB", seed=4
     ),
+    "experts": TinyQwen3VL(experts=8, tied=False, seed=5),
+    # A token takes them all, in every second layer; an expert's first matrix is square.
+    "all-experts": TinyQwen3VL(hidden=48, experts=3, top_k=3, sparse_step=2, seed=6),
 }
 SEVERAL: Pieces = [
     text(3),
@@ -54,9 +65,9 @@ SEVERAL: Pieces = [
 MIXED: Pieces = [text(13), Picture(4, 6), text(17, 1), Picture(2, 8, 1), text(62, 2)]
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    return make_qwen3_vl_pair(tmp_path_factory.mktemp("deep"), VARIANTS["deep"])
+@pytest.fixture(scope="module", params=["deep", "experts"])
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return make_qwen3_vl_pair(tmp_path_factory.mktemp("deep"), VARIANTS[request.param])
 
 
 @pytest.mark.parametrize("tiny", VARIANTS.values(), ids=VARIANTS.keys())
@@ -112,6 +123,35 @@ def test_every_cut_equals_one_shot(pair: Pair) -> None:
 def test_token_by_token_equals_one_shot(pair: Pair) -> None:
     expected = oracle_logits(pair, MIXED)
     assert_same(our_logits(pair.model, MIXED, range(1, len(expected))), expected)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int4"])
+def test_all_ways_to_store_experts_are_one_model(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Releases have inputs before outputs, what transformers writes has them behind, and quantised
+    folders have each expert for itself."""
+    monkeypatch.setattr(stream, "SLICE_BYTES", 10_000)  # of a stack some experts at a time
+    kernels = backend("torch", torch.float32, integers="int4" if precision == "int4" else None)
+
+    def ours() -> Tensor:
+        loaded = load_model(ModelFolder.open(tmp_path), CPU, torch.float32, kernels=kernels)
+        return our_logits(loaded.model, SEVERAL)
+
+    made = make_qwen3_vl_pair(tmp_path, VARIANTS["experts"])
+    expected, path = ours(), tmp_path / "model.safetensors"
+    tensors = load_file(path)
+    shapes = {name: list(each.shape) for name, each in tensors.items() if each.ndim == 3}
+    assert [8, 48, 32] in shapes.values() and [8, 32, 24] in shapes.values() and len(shapes) == 6
+    turned = {name: tensors[name].transpose(1, 2).contiguous() for name in shapes}
+    save_file(tensors | turned, path, {"format": "pt"})
+    assert torch.equal(ours(), expected)
+    if precision == "float32":
+        oracle = Qwen3VLMoeForConditionalGeneration.from_pretrained(tmp_path, dtype=torch.float32)
+        assert_same(expected, oracle_logits(Pair(oracle, made.model), SEVERAL))
+    save_file(tensors, path, {"format": "pt"})
+    respell(tmp_path, fused=False)
+    assert torch.equal(ours(), expected)
 
 
 def test_bfloat16_is_close_to_float32_and_no_rougher_than_the_oracle(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ _KINDS = {"M": "linear_attention", "F": "full_attention"}
 @dataclass(frozen=True)
 class TinyGranite:
     """What to make. `layers` spells the kinds: M for Mamba-2, F for full attention; `others` are
-    more keys of config.json."""
+    more keys of config.json. `experts` and how many of them a token takes; none if 0."""
 
     layers: str = "MFM"
     hidden: int = 32
@@ -38,6 +38,9 @@ class TinyGranite:
     groups: int = 1
     state_dim: int = 16
     kernel: int = 4
+    experts: int = 0
+    top_k: int = 0
+    inner: int = 24
     tied: bool = True
     positions: str | None = "nope"
     others: Mapping[str, Any] = field(default_factory=dict)
@@ -51,14 +54,14 @@ def make_granite(tiny: TinyGranite) -> PreTrainedModel:
     settings: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": tiny.hidden,
-        "intermediate_size": tiny.mlp,
+        "intermediate_size": tiny.inner,
         "shared_intermediate_size": tiny.mlp,
         "num_hidden_layers": len(tiny.layers),
         "layer_types": [_KINDS[letter] for letter in tiny.layers],
         "num_attention_heads": tiny.heads,
         "num_key_value_heads": tiny.kv_heads,
-        "num_local_experts": 0,
-        "num_experts_per_tok": 0,
+        "num_local_experts": tiny.experts,
+        "num_experts_per_tok": tiny.top_k,
         "position_embedding_type": tiny.positions,
         "mamba_n_heads": tiny.mamba_heads,
         "mamba_n_groups": tiny.groups,

@@ -145,8 +145,8 @@ class Shaped(Picture):
         return Image(f"shaped {self.seed:>9}".encode(), rows, columns, rows * columns, in_line=True)
 
 
-def oracle_logits(pair: Pair, pieces: Pieces) -> Tensor:
-    """[tokens, vocabulary] of one forward over the whole prompt, pictures padded as published."""
+def oracle_inputs(pieces: Pieces) -> dict[str, Tensor]:
+    """What the oracle's forward takes, pictures padded as its processor does."""
     given = {"input_ids": torch.tensor([prompt_of(pieces).ids(token_id("<image>"))])}
     pictures = [piece for piece in pieces if isinstance(piece, Shaped)]
     if pictures:
@@ -162,6 +162,11 @@ def oracle_logits(pair: Pair, pieces: Pieces) -> Tensor:
             "pixel_attention_mask": mask,
             "spatial_shapes": shapes,
         }
+    return given
+
+
+def oracle_logits(pair: Pair, pieces: Pieces) -> Tensor:
+    """[tokens, vocabulary] of one forward over the whole prompt."""
     with torch.inference_mode():
-        logits: Tensor = pair.oracle(**given, use_cache=False).logits[0]
+        logits: Tensor = pair.oracle(**oracle_inputs(pieces), use_cache=False).logits[0]
     return logits

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, Qwen3VLConfig, Qwen3VLForConditionalGeneration
+from transformers import (
+    PreTrainedModel,
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLMoeConfig,
+    Qwen3VLMoeForConditionalGeneration,
+)
 
 from tests.oracle.checkpoints import (
     PLAIN_TEMPLATE,
@@ -22,10 +28,14 @@ from tests.oracle.checkpoints import (
 )
 from tests.oracle.runs import Pair, load
 
+_DENSE: tuple[Any, Any] = Qwen3VLConfig, Qwen3VLForConditionalGeneration
+_MOE: tuple[Any, Any] = Qwen3VLMoeConfig, Qwen3VLMoeForConditionalGeneration
+
 
 @dataclass(frozen=True)
 class TinyQwen3VL:
-    """What to make; `deeper` are the tower's blocks whose features enter text layers."""
+    """What to make; `deeper` are the tower's blocks whose features enter text layers. With
+    `experts` each `sparse_step`-th layer has so many; all are dense if 0."""
 
     layers: int = 3
     hidden: int = 32
@@ -36,6 +46,9 @@ class TinyQwen3VL:
     tied: bool = True
     attention_bias: bool = False
     deeper: tuple[int, ...] = (0, 1)
+    experts: int = 0
+    top_k: int = 2
+    sparse_step: int = 1
     vision_depth: int = 3
     vision_heads: int = 2
     vision_hidden: int = 32
@@ -74,7 +87,15 @@ def make_qwen3_vl(tiny: TinyQwen3VL) -> PreTrainedModel:
         "num_position_embeddings": tiny.vision_positions,
         "deepstack_visual_indexes": list(tiny.deeper),
     }
-    config = Qwen3VLConfig(
+    if tiny.experts:
+        text |= {
+            "num_experts": tiny.experts,
+            "num_experts_per_tok": tiny.top_k,
+            "moe_intermediate_size": 24,
+            "decoder_sparse_step": tiny.sparse_step,
+        }
+    config_type, model_type = _MOE if tiny.experts else _DENSE
+    config = config_type(
         text_config=text,
         vision_config=vision,
         tie_word_embeddings=tiny.tied,
@@ -83,7 +104,7 @@ def make_qwen3_vl(tiny: TinyQwen3VL) -> PreTrainedModel:
         vision_start_token_id=token_id("<|vision_start|>"),
         vision_end_token_id=token_id("<|vision_end|>"),
     )
-    model: PreTrainedModel = Qwen3VLForConditionalGeneration(config)
+    model: PreTrainedModel = model_type(config)
     randomise(model, tiny.seed, _is_norm)
     model.train(False)
     return model

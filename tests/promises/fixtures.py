@@ -48,7 +48,8 @@ assert MODELS["hybrid"].template == PLAIN_TEMPLATE
 RECURRENT: dict[str, Callable[[Path], object]] = {
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, seed=12)),
     "lfm2": lambda path: write_lfm2(path, TinyLfm2(layers="CFC", seed=13)),
-    "granite": lambda path: write_granite(path, TinyGranite("MF", seed=13)),
+    # Its shared layer is what the smaller releases have without experts.
+    "granite": lambda path: write_granite(path, TinyGranite("MF", experts=5, top_k=2, seed=13)),
     # Its one Mamba-1 block has sparse experts.
     "jamba": lambda path: write_jamba(
         path, TinyJamba(layers=2, attention=(2, 0), sparse=(2, 1), experts=4, seed=15)
@@ -74,8 +75,10 @@ PURE: dict[str, Callable[[Path], object]] = {
     "qwen3_moe": lambda path: write_experts(
         path, TinyExperts(base=Tiny(layers="FF", seed=14, head_dim=16, text_only=True))
     ),
-    # Its pictures enter both layers, and what they are given at first.
-    "qwen3_vl": lambda path: write_qwen3_vl(path, TinyQwen3VL(layers=2, seed=12)),
+    # Its pictures enter both layers, and what they are given at first; one of both has experts.
+    "qwen3_vl": lambda path: write_qwen3_vl(
+        path, TinyQwen3VL(layers=2, experts=4, sparse_step=2, seed=14)
+    ),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SFS", window=7, seed=11)),
 }

@@ -76,12 +76,34 @@ def test_or_as_one_tensor_where_the_folder_has_it(rows_at_once: int) -> None:
             return [(each,) for each in whole.split(rows_at_once)]
 
     weights = Weights(Sliced(_drawn), torch.float32)
-    weights.found = lambda name: name == "experts.gate_up"
+    weights.stored = lambda name: (3, 5, 4) if name == "experts.gate_up" else None
     found = weights.scope("experts").matrices(3, [("gate", 2), ("up", 3)], 4, "gate_up")
     assert torch.equal(torch.cat(_weights_of(found)), whole)
     (spec,) = weights.asked.values()
     assert list(weights.asked) == ["experts.gate_up"]
     assert (spec.shape, spec.stored_shape) == ((15, 4), (3, 5, 4))
+
+
+@pytest.mark.parametrize(
+    ("stored", "turned"),
+    [((3, 5, 4), False), ((3, 4, 5), True), ((3, 2, 10), False), ((), False)],
+)
+def test_which_way_a_tensor_of_all_is_stored_shows_in_its_shape(
+    stored: tuple[int, ...], turned: bool
+) -> None:
+    """In doubt it is [count, outputs, inputs], which is compared with the file later."""
+    weights = Weights(Drawn(_drawn), torch.float32)
+    weights.stored = lambda name: stored
+    weights.matrices(3, [("gate", 2), ("up", 3)], 4, "gate_up")
+    assert weights.asked["gate_up"].turned == turned
+    assert weights.asked["gate_up"].stored_shape == ((3, 4, 5) if turned else (3, 5, 4))
+
+
+def test_a_tensor_of_square_matrices_is_taken_as_it_is() -> None:
+    weights = Weights(Drawn(_drawn), torch.float32)
+    weights.stored = lambda name: (3, 4, 4)
+    weights.matrices(3, [("down", 4)], 4, "down")
+    assert not weights.asked["down"].turned
 
 
 def test_outputs_can_be_put_in_another_order() -> None:

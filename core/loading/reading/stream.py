@@ -63,11 +63,14 @@ def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
 
 
 def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:
-    """Bytes that plain tensors take, at most, before they are in their formats."""
+    """Bytes that plain tensors take, at most, before they are in their formats, and as they are
+    stored if that is the other way round."""
     sizes = (
-        max(slice_rows(spec, formats)) * (spec.num_bytes // spec.shape[0])
+        max(slice_rows(spec, formats))
+        * (spec.num_bytes // spec.shape[0])
+        * (spec.turned + (not formats.of(spec.exact).is_plain))
         for spec in plan.values()
-        if Use.MATRIX in spec.use and not formats.of(spec.exact).is_plain
+        if Use.MATRIX in spec.use
     )
     return max(sizes, default=0)
 
@@ -179,6 +182,8 @@ class Reader:
         """The next rows of a plainly stored tensor, with the scales that migrate into it."""
         part = TensorSpec((rows, *spec.shape[1:]) if spec.shape else (), spec.dtype)
         tensor = self._tensor(file, AS_STORED[entry.dtype], part)
+        if spec.turned:
+            tensor = _turned(tensor, spec)
         self._read_plan.confirm(name, tensor)
         if spec.input_norm is not None:
             # In its own type, which holds powers of two: torch would copy the whole matrix else.
@@ -251,6 +256,12 @@ class Reader:
             yield size
             self._advance(size)
             num_bytes -= size
+
+
+def _turned(tensor: Tensor, spec: TensorSpec) -> Tensor:
+    """Whole matrices of a stack, whose inputs come first, with outputs as rows."""
+    outputs, inputs = spec.stored_shape[2], spec.stored_shape[1]
+    return tensor.view(-1, inputs, outputs).transpose(1, 2).reshape(tensor.shape)
 
 
 def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:

@@ -10,6 +10,7 @@ from core.layers.experts import ExpertSizes, FeedForward, MakeFeedForward, Spars
 from core.models.config.settings import Count, Depth, Settings
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
+from kernels.common.shapes import Routing
 
 
 class ExpertSettings(Settings):
@@ -65,7 +66,6 @@ class ExpertSettings(Settings):
             hidden=hidden,
             inner=self.moe_intermediate_size,
             count=self.num_experts,
-            top_k=self.num_experts_per_tok,
-            normalise=self.norm_topk_prob,
+            routing=Routing(self.num_experts_per_tok, self.norm_topk_prob),
             shared=self.shared_expert_intermediate_size or None,
         )

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from kernels.experts.reference import LoopedExperts, route, weighted_sum
+from kernels.common.shapes import Routing
+from kernels.experts.reference import LoopedExperts, gated, route, weighted_sum
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import Matrix, PlainFormat, WeightFormat
@@ -39,16 +40,31 @@ def test_routing(
 ) -> None:
     logits = drawn(6, count).to(dtype)
     logits[0] = 0  # of equal experts the first
-    expected = route(logits, k, normalise)
+    expected = route(logits, Routing(k, normalise))
     with guarded_memory():
-        ids, weights = gpu.route(strided(logits.to(device)), k, normalise)
+        ids, weights = gpu.route(strided(logits.to(device)), Routing(k, normalise))
     assert torch.equal(ids.cpu(), expected[0]) and ids.dtype == torch.int32
     assert_near(weights, expected[1], count + 64)
 
 
+@TYPES
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("normalise", [True, False])
+def test_routing_by_sigmoids(
+    normalise: bool, groups: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    logits, correction = drawn(6, 20).to(dtype), drawn(20)
+    routing = Routing(3, normalise, sigmoid=True, groups=groups, open_groups=1, scale=2.5)
+    expected = route(logits, routing, correction)
+    with guarded_memory():
+        ids, weights = gpu.route(strided(logits.to(device)), routing, correction.to(device))
+    assert torch.equal(ids.cpu(), expected[0])
+    assert_near(weights, expected[1], 64, 2.5)
+
+
 def test_routing_of_what_is_no_number_still_names_experts(device: torch.device) -> None:
     for number in (float("nan"), -float("inf")):
-        ids, _ = gpu.route(torch.full((2, 7), number, device=device), 3, True)
+        ids, _ = gpu.route(torch.full((2, 7), number, device=device), Routing(3))
         assert ids.tolist() == [[0, 1, 2]] * 2
 
 
@@ -71,11 +87,11 @@ def test_products(
     cpu = torch.device("cpu")
     exact = [[each.float() for each in weights] for weights in (up, down)]
     both, last = (packed(plain, each, cpu) for each in exact)
-    reference = LoopedExperts(both, last, torch.add)
-    bank = gpu.experts(packed(ours, up, device), packed(ours, down, device), torch.add)
+    reference = LoopedExperts(both, last, gated(torch.add))
+    bank = gpu.experts(packed(ours, up, device), packed(ours, down, device), gated(torch.add))
     assert isinstance(bank, gpu.GpuExperts)
     hidden = drawn(37, width).to(dtype)
-    ids, _ = route(drawn(37, count), k, True)
+    ids, _ = route(drawn(37, count), Routing(k))
     at, rows = reference(hidden.float(), ids)
     assert at is not None
     expected, magnitude = rows[at], float(rows.abs().max())
@@ -116,4 +132,4 @@ def test_other_matrices_are_looped_over(device: torch.device) -> None:
         Int8Format(None).prepack(Int8Format(None).quantise(torch.ones(8, 4)), None)
         for _ in range(2)
     ]
-    assert isinstance(gpu.experts(matrices, matrices, torch.add), LoopedExperts)
+    assert isinstance(gpu.experts(matrices, matrices, gated(torch.add)), LoopedExperts)

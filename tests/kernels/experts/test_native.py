@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from kernels.common.shapes import Routing
 from kernels.dispatch import Backend, backend
 from kernels.experts.native import NativeExperts
-from kernels.experts.reference import ExpertBank, LoopedExperts
+from kernels.experts.reference import ExpertBank, LoopedExperts, gated
 from kernels.linear.native import Product
 from kernels.linear.reference import Integers, Matrix
 from kernels.native.trace import capture_step
@@ -59,17 +60,17 @@ class Bank:
             usual = kernels.formats.usual
             return [usual.prepack(usual.quantise(each), None) for each in weights]
 
-        return kernels.ops.experts(packed(up), packed(down), kernels.ops.swiglu)
+        return kernels.ops.experts(packed(up), packed(down), gated(kernels.ops.swiglu))
 
     def through(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         """By what the rows themselves decide, so that equal rows take equal ways."""
-        ids, weights = self.kernels.ops.route(hidden[:, : self.count], self.k, True)
+        ids, weights = self.kernels.ops.route(hidden[:, : self.count], Routing(self.k))
         with poisoned_memory():
             places, rows = self.bank(hidden, ids, is_step)
             return self.kernels.ops.weighted_sum(places, rows, weights, None, None)
 
     def expected(self, hidden: Tensor) -> Tensor:
-        ids, weights = PLAIN_OPS.route(hidden[:, : self.count], self.k, True)
+        ids, weights = PLAIN_OPS.route(hidden[:, : self.count], Routing(self.k))
         return PLAIN_OPS.weighted_sum(*self.reference(hidden.float(), ids), weights, None, None)
 
 
@@ -105,8 +106,12 @@ def test_a_tokens_bits_are_its_own(kind: str) -> None:
 
 @ALL
 @pytest.mark.parametrize("is_step", [True, False])
-def test_bits_depend_on_no_number_of_threads(kind: str, is_step: bool) -> None:
-    made = Bank(kind, (4, 2, 512, 1500))
+@pytest.mark.parametrize("size", [(4, 2, 512, 1500), (20, 3, 160, 520)], ids=["few", "many"])
+def test_bits_depend_on_no_number_of_threads(
+    kind: str, is_step: bool, size: tuple[int, int, int, int]
+) -> None:
+    """Which share an expert, or take whole ones where there are enough of them."""
+    made = Bank(kind, size)
     hidden = made.rows(1 if is_step else 40, made.width)
     before, found = torch.get_num_threads(), []
     for threads in (1, 2, 3):
@@ -123,7 +128,7 @@ def test_a_captured_step_goes_through_the_experts_of_later_tokens(kind: str) -> 
     place = hidden[:1].clone()
 
     def step(_: object) -> Tensor:
-        ids, weights = made.kernels.ops.route(place[:, : made.count], made.k, True)
+        ids, weights = made.kernels.ops.route(place[:, : made.count], Routing(made.k))
         places, rows = made.bank(place, ids, True)
         return made.kernels.ops.weighted_sum(places, rows, weights, None, None)
 
@@ -148,11 +153,11 @@ def test_where_products_of_many_rows_are_torchs_experts_go_one_by_one() -> None:
     made = Bank("bfloat16", (5, 2, 33, 7))
     usual = kernels.formats.usual
     hidden = made.rows(9, 33)
-    ids, _ = PLAIN_OPS.route(hidden[:, :5], 2, True)
+    ids, _ = PLAIN_OPS.route(hidden[:, :5], Routing(2))
     up = [usual.prepack((made.rows(14, 33),), None) for _ in range(5)]
     down = [usual.prepack((made.rows(33, 7),), None) for _ in range(5)]
-    bank = kernels.ops.experts(up, down, kernels.ops.swiglu)
-    looped = LoopedExperts(up, down, kernels.ops.swiglu)
+    bank = kernels.ops.experts(up, down, gated(kernels.ops.swiglu))
+    looped = LoopedExperts(up, down, gated(kernels.ops.swiglu))
     found, expected = bank(hidden, ids), looped(hidden, ids)
     assert found[0] is not None and expected[0] is not None
     assert torch.equal(found[1][found[0]], expected[1][expected[0]])
@@ -164,14 +169,30 @@ def test_matrices_of_different_sizes_are_looped_over() -> None:
         usual.formats.usual.prepack(usual.formats.usual.quantise(torch.ones(14, width)), None)
         for width in (33, 32)
     ]
-    assert isinstance(usual.ops.experts(up, up, usual.ops.swiglu), LoopedExperts)
+    assert isinstance(usual.ops.experts(up, up, gated(usual.ops.swiglu)), LoopedExperts)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_tokens_choice_among_groups_is_its_own(dtype: torch.dtype) -> None:
+    made = backend("cpu", torch.bfloat16, library=library()).ops
+    draw = torch.Generator().manual_seed(3)
+    logits, correction = torch.randn(70, 24, generator=draw).to(dtype), torch.randn(24)
+    routing = Routing(5, sigmoid=True, groups=6, open_groups=3, scale=1.5)
+    ids, weights = made.route(logits, routing, correction)
+    for row in (0, 33, 69):
+        alone = made.route(logits[row : row + 1], routing, correction)
+        assert torch.equal(alone[0], ids[row : row + 1])
+        assert torch.equal(alone[1], weights[row : row + 1])
+    expected = PLAIN_OPS.route(logits, routing, correction)
+    assert torch.equal(ids, expected[0])
+    torch.testing.assert_close(weights, expected[1])
 
 
 def test_a_router_of_logits_that_are_no_numbers_still_names_experts() -> None:
     made = backend("cpu", torch.bfloat16, library=library()).ops
     for number in (float("nan"), float("inf"), -float("inf")):
-        ids, _ = made.route(torch.full((3, 7), number), 4, True)
+        ids, _ = made.route(torch.full((3, 7), number), Routing(4))
         assert ids.tolist() == [[0, 1, 2, 3]] * 3
     some = torch.tensor([[float("nan"), 1.0, 2.0, float("nan")]])
-    ids, _ = made.route(some, 3, True)
+    ids, _ = made.route(some, Routing(3))
     assert len(set(ids[0].tolist())) == 3 and 0 <= int(ids.min()) <= int(ids.max()) < 4

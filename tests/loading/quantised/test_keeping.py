@@ -28,12 +28,18 @@ from tests.models.outliers import plant
 from tests.models.quantised_folders import FORMATS, write_twins
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text
+from tests.oracle.tiny_experts import TinyExperts, write_experts
 from tests.storage.disks import DiedError, FailingFiles
 
 CPU = torch.device("cpu")
 PLAIN = Tiny(layers="LF", hidden=64, mlp=96, vision_depth=1, max_shard_size="150KB")
 WHOLE_GROUPS = Tiny(layers="LF", hidden=128, mlp=256, text_only=True, vision=False, tied=False)
-KINDS = ["plain", "gptq", "awq", "fp8", "compressed", "planted"]
+PUBLISHED = ["gptq", "awq", "fp8", "compressed"]
+EXPERTS = {
+    "experts": TinyExperts("qwen3_next", WHOLE_GROUPS, inner=32),
+    "fused experts": TinyExperts("qwen3_5_moe", WHOLE_GROUPS, inner=32, fused=True),
+}
+KINDS = ["plain", *PUBLISHED, "planted", *EXPERTS]
 BACKENDS: list[BackendName] = ["cpu", "reference"]
 INTEGERS: list[Integers] = ["int8", "int4"]
 
@@ -41,10 +47,13 @@ INTEGERS: list[Integers] = ["int8", "int4"]
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     top = tmp_path_factory.mktemp("models")
-    made = {kind: write_twins(top / kind, FORMATS[kind], WHOLE_GROUPS)[0] for kind in KINDS[1:-1]}
+    made = {kind: write_twins(top / kind, FORMATS[kind], WHOLE_GROUPS)[0] for kind in PUBLISHED}
     write_folder(top / "plain", PLAIN)
     write_folder(top / "planted", replace(PLAIN, max_shard_size="1GB"))
     plant(top / "planted", 1.0)
+    for kind, tiny in EXPERTS.items():
+        write_experts(top / kind, tiny)
+        made[kind] = top / kind
     settle(top)
     return made | {"plain": top / "plain", "planted": top / "planted"}
 
