@@ -74,5 +74,7 @@ def test_the_table_is_computed_from_both_measurements() -> None:
 def test_layers_that_took_no_time_are_not_told(own: float) -> None:
     rows = {PROMPT: row(PROMPT, 90, own=own, peer=9.0, second=17.0)}
     heads = {PROMPT: row(PROMPT, 10, own=1.0, peer=1.0, second=1.0)}
-    _, layer, *_ = lines_of(whole_table(CUT, "int4", (rows, {}), (heads, {})))
+    _, layer, head, every = lines_of(whole_table(CUT, "int4", (rows, {}), (heads, {})))
     assert layer[1:] == ["", "1,000", "", "", "2,000", ""]
+    assert head[1:3] == ["1,000", "1,000"]
+    assert every[1:4] == ["", "2.44", ""]

@@ -34,8 +34,8 @@ class Parts:
 
     @property
     def every(self) -> float:
-        """Of all layers, the table and the head."""
-        return self.head + self.cut.whole * self.layer
+        """Of all layers, the table and the head; nothing where that of layers can't be told."""
+        return self.head + self.cut.whole * self.layer if self.layer > 0 else 0.0
 
 
 def whole_table(cut: Cut, engine: str, measured: Measured, alone: Measured) -> str:

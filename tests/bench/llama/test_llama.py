@@ -29,10 +29,9 @@ PROMPT, GENERATE, IMAGE = Step("prompt", 600), Step("generate", 4, 700), Step("i
 AVX2, BF16 = LEVELS[0], LEVELS[3]
 CONVERTER = """
 import json
-class Qwen3NextModel:
-    model_arch = "qwen3next"
-    def __init__(self, folder, kind, target):
-        self.kind, self.target, self.noted = kind, target, {}
+class Converter:
+    def __init__(self, folder, kind, target, hparams=None):
+        self.given, self.kind, self.target, self.noted = hparams, kind, target, {}
         self.gguf_writer, self.hparams = self, json.loads((folder / "config.json").read_text())
     def add_tokenizer_model(self, name):
         self.noted["tokenizer"] = name
@@ -40,8 +39,10 @@ class Qwen3NextModel:
         self.noted["size"] = size
     def write(self):
         self.set_vocab()
-        told = [self.kind, self.model_arch, self.no_mtp, self.noted]
+        told = [self.kind, self.model_arch, self.no_mtp, self.noted, bool(self.given)]
         self.target.write_text(json.dumps(told))
+class Qwen3NextModel(Converter): model_arch = "qwen3next"
+class NemotronHModel(Converter): model_arch = "nemotron_h"
 """
 GGUF = """
 class LlamaFileType: MOSTLY_BF16 = "bf16"
@@ -135,15 +136,22 @@ def test_files_are_written_once_and_shared_by_levels(build: Played, tmp_path: Pa
     assert len(build.ran) == count
 
 
-def test_the_converter_is_given_no_vocabulary(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("family", "module", "arch", "as_published"),
+    [("qwen3_next", "qwen", "qwen3next", False), ("nemotron_h", "nemotron", "nemotron_h", True)],
+)
+def test_a_familys_converter_is_given_no_vocabulary(
+    family: str, module: str, arch: str, as_published: bool, tmp_path: Path
+) -> None:
     build = Build(tmp_path, AVX2, print)
     (build.source / "conversion").mkdir(parents=True)
     (build.source / "gguf-py").mkdir()
-    (build.source / "conversion" / "qwen.py").write_text(CONVERTER)
+    (build.source / "conversion" / f"{module}.py").write_text(CONVERTER)
     (build.source / "gguf-py" / "gguf.py").write_text(GGUF)
-    (tmp_path / "config.json").write_text('{"vocab_size": 1024, "model_type": "qwen3_next"}')
+    config = {"vocab_size": 1024, "model_type": family}
+    (tmp_path / "config.json").write_text(json.dumps(config))
     target = files.write(build, tmp_path, "tiny", "bfloat16", 1)
-    told = ["bf16", "qwen3next", True, {"tokenizer": "none", "size": 1024}]
+    told = ["bf16", arch, True, {"tokenizer": "none", "size": 1024}, as_published]
     assert json.loads(target.read_text()) == told
 
 
