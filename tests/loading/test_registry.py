@@ -102,7 +102,7 @@ def test_tensors_nobody_asks_for_are_let_be(path: Path) -> None:
     assert load(path).model.num_parameters == expected
 
 
-@pytest.mark.parametrize("model_type", ["qwen3_moe", "", None, 3, ["qwen3_5"]])
+@pytest.mark.parametrize("model_type", ["mixtral", "", None, 3, ["qwen3_5"]])
 def test_an_unknown_architecture_lists_the_known(path: Path, model_type: Any) -> None:
     edit_config(path, model_type=model_type)
     with pytest.raises(UnknownArchitectureError, match=r"Waymark runs: qwen3_5, .*llama"):
