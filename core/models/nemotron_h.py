@@ -1,7 +1,8 @@
-"""Nemotron-H without experts (text only): config, block with its cache spec, model, weight names.
+"""Nemotron-H (text only): config, block with its cache spec, model, weight names.
 
-Each block is one thing alone: Mamba-2, full attention without positions, or an MLP, which remembers
-nothing.
+Each block is one thing alone: Mamba-2, full attention without positions, or what remembers nothing:
+an MLP, or sparse experts beside one. Experts are chosen by sigmoids, and may read a projection to
+fewer numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from core.layers.attention import Attention, AttentionSizes
+from core.layers.experts import ExpertSizes, FeedForward, SparseExperts, WithShared
 from core.layers.mamba2 import Mamba2, Mamba2Form, Mamba2Sizes
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SquaredReluMLP
@@ -23,7 +25,8 @@ from core.layers.rope import Rotations
 from core.models.config.settings import Count, Positive, Settings, parse_settings
 from core.models.decoder import Decoder, Stack
 from core.weights.plan import Weights
-from kernels.common.shapes import SumShape
+from core.weights.smoothing import InputNorm
+from kernels.common.shapes import Routing, SumShape
 
 BlockType = Literal["linear_attention", "full_attention", "mlp", "moe"]
 _LETTERS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
@@ -34,6 +37,7 @@ _OLDER_KEYS = {
     "mamba_d_conv": "conv_kernel",
     "mamba_dt_min": "time_step_min",
     "mamba_conv_bias": "use_conv_bias",
+    "num_local_experts": "n_routed_experts",
 }
 _MOST_BLOCKS = 1024
 
@@ -64,6 +68,16 @@ class NemotronHConfig(Settings):
     time_step_min: float = Field(default=0.001, ge=0, allow_inf_nan=False)
     layer_norm_epsilon: Positive = 1e-5
     tie_word_embeddings: Literal[False] = False
+    n_routed_experts: Annotated[int, Field(ge=1, le=2**16)] = 8
+    num_experts_per_tok: Count = 2
+    n_shared_experts: Literal[1] = 1
+    moe_intermediate_size: Count = 7688
+    moe_shared_expert_intermediate_size: Count = 7688
+    moe_latent_size: Count | None = None
+    routed_scaling_factor: Positive = 1.0
+    norm_topk_prob: bool = True
+    n_group: Count = 1
+    topk_group: Count = 1
 
     @model_validator(mode="before")
     @classmethod
@@ -85,12 +99,43 @@ class NemotronHConfig(Settings):
     @model_validator(mode="after")
     def _fits(self) -> NemotronHConfig:
         if "moe" in self.layers_block_type:
-            raise ValueError('"layers_block_type": this family is not run with experts yet')
+            self._check_experts()
         if self.num_attention_heads % self.num_key_value_heads:
             raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
         if self.mamba_num_heads % self.n_groups:
             raise ValueError('"mamba_num_heads" is not a multiple of "n_groups"')
         return self
+
+    def _check_experts(self) -> None:
+        """Raises ValueError where experts can't be chosen as the other keys say."""
+        size, rest = divmod(self.n_routed_experts, self.n_group)
+        if rest or (self.n_group > 1 and size < 2):
+            raise ValueError('"n_group" does not part "n_routed_experts" into groups')
+        if self.topk_group > self.n_group:
+            raise ValueError('"topk_group" is more than "n_group"')
+        if self.num_experts_per_tok > size * self.topk_group:
+            raise ValueError('"num_experts_per_tok" is more than "topk_group" groups have')
+        if self.moe_latent_size and self.mlp_bias:
+            raise ValueError('"mlp_bias" is not supported beside "moe_latent_size"')
+
+    @property
+    def expert_sizes(self) -> ExpertSizes:
+        routing = Routing(
+            k=self.num_experts_per_tok,
+            normalise=self.norm_topk_prob,
+            sigmoid=True,
+            groups=self.n_group,
+            open_groups=self.topk_group,
+            scale=self.routed_scaling_factor,
+        )
+        return ExpertSizes(
+            hidden=self.hidden_size,
+            inner=self.moe_intermediate_size,
+            count=self.n_routed_experts,
+            routing=routing,
+            gated=False,
+            latent=self.moe_latent_size,
+        )
 
     @property
     def attention_sizes(self) -> AttentionSizes:
@@ -141,15 +186,25 @@ class Block:
         self.norm = RMSNorm(weights.scope("norm"), width, config.layer_norm_epsilon)
         self._add = weights.ops(SumShape(width)).add
         scope, input_norm = weights.scope("mixer"), self.norm.as_input
-        self.mixer: Mamba2 | Attention | SquaredReluMLP
+        self.mixer: Mamba2 | Attention | FeedForward
         if kind == "linear_attention":
             self.mixer = Mamba2(scope, config.mamba_sizes, config.mamba_form, input_norm)
         elif kind == "full_attention":
             sizes = config.attention_sizes
             self.mixer = Attention(scope, sizes, None, bias=False, input_norm=input_norm)
+        elif kind == "mlp":
+            self.mixer = _mlp(scope, config, config.intermediate_size, input_norm)
         else:
-            inner, bias = config.intermediate_size, config.mlp_bias
-            self.mixer = SquaredReluMLP(scope, width, inner, bias=bias, input_norm=input_norm)
+            inner, shared = (
+                config.moe_shared_expert_intermediate_size,
+                scope.scope("shared_experts"),
+            )
+            self.mixer = WithShared(
+                scope,
+                width,
+                SparseExperts(scope, config.expert_sizes, input_norm),
+                _mlp(shared, config, inner, input_norm),
+            )
 
     def __call__(
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, layer: int, image: bool
@@ -165,7 +220,12 @@ class Block:
 
     @property
     def specs(self) -> tuple[LayerSpec, ...]:
-        return () if isinstance(self.mixer, SquaredReluMLP) else (self.mixer.spec,)
+        return (self.mixer.spec,) if isinstance(self.mixer, Mamba2 | Attention) else ()
+
+
+def _mlp(weights: Weights, config: NemotronHConfig, inner: int, norm: InputNorm) -> SquaredReluMLP:
+    width, bias = config.hidden_size, config.mlp_bias
+    return SquaredReluMLP(weights, width, inner, bias=bias, input_norm=norm)
 
 
 # ------------------------------------------------------------------ model

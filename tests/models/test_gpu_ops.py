@@ -28,6 +28,7 @@ from tests.oracle.tiny_jamba import TinyJamba, write_jamba
 from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_llama import TinyLlama, write_llama
+from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 
 pytest.importorskip("triton", reason="Triton is published for Linux alone")
@@ -51,6 +52,10 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     ),
     "falcon_h1": lambda path: write_falcon_h1(path, TinyFalconH1(layers=2, dtype=BFLOAT16)),
     "jamba": lambda path: write_jamba(path, TinyJamba(layers=2, experts=1, dtype=BFLOAT16)),
+    # Experts without a gate, chosen by sigmoids.
+    "nemotron_h": lambda path: write_nemotron(
+        path, TinyNemotron("E*", experts=3, top_k=3, dtype=BFLOAT16)
+    ),
     # Its window is smaller than a run and than a picture.
     "gemma3": lambda path: write_gemma3(path, TinyGemma3(layers="SF", window=7, dtype=BFLOAT16)),
 }

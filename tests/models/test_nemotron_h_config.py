@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from core.api.errors import BrokenConfigError
-from core.models.nemotron_h import NemotronHConfig, parse_config
+from core.models.nemotron_h import NemotronHConfig, NemotronHModel, parse_config
+from core.weights.plan import Weights, plan_weights
+from kernels.common.shapes import Routing
 from tests.oracle.runs import load, our_logits, text
 from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
 
@@ -33,6 +36,32 @@ PUBLISHED: dict[str, Any] = {
     "mamba_head_dim": 80,
 }
 
+# Facts of nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16's.
+NANO_3: dict[str, Any] = PUBLISHED | {
+    "num_hidden_layers": 52,
+    "hidden_size": 2688,
+    "intermediate_size": 1856,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 2,
+    "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+    "mamba_num_heads": 64,
+    "mamba_head_dim": 64,
+    "max_position_embeddings": 262144,
+    "mlp_bias": False,
+    "mlp_hidden_act": "relu2",
+    "moe_intermediate_size": 1856,
+    "moe_shared_expert_intermediate_size": 3712,
+    "n_group": 1,
+    "n_routed_experts": 128,
+    "n_shared_experts": 1,
+    "norm_topk_prob": True,
+    "num_experts_per_tok": 6,
+    "routed_scaling_factor": 2.5,
+    "topk_group": 1,
+    "use_bias": False,
+    "use_conv_bias": True,
+}
+
 
 def test_a_published_config_is_read_as_it_is() -> None:
     config = parse_config(PUBLISHED)
@@ -43,6 +72,40 @@ def test_a_published_config_is_read_as_it_is() -> None:
     sizes, form = config.mamba_sizes, config.mamba_form
     assert (sizes.width, sizes.conv_width) == (10240, 10240 + 2 * 8 * 128)
     assert (form.norm_groups, form.gate_first, form.limits) == (8, True, (0.001, math.inf))
+
+
+def test_a_published_config_with_experts_is_read_as_it_is() -> None:
+    config = parse_config(NANO_3)
+    kinds = config.layers_block_type
+    assert [kinds.count(each) for each in ("linear_attention", "full_attention", "moe")] == [
+        23, 6, 23,
+    ]  # fmt: skip
+    sizes = config.expert_sizes
+    assert (sizes.count, sizes.inner, sizes.gated, sizes.latent) == (128, 1856, False, None)
+    assert sizes.routing == Routing(6, normalise=True, sigmoid=True, scale=2.5)
+
+    def build(weights: Weights) -> None:
+        weights.stored = lambda name: () if name.endswith("_proj") else None
+        NemotronHModel(config, weights, torch.device("cpu"))
+
+    plan = plan_weights(build, torch.bfloat16)
+    assert sum(spec.num_elements for spec in plan.values()) == pytest.approx(31.58e9, rel=1e-3)
+    scope = "model.layers.1.mixer."
+    correction = plan[f"{scope}gate.e_score_correction_bias"]
+    assert (correction.shape, correction.dtype) == ((128,), torch.float32)
+    assert plan[f"{scope}gate.weight"].exact and plan[f"{scope}gate.weight"].shape == (128, 2688)
+    assert plan[f"{scope}experts.up_proj"].stored_shape == (128, 1856, 2688)
+    assert plan[f"{scope}shared_experts.up_proj.weight"].shape == (3712, 2688)
+
+
+def test_what_is_left_out_about_experts_has_the_value_that_transformers_gives_it() -> None:
+    config = parse_config({"layers_block_type": ["moe"]})
+    sizes = config.expert_sizes
+    assert (sizes.count, sizes.inner, config.moe_shared_expert_intermediate_size) == (8, 7688, 7688)
+    assert sizes.routing == Routing(2, sigmoid=True)
+    assert (
+        parse_config({"layers_block_type": ["moe"], "num_local_experts": 5}).n_routed_experts == 5
+    )
 
 
 def test_newer_names_of_blocks_mean_the_same() -> None:
@@ -71,7 +134,6 @@ def test_parsing_what_was_parsed_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"hybrid_override_pattern": "MEM*"}, "experts"),
         ({"hybrid_override_pattern": "MX"}, "layers_block_type"),
         ({"hybrid_override_pattern": ""}, "layers_block_type"),
         ({"hybrid_override_pattern": "M" * 5000}, "layers_block_type"),
@@ -89,6 +151,26 @@ def test_parsing_what_was_parsed_changes_nothing() -> None:
 def test_what_does_not_fit_is_named(change: dict[str, Any], words: str) -> None:
     with pytest.raises(BrokenConfigError, match=words):
         parse_config(PUBLISHED | change)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_routed_experts": 0}, "n_routed_experts"),
+        ({"num_experts_per_tok": 129}, "num_experts_per_tok"),
+        ({"n_group": 5}, "n_group"),
+        ({"n_group": 128}, "n_group"),
+        ({"n_group": 4, "topk_group": 5}, "topk_group"),
+        ({"n_group": 64, "topk_group": 2}, "num_experts_per_tok"),
+        ({"n_shared_experts": 2}, "n_shared_experts"),
+        ({"moe_latent_size": 0}, "moe_latent_size"),
+        ({"moe_latent_size": 64, "mlp_bias": True}, "mlp_bias"),
+        ({"routed_scaling_factor": 0.0}, "routed_scaling_factor"),
+    ],
+)
+def test_what_does_not_fit_about_experts_is_named(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(BrokenConfigError, match=words):
+        parse_config(NANO_3 | change)
 
 
 def test_both_spellings_of_the_weights_are_read(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.models.test_granite_hybrid_config import TINY as GRANITE_TINY
 from tests.models.test_jamba_config import PUBLISHED as JAMBA
 from tests.models.test_lfm2_config import LFM2
 from tests.models.test_lfm2_vl_config import LARGER as LFM2_VL
+from tests.models.test_nemotron_h_config import NANO_3 as NEMOTRON_3
 from tests.models.test_nemotron_h_config import PUBLISHED as NEMOTRON
 from tests.models.test_qwen3_vl_config import FOUR_B as QWEN3_VL_4B
 
@@ -36,6 +37,7 @@ RELEASES: dict[str, dict[str, Any]] = {
     "Granite-4.0-H-350M": GRANITE,
     "Granite-4.0-H-Tiny": GRANITE_TINY,
     "Nemotron-Nano-9B-v2": NEMOTRON,
+    "Nemotron-3-Nano-30B-A3B": NEMOTRON_3,
     "Jamba-1.5-Mini": JAMBA,
     "LFM2-1.2B": LFM2,
     "LFM2-VL-1.6B": LFM2_VL,

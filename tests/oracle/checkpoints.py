@@ -231,6 +231,8 @@ def _spread(name: str, noise: Tensor) -> Tensor:
         return 0.1 * noise
     if name.endswith("embed_tokens.weight"):
         return noise / math.sqrt(noise.shape[1])
+    if ".experts." in name:  # all of a layer's in one tensor
+        return noise / math.sqrt(noise.shape[-1])
     return noise / math.sqrt(noise[0].numel())
 
 

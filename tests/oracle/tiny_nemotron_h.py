@@ -21,13 +21,14 @@ from tests.oracle.checkpoints import (
 )
 from tests.oracle.runs import Pair, load
 
-_KINDS = {"M": "linear_attention", "*": "full_attention", "-": "mlp"}
+_KINDS = {"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}
 
 
 @dataclass(frozen=True)
 class TinyNemotron:
     """What to make. `layers` spells the kinds as releases do: M for Mamba-2, * for attention, - for
-    an MLP; `others` are more keys of config.json."""
+    an MLP, E for `experts`, of which a token takes `top_k`; `others` are more keys of config.json.
+    """
 
     layers: str = "M-*-M"
     hidden: int = 32
@@ -39,6 +40,8 @@ class TinyNemotron:
     mamba_dim: int = 12
     groups: int = 2
     state_dim: int = 16
+    experts: int = 8
+    top_k: int = 3
     others: Mapping[str, Any] = field(default_factory=dict)
     max_positions: int = 4096
     dtype: torch.dtype = torch.float32
@@ -60,6 +63,11 @@ def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
         "n_groups": tiny.groups,
         "ssm_state_size": tiny.state_dim,
         "chunk_size": 32,
+        "n_routed_experts": tiny.experts,
+        "num_experts_per_tok": tiny.top_k,
+        "moe_intermediate_size": 24,
+        "moe_shared_expert_intermediate_size": 40,
+        "routed_scaling_factor": 2.5,
         "max_position_embeddings": tiny.max_positions,
         "tie_word_embeddings": False,
         "bos_token_id": None,
@@ -70,6 +78,10 @@ def make_nemotron(tiny: TinyNemotron) -> PreTrainedModel:
     model: PreTrainedModel = NemotronHForCausalLM(config)
     plain = ("norm.weight", "norm_f.weight", ".D")
     randomise(model, tiny.seed, lambda name: name.endswith(plain))
+    generator = torch.Generator().manual_seed(tiny.seed)
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):  # about as far apart as scores are
+            buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
     model.train(False)
     return model
 

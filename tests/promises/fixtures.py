@@ -54,7 +54,8 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
     "jamba": lambda path: write_jamba(
         path, TinyJamba(layers=2, attention=(2, 0), sparse=(2, 1), experts=4, seed=15)
     ),
-    "nemotron": lambda path: write_nemotron(path, TinyNemotron("M-*", seed=14)),
+    # Beside its experts is what a block without them has.
+    "nemotron": lambda path: write_nemotron(path, TinyNemotron("ME*", seed=14)),
     "qwen3_5_moe": lambda path: write_experts(
         path, TinyExperts("qwen3_5_moe", Tiny(layers="LF", seed=12), fused=True)
     ),

@@ -21,7 +21,7 @@ from core.api.errors import (
 )
 from core.loading.reading import stream
 from core.loading.reading.raw import allocate
-from core.loading.reading.stream import check_plan, stream_weights
+from core.loading.reading.stream import check_plan, floats_on_the_way, stream_weights
 from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.safetensors_file import SafetensorsFile, read_header
 from core.weights.table import FileTable
@@ -231,6 +231,28 @@ def test_matrices_are_held_in_their_form_whatever_they_are_cut_into(
         assert isinstance(table, FileTable) == formats.rows_from_file
         assert torch.equal(table(torch.tensor([10, 0, 0])), tensors[name][[10, 0, 0]])
     assert not (weights.tensors or weights.matrices or weights.tables)
+
+
+@pytest.mark.usefixtures("_small_pieces")
+@pytest.mark.parametrize("formats", FORMATS)
+def test_a_stack_with_inputs_first_is_turned_and_reckoned_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, formats: WeightFormats
+) -> None:
+    monkeypatch.setattr(stream, "SLICE_BYTES", 4 * 32 * 10)  # two of five matrices at a time
+    stored = torch.randn(5, 32, 5)
+    file = write(tmp_path / "a.safetensors", experts=stored)
+    spec = TensorSpec((25, 32), torch.float32, Use.MATRIX, stack=5, turned=True)
+    check_plan({"experts": spec}, (file,))
+    weights, _ = stream_weights(
+        {"experts": spec}, (file,), CPU, lambda *_: None, lambda: None, formats=formats
+    )
+    slices = weights.matrix("experts", spec)
+    assert [len(kept[0]) for kept in slices] == [10, 10, 5]
+    expected = formats.usual.quantise(stored.transpose(1, 2).reshape(25, 32))
+    for parts, whole in zip(zip(*slices, strict=True), expected, strict=True):
+        assert torch.equal(torch.cat(parts), whole)
+    twice = 1 if formats.usual.is_plain else 2
+    assert floats_on_the_way({"experts": spec}, formats) == twice * 4 * 32 * 10
 
 
 @pytest.mark.usefixtures("_small_pieces")
