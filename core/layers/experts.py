@@ -83,11 +83,13 @@ class SparseExperts:
         deciding = [(router, count)]
         if sizes.shared:
             deciding.append(("shared_expert_gate", 1))
-        self.router = JoinedLinear(weights.deciding(), deciding, width, input_norm=input_norm)
+        self.router = JoinedLinear(weights.exact(), deciding, width, input_norm=input_norm)
         self._correction = None
         if sizes.routing.sigmoid:
             name = "e_score_correction_bias"
-            self._correction = weights.scope(router).tensor(name, (count,), torch.float32)
+            correction = weights.scope(router).tensor(name, (count,), torch.float32)
+            # By what is no number nobody could be chosen: such an expert is the first, or the last.
+            self._correction = correction.nan_to_num()
         self.into = self.back = None
         if sizes.latent:
             parts = [("fc1_latent_proj", sizes.latent)]
@@ -110,9 +112,11 @@ class SparseExperts:
         else:
             weights.ops(SquaredReluShape(inner))
             parts, stack, activation = [("up_proj", inner)], "up_proj", ops.squared_relu
+        shapes = {stack: (len(parts) * inner, width), "down_proj": (width, inner)}
+        make = partial(weights.matrices, sizes.count, transposed=weights.transposed(shapes))
         return ops.experts(
-            weights.matrices(sizes.count, parts, width, stack, input_norm=input_norm),
-            weights.matrices(sizes.count, [("down_proj", width)], inner, "down_proj"),
+            make(parts, width, stack, input_norm=input_norm),
+            make([("down_proj", width)], inner, "down_proj"),
             activation,
         )
 

@@ -7,10 +7,10 @@ up both: it has two memories. Numbers in config.json multiply what goes in and o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
 from core.layers.attention import Attention, AttentionSizes
@@ -21,12 +21,10 @@ from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE, Rotations
 from core.models.config.mamba2_settings import Mamba2Settings, mamba2_spelling
 from core.models.config.rope_settings import RopeSettings, one_spelling
-from core.models.config.settings import Count, Depth, Positive, parse_settings
+from core.models.config.settings import Count, Depth, Multiplier, Positive, parse_settings
 from core.models.decoder import Decoder, Stack
 from core.weights.plan import Weights
 from kernels.common.shapes import SumShape
-
-Multiplier = Annotated[float, Field(allow_inf_nan=False)]
 
 # ------------------------------------------------------------------ config
 

@@ -82,6 +82,8 @@ class Lfm2Config(Settings):
             raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
         if self.head_dim % 2:
             raise ValueError('"head_dim" is not an even number')
+        if not 1 <= self.mlp_width <= 2**24:
+            raise ValueError('"block_ffn_dim_multiplier" makes MLPs of no width, or of too much')
         return self
 
     @property

@@ -91,11 +91,15 @@ class Qwen3VLConfig(Settings):
         return inner if here is None else here
 
 
+# What transformers takes for keys that config.json may leave out, where Qwen3 differs.
+_LEFT_OUT = {"num_key_value_heads": 32, "max_position_embeddings": 128_000}
+
+
 def parse_config(values: Mapping[str, Any]) -> Qwen3VLConfig:
     """config.json as a Qwen3VLConfig; raises BrokenConfigError naming the keys at fault."""
     text = values.get("text_config")
     if isinstance(text, dict):
-        values = {**values, "text_config": {**text, "model_type": "qwen3"}}
+        values = {**values, "text_config": _LEFT_OUT | text | {"model_type": "qwen3"}}
     return parse_settings(Qwen3VLConfig, values)
 
 

@@ -58,7 +58,7 @@ class TensorSpec:
     """The norm whose result this matrix reads, if only matrices read it."""
     stack: int | None = None
     """Of so many matrices of equal size, one below the other: the file has an axis for them."""
-    turned: bool = False
+    transposed: bool = False
     """The file has inputs before outputs of each matrix of a stack."""
 
     @property
@@ -67,7 +67,7 @@ class TensorSpec:
         if self.stack is None:
             return self.shape
         outputs, inputs = self.shape[0] // self.stack, self.shape[1]
-        return (self.stack, inputs, outputs) if self.turned else (self.stack, outputs, inputs)
+        return (self.stack, inputs, outputs) if self.transposed else (self.stack, outputs, inputs)
 
     @property
     def num_elements(self) -> int:
@@ -123,26 +123,21 @@ class Weights:
         self._source = source
         self._formats, self._ops, self._smoothed = formats, ops, smoothed
         self._prefix = ""
-        self._exact = self._deciding = False
+        self._exact = self._rows_alone = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
         inner.asked, inner.shapes, inner.stored = self.asked, self.shapes, self.stored
         inner._prefix = f"{self._prefix}{name}."
-        inner._exact, inner._deciding = self._exact or exact, self._deciding
+        inner._exact, inner._rows_alone = self._exact or exact, self._rows_alone
         return inner
 
     def exact(self) -> Weights:
-        """The same tensors, of which no matrix is quantised."""
+        """The same tensors, of which no matrix is quantised, for rows of tokens: in a tower, where
+        a picture comes whole, rows may depend on one another as they don't here."""
         inner = self.scope("", exact=True)
-        inner._prefix = self._prefix
-        return inner
-
-    def deciding(self) -> Weights:
-        """As `exact`, for what chooses between ways of a token."""
-        inner = self.exact()
-        inner._deciding = True
+        inner._prefix, inner._rows_alone = self._prefix, True
         return inner
 
     @property
@@ -198,8 +193,8 @@ class Weights:
         if self._formats is None:
             return PlainMatrix(slices[0][0])
         weight_format = self._formats.of(self._exact)
-        if self._deciding and self._formats.deciding is not None:
-            weight_format = self._formats.deciding
+        if self._rows_alone and self._formats.exact_alone is not None:
+            weight_format = self._formats.exact_alone
         if len(slices) > len(parts) and order is None:
             return stacked(slices, biases, weight_format)
         kept = tuple(joined(list(each)) for each in zip(*slices, strict=True))
@@ -211,6 +206,14 @@ class Weights:
         release_to_system()  # or what comes next is laid beside what has gone
         return matrix
 
+    def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether the folder has the matrices (outputs, inputs) of these tensors with inputs before
+        outputs. A square one doesn't tell: all of a layer are stored in one way."""
+        return any(
+            (self.stored(self._prefix + name) or ())[1:] == shape[::-1] != shape
+            for name, shape in stacks.items()
+        )
+
     def matrices(
         self,
         count: int,
@@ -219,10 +222,11 @@ class Weights:
         stack: str,
         *,
         input_norm: InputNorm | None = None,
+        transposed: bool = False,
     ) -> list[Matrix]:
         """`count` matrices of equal size, as `matrix` makes them of the scopes 0, 1, ..; or, where
-        the folder has it, of the tensor `stack` [count, outputs, inputs], or with inputs before
-        outputs where that is another shape."""
+        the folder has it, of the tensor `stack` [count, outputs, inputs], in which inputs come
+        before outputs if `transposed`."""
         stored = self.stored(self._prefix + stack)
         if stored is None:
             scopes = (self.scope(f"{index}") for index in range(count))
@@ -235,7 +239,7 @@ class Weights:
             self._exact,
             input_norm,
             count,
-            turned=stored == (count, num_inputs, num_outputs) and num_inputs != num_outputs,
+            transposed=transposed,
         )
         slices = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if self._formats is None:

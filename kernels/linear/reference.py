@@ -150,15 +150,16 @@ class WeightFormats:
     `exact` are those of vision towers, which see many rows at a time and never one.
     `rows_from_file`: tables of which rows are looked up are not held at all. A packed output head
     can't serve for that, and would otherwise be there twice. `rows_alone`: products of a row, and
-    the operations that go with them, have the same bits however many rows share a call. `deciding`
-    are exact matrices of the text stack, which must have such bits too: `exact` where it is None.
+    the operations that go with them, have the same bits however many rows share a call.
+    `exact_alone` holds exact matrices that tokens go through, which must have such bits too; where
+    it is None, `exact` does.
     """
 
     usual: WeightFormat
     exact: WeightFormat
     rows_from_file: bool = False
     rows_alone: bool = False
-    deciding: WeightFormat | None = None
+    exact_alone: WeightFormat | None = None
 
     def of(self, exact: bool) -> WeightFormat:
         """The format of a matrix that stays exact, or of another."""

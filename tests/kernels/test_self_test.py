@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -299,3 +300,17 @@ def test_trying_can_be_cancelled() -> None:
 
     with pytest.raises(CancelledError):
         validated(with_op("add", honest("add")), SHAPES, CPU, torch.float32, check=cancel)
+
+
+def test_the_digest_is_of_all_kernels_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or what was found about a kernel would hold for the next one of its name."""
+    read: set[str] = set()
+    read_bytes = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.add(path.as_posix().rpartition("/kernels/")[2])
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    self_test.sources.__wrapped__()
+    assert {"mamba1/gpu.py", "linear/gpu.py", "native_ops.py", "self_test/rows.py"} <= read

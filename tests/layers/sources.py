@@ -11,7 +11,7 @@ from torch import Tensor
 from core.layers.linear import JoinedLinear, Linear
 from core.weights.plan import TensorSpec, Weights
 from core.weights.table import HeldTable, Table
-from kernels.linear.reference import PlainMatrix, QuantisedTensors
+from kernels.linear.reference import PlainMatrix, QuantisedTensors, WeightFormats
 from kernels.ops import PLAIN_OPS, Ops
 
 
@@ -29,6 +29,23 @@ class Drawn:
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return HeldTable(self.draw(name, spec))
+
+
+@dataclass(frozen=True)
+class Quantising(Drawn):
+    """One whose matrices are held in some formats."""
+
+    formats: WeightFormats
+
+    def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
+        return [self.formats.of(spec.exact).quantise(self.draw(name, spec))]
+
+
+def drawn(name: str, spec: TensorSpec) -> Tensor:
+    """The same numbers for the same name."""
+    seed = sum(name.encode()) + 31 * len(name)
+    numbers = torch.randn(spec.shape, generator=torch.Generator().manual_seed(seed)) * 0.4
+    return numbers.to(spec.dtype)
 
 
 def random_weights(

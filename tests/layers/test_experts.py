@@ -16,16 +16,10 @@ from kernels.dispatch import backend
 from kernels.linear.native import NativeBfloatMatrix
 from kernels.linear.reference import Integers
 from tests.kernels.native.here import NEEDS_COMPILER, library
-from tests.layers.sources import Drawn
+from tests.layers.sources import Drawn, Quantising, drawn
 
 SIZES = ExpertSizes(hidden=6, inner=5, count=7, routing=Routing(3))
 SHARED = ExpertSizes(hidden=6, inner=5, count=7, routing=Routing(2, normalise=False), shared=4)
-
-
-def drawn(name: str, spec: TensorSpec) -> Tensor:
-    seed = sum(name.encode()) + 31 * len(name)
-    numbers = torch.randn(spec.shape, generator=torch.Generator().manual_seed(seed)) * 0.4
-    return numbers.to(spec.dtype)
 
 
 def weight(name: str, *shape: int) -> Tensor:
@@ -122,14 +116,9 @@ def test_a_token_takes_its_way_whatever_is_beside_it(integers: Integers) -> None
         product="torch",
     )
 
-    def quantised(name: str, spec: TensorSpec) -> Tensor:
-        return drawn(name, spec)
-
-    class Quantising(Drawn):
-        def matrix(self, name: str, spec: TensorSpec) -> list[tuple[Tensor, ...]]:
-            return [kernels.formats.of(spec.exact).quantise(self.draw(name, spec))]
-
-    weights = Weights(Quantising(quantised), torch.bfloat16, kernels.formats, kernels.ops)
+    weights = Weights(
+        Quantising(drawn, kernels.formats), torch.bfloat16, kernels.formats, kernels.ops
+    )
     sizes = ExpertSizes(hidden=64, inner=32, count=12, routing=Routing(3), shared=32)
     layer = SparseExperts(weights, sizes)
     assert isinstance(layer.router.matrix, NativeBfloatMatrix) and layer.router.matrix.compiled

@@ -13,9 +13,14 @@ from torch.nn import functional as F
 from core.layers import runs
 from core.layers.mamba1 import Mamba1, Mamba1Sizes
 from core.layers.memory import RecurrentSpec
+from core.weights.plan import Weights
+from kernels.dispatch import backend
+from kernels.linear.native import NativeBfloatMatrix
+from kernels.linear.reference import Integers
 from kernels.ops import PLAIN_OPS, Ops
+from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory
-from tests.layers.sources import bias_of, random_weights, weight_of
+from tests.layers.sources import Quantising, bias_of, drawn, random_weights, weight_of
 from tests.models.memory import ConcatenatingMemory
 
 SIZES = Mamba1Sizes(hidden=12, width=20, state_dim=5, rank=3, kernel=4)
@@ -164,3 +169,18 @@ def test_only_a_token_that_is_generated_is_a_step() -> None:
     memory.is_step = True
     layer(rows(1), memory, 0)
     assert taken[2:] == ["mamba1_step"]
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("integers", ["int8", "int4"])
+def test_what_is_not_quantised_keeps_rows_alone_where_towers_do_not(integers: Integers) -> None:
+    """Torch's product, where it is chosen, lets a row depend on those beside it."""
+    kernels = backend("cpu", torch.bfloat16, integers=integers, library=library(), product="torch")
+
+    weights = Weights(
+        Quantising(drawn, kernels.formats), torch.bfloat16, kernels.formats, kernels.ops
+    )
+    layer = Mamba1(weights, SIZES, 1e-5, bias=False, conv_bias=True)
+    assert weights.joins_runs
+    for linear in (layer.selection, layer.steps):
+        assert isinstance(linear.matrix, NativeBfloatMatrix) and linear.matrix.compiled

@@ -138,6 +138,8 @@ def test_parsing_what_was_parsed_changes_nothing() -> None:
         ({"ssm_multipliers": [1.0, 2.0]}, "ssm_multipliers"),
         ({"mlp_multipliers": "none"}, "mlp_multipliers"),
         ({"lm_head_multiplier": math.inf}, "lm_head_multiplier"),
+        ({"ssm_multipliers": [1e300] * 5}, "ssm_multipliers"),
+        ({"rms_norm_eps": 1e300}, "rms_norm_eps"),
         ({"time_step_limit": [1.0, 0.5]}, "time_step_limit"),
         ({"time_step_limit": [0.0]}, "time_step_limit"),
         ({"mamba_d_conv": 1}, "mamba_d_conv"),
@@ -149,3 +151,8 @@ def test_parsing_what_was_parsed_changes_nothing() -> None:
 def test_what_does_not_fit_is_named(change: dict[str, Any], words: str) -> None:
     with pytest.raises(BrokenConfigError, match=words):
         parse_config(PUBLISHED | change)
+
+
+def test_a_limit_beyond_float32_is_none() -> None:
+    config = parse_config(PUBLISHED | {"time_step_limit": [0.0, 1e300]})
+    assert config.time_step_limit == (0.0, math.inf)

@@ -149,7 +149,7 @@ def test_one_with_experts_whose_matrices_have_inputs_first() -> None:
     plan = plan_weights(build, torch.bfloat16)
     for part, shape in shapes.items():
         spec = plan[f"model.language_model.layers.47.mlp.experts.{part}"]
-        assert spec.turned and spec.stored_shape == shape
+        assert spec.transposed and spec.stored_shape == shape
     assert sum(spec.num_elements for spec in plan.values()) == pytest.approx(31.07e9, rel=1e-3)
 
 

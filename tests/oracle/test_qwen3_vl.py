@@ -143,8 +143,8 @@ def test_all_ways_to_store_experts_are_one_model(
     tensors = load_file(path)
     shapes = {name: list(each.shape) for name, each in tensors.items() if each.ndim == 3}
     assert [8, 48, 32] in shapes.values() and [8, 32, 24] in shapes.values() and len(shapes) == 6
-    turned = {name: tensors[name].transpose(1, 2).contiguous() for name in shapes}
-    save_file(tensors | turned, path, {"format": "pt"})
+    transposed = {name: tensors[name].transpose(1, 2).contiguous() for name in shapes}
+    save_file(tensors | transposed, path, {"format": "pt"})
     assert torch.equal(ours(), expected)
     if precision == "float32":
         oracle = Qwen3VLMoeForConditionalGeneration.from_pretrained(tmp_path, dtype=torch.float32)

@@ -85,25 +85,35 @@ def test_or_as_one_tensor_where_the_folder_has_it(rows_at_once: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "turned"),
-    [((3, 5, 4), False), ((3, 4, 5), True), ((3, 2, 10), False), ((), False)],
+    ("up", "down", "expected"),
+    [
+        ((3, 8, 5), (3, 5, 4), False),
+        ((3, 5, 8), (3, 4, 5), True),
+        ((3, 2, 10), (3, 5, 4), False),  # neither: compared with the file later
+        ((), (), False),  # in a published format
+        (None, None, False),
+    ],
 )
-def test_which_way_a_tensor_of_all_is_stored_shows_in_its_shape(
-    stored: tuple[int, ...], turned: bool
+def test_which_way_tensors_of_all_are_stored_shows_in_their_shapes(
+    up: tuple[int, ...] | None, down: tuple[int, ...] | None, expected: bool
 ) -> None:
-    """In doubt it is [count, outputs, inputs], which is compared with the file later."""
     weights = Weights(Drawn(_drawn), torch.float32)
-    weights.stored = lambda name: stored
-    weights.matrices(3, [("gate", 2), ("up", 3)], 4, "gate_up")
-    assert weights.asked["gate_up"].turned == turned
-    assert weights.asked["gate_up"].stored_shape == ((3, 4, 5) if turned else (3, 5, 4))
+    weights.stored = {"up": up, "down": down}.get
+    assert weights.transposed({"up": (8, 5), "down": (5, 4)}) == expected
 
 
-def test_a_tensor_of_square_matrices_is_taken_as_it_is() -> None:
+@pytest.mark.parametrize("shapes", [{"up": (8, 8), "down": (8, 4)}, {"up": (8, 4), "down": (4, 4)}])
+def test_a_square_matrix_is_stored_as_the_other_of_its_layer(
+    shapes: dict[str, tuple[int, int]],
+) -> None:
     weights = Weights(Drawn(_drawn), torch.float32)
-    weights.stored = lambda name: (3, 4, 4)
-    weights.matrices(3, [("down", 4)], 4, "down")
-    assert not weights.asked["down"].turned
+    weights.stored = lambda name: (3, *shapes[name][::-1])
+    assert weights.transposed(shapes)
+    for name, (outputs, inputs) in shapes.items():
+        weights.matrices(3, [("each", outputs)], inputs, name, transposed=True)
+        assert weights.asked[name].stored_shape == (3, inputs, outputs)
+    weights.stored = lambda name: (3, *shapes[name])
+    assert not weights.transposed(shapes)
 
 
 def test_outputs_can_be_put_in_another_order() -> None:

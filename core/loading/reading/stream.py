@@ -68,7 +68,7 @@ def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:
     sizes = (
         max(slice_rows(spec, formats))
         * (spec.num_bytes // spec.shape[0])
-        * (spec.turned + (not formats.of(spec.exact).is_plain))
+        * (spec.transposed + (not formats.of(spec.exact).is_plain))
         for spec in plan.values()
         if Use.MATRIX in spec.use
     )
@@ -182,8 +182,8 @@ class Reader:
         """The next rows of a plainly stored tensor, with the scales that migrate into it."""
         part = TensorSpec((rows, *spec.shape[1:]) if spec.shape else (), spec.dtype)
         tensor = self._tensor(file, AS_STORED[entry.dtype], part)
-        if spec.turned:
-            tensor = _turned(tensor, spec)
+        if spec.transposed:
+            tensor = _transposed(tensor, spec)
         self._read_plan.confirm(name, tensor)
         if spec.input_norm is not None:
             # In its own type, which holds powers of two: torch would copy the whole matrix else.
@@ -258,7 +258,7 @@ class Reader:
             num_bytes -= size
 
 
-def _turned(tensor: Tensor, spec: TensorSpec) -> Tensor:
+def _transposed(tensor: Tensor, spec: TensorSpec) -> Tensor:
     """Whole matrices of a stack, whose inputs come first, with outputs as rows."""
     outputs, inputs = spec.stored_shape[2], spec.stored_shape[1]
     return tensor.view(-1, inputs, outputs).transpose(1, 2).reshape(tensor.shape)

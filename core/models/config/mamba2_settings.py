@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from core.layers.mamba2 import Mamba2Sizes
 from core.models.config.settings import Count, Positive, Settings
 
 Taps = Annotated[int, Field(ge=2, le=64)]
-Limit = Annotated[float, Field(ge=0)]
+# Beyond what float32 holds there is no limit.
+Limit = Annotated[
+    float, Field(ge=0), AfterValidator(lambda each: each if each < 1e30 else math.inf)
+]
 
 
 class Mamba2Settings(Settings):

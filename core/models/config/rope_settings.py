@@ -11,6 +11,7 @@ from torch import Tensor
 
 from core.layers.rope import inverse_frequencies, stretched_frequencies
 from core.models.config.settings import Count, Positive, Settings
+from core.weights.safetensors_file import shown
 
 KINDS = ("default", "linear", "llama3")
 
@@ -30,7 +31,7 @@ class RopeSettings(Settings):
     @classmethod
     def _known(cls, value: Any) -> Any:
         if isinstance(value, str) and value not in KINDS:
-            raise ValueError(f'this kind of RoPE ("{value[:40]}") is not supported')
+            raise ValueError(f'this kind of RoPE ("{shown(value)}") is not supported')
         return value
 
     @model_validator(mode="after")

@@ -241,7 +241,7 @@ def test_a_stack_with_inputs_first_is_turned_and_reckoned_with(
     monkeypatch.setattr(stream, "SLICE_BYTES", 4 * 32 * 10)  # two of five matrices at a time
     stored = torch.randn(5, 32, 5)
     file = write(tmp_path / "a.safetensors", experts=stored)
-    spec = TensorSpec((25, 32), torch.float32, Use.MATRIX, stack=5, turned=True)
+    spec = TensorSpec((25, 32), torch.float32, Use.MATRIX, stack=5, transposed=True)
     check_plan({"experts": spec}, (file,))
     weights, _ = stream_weights(
         {"experts": spec}, (file,), CPU, lambda *_: None, lambda: None, formats=formats
