@@ -87,4 +87,5 @@ def _axes(count: int, sections: tuple[int, int, int]) -> Tensor:
     """The axis that each frequency follows."""
     indices = torch.arange(count)
     axes = indices % 3
-    return torch.where(indices < 3 * torch.tensor(sections)[axes], axes, 0)
+    ends = torch.tensor([min(3 * each, count) for each in sections])
+    return torch.where(indices < ends[axes], axes, 0)

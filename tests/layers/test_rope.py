@@ -53,6 +53,12 @@ def test_frequencies_past_the_sections_stay_temporal() -> None:
     assert sine[0].nonzero().flatten().tolist() == [1, 2]
 
 
+def test_sections_may_be_longer_than_there_are_frequencies() -> None:
+    far = InterleavedMRoPE(1e4, 16, (0, 2**70, 2**62), CPU, torch.float32)
+    _, sine = far(torch.tensor([[0], [5], [5]]))
+    assert sine[0].nonzero().flatten().tolist() == [1, 2, 4, 5, 7]
+
+
 def test_the_widest_head_that_a_config_may_have_takes_little() -> None:
     """Nothing as large as a Python object for each frequency: what was asked for comes later."""
     tracemalloc.start()
