@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from core.api.errors import UnsupportedDeviceError
+from core.api.errors import BrokenTokenizerError, UnsupportedDeviceError
 from core.api.events import LoadFacts, ModelInfo
 from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
@@ -186,7 +186,10 @@ def open_processor(
     model: Model,
     text: ChatText,
 ) -> PictureProcessor | None:
-    """The image processor with the detail the settings ask for; None for a model without vision."""
+    """The image processor with the detail the settings ask for; None for a model without vision.
+
+    Raises MissingFileError, BrokenConfigError, BrokenTokenizerError.
+    """
     if not model.has_vision:
         return None
     limit = settings.max_image_tokens
@@ -195,7 +198,18 @@ def open_processor(
     # The tower's own sizes, not what the file says of them: it may leave out what another file
     # then gets to choose.
     config = {**folder.config, "vision_config": model.vision_config}
-    return kinds.open_processor(path, config, limit or None, text.added_id)
+
+    def known_id(spelling: str) -> int | None:
+        """What stands between tiles is embedded like text, which is checked where it is made."""
+        found = text.added_id(spelling)
+        if found is not None and not 0 <= found < model.vocab_size:
+            raise BrokenTokenizerError(
+                f"The model's tokenizer gives token {found} for {spelling}; the model has "
+                f"{model.vocab_size:,} of them."
+            )
+        return found
+
+    return kinds.open_processor(path, config, limit or None, known_id)
 
 
 def context_length(settings: ModelSettings, model: Model, available: int) -> int:

@@ -8,6 +8,7 @@ a gated norm. Its memory is the last rows before the convolution, and the matric
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -154,15 +155,24 @@ def _projections(
         return JoinedLinear(weights, parts, sizes.hidden, input_norm=input_norm)
     widths = [outputs for _, outputs in parts]
     of_rows, of_gates = sum(widths[:2]), sum(widths[2:])
-    values = sizes.value_width // sizes.key_heads
-    rows = torch.arange(of_rows).view(sizes.key_heads, -1)
-    rows_by_kind = rows.split([sizes.key_dim, sizes.key_dim, values, values], dim=1)
-    gates = torch.arange(of_rows, of_rows + of_gates).view(sizes.key_heads, -1)
-    order = torch.cat([each.flatten() for each in (*rows_by_kind, *gates.chunk(2, dim=1))])
     stored = [("in_proj_qkvz", of_rows), ("in_proj_ba", of_gates)]
     return JoinedLinear(
-        weights, stored, sizes.hidden, input_norm=input_norm, reordered=(widths, order)
+        weights,
+        stored,
+        sizes.hidden,
+        input_norm=input_norm,
+        reordered=(widths, partial(_by_kind, sizes)),
     )
+
+
+def _by_kind(sizes: GatedDeltaNetSizes) -> Tensor:
+    """The rows as they are published by key head, in the order of `projections`."""
+    values = sizes.value_width // sizes.key_heads
+    of_rows = sizes.conv_width + sizes.value_width
+    rows = torch.arange(of_rows).view(sizes.key_heads, -1)
+    rows_by_kind = rows.split([sizes.key_dim, sizes.key_dim, values, values], dim=1)
+    gates = torch.arange(of_rows, of_rows + 2 * sizes.value_heads).view(sizes.key_heads, -1)
+    return torch.cat([each.flatten() for each in (*rows_by_kind, *gates.chunk(2, dim=1))])
 
 
 def _spec(sizes: GatedDeltaNetSizes, dtype: torch.dtype) -> RecurrentSpec:

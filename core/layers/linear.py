@@ -5,7 +5,7 @@ Knows what belongs together. How a matrix is kept and multiplied is the kernels'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -45,7 +45,7 @@ class JoinedLinear:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
-        reordered: tuple[list[int], Tensor] | None = None,
+        reordered: tuple[list[int], Callable[[], Tensor]] | None = None,
     ) -> None:
         published = [num_outputs for _, num_outputs in parts], None
         self._widths, order = reordered or published

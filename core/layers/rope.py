@@ -71,8 +71,7 @@ class InterleavedMRoPE:
     ) -> None:
         self._frequencies = inverse_frequencies(theta, rotary_dim, device)
         self._dtype = dtype
-        axis_of = [_axis(index, sections) for index in range(rotary_dim // 2)]
-        self._axis_of = torch.tensor(axis_of, device=device)
+        self._axis_of = _axes(rotary_dim // 2, sections).to(device)
 
     def __call__(self, positions: Tensor) -> Rotation:
         """`positions` [3, n] of temporal, height and width; the rotation is in the model's type.
@@ -84,6 +83,9 @@ class InterleavedMRoPE:
         return angles.cos().to(self._dtype), angles.sin().to(self._dtype)
 
 
-def _axis(index: int, sections: tuple[int, int, int]) -> int:
-    axis = index % 3
-    return axis if index < 3 * sections[axis] else 0
+def _axes(count: int, sections: tuple[int, int, int]) -> Tensor:
+    """The axis that each frequency follows."""
+    indices = torch.arange(count)
+    axes = indices % 3
+    ends = torch.tensor([min(3 * each, count) for each in sections])
+    return torch.where(indices < ends[axes], axes, 0)

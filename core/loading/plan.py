@@ -17,15 +17,13 @@ from core.loading.registry import family_of
 from core.models.model import Model
 from core.weights.folder import ModelFolder
 from core.weights.plan import Shape, TensorSpec, WeightPlan, Weights, plan_weights, planned_bytes
-from core.weights.published.packed import PackedPlan, find_packed, plain_names
+from core.weights.published.packed import PackedLayer, PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.smoothing import smoothed_norms
 from kernels.common.shapes import OpShape
 from kernels.dispatch import REFERENCE, Backend
 
 DTYPES = (torch.float32, torch.bfloat16)
-# No format packs a number into less than a bit.
-_NUMBERS_PER_BYTE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,8 @@ class ModelPlan:
         self._config = self._family.parse(folder.config)
         self._scheme = read_scheme(folder.config)
         names = plain_names(folder.tensor_names)
-        plain = {name: each.shape for file in folder.files for name, each in file.tensors.items()}
+        self._headers = folder.tensors
+        plain = {name: each.shape for name, each in self._headers.items()}
         self._stored: dict[str, Shape] = dict.fromkeys(names, ()) | plain
         self.published = self._family.published_names(self._config, names)
         self._skeletons: dict[torch.dtype, _Skeleton] = {}
@@ -110,12 +109,17 @@ class ModelPlan:
             vocab_size = self.build(weights, torch.device("cpu")).vocab_size
             shapes.update(weights.shapes)
 
-        limit = _NUMBERS_PER_BYTE * sum(file.num_bytes for file in self.folder.files)
-        asked = plan_weights(build, dtype, limit)
+        packed: dict[str, PackedLayer] = {}
+
+        def check(name: str, spec: TensorSpec) -> None:
+            named = {self.published(name): spec}
+            found = find_packed(named, self._headers, self._scheme)
+            packed.update(found)
+            if not found:
+                check_plan(named, self._headers)
+
+        asked = plan_weights(build, dtype, check)
         specs = {self.published(name): spec for name, spec in asked.items()}
-        packed = find_packed(specs, self.folder.files, self._scheme)
-        plain = {name: spec for name, spec in specs.items() if name not in packed}
-        check_plan(plain, self.folder.files)
         return _Skeleton(specs, packed, frozenset(shapes), vocab_size)
 
 

@@ -24,7 +24,7 @@ from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE, Rotations
 from core.models.config.mamba2_settings import Mamba2Settings, mamba2_spelling
 from core.models.config.rope_settings import RopeSettings, one_spelling
-from core.models.config.settings import Count, Depth, Positive, parse_settings
+from core.models.config.settings import Count, Depth, Experts, Positive, parse_settings
 from core.models.decoder import Decoder, Stack
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
@@ -55,7 +55,7 @@ class GraniteHybridConfig(Mamba2Settings):
     position_embedding_type: Literal["rope", "nope"] = "nope"
     rope_parameters: RopeSettings = RopeSettings()
     tie_word_embeddings: bool = False
-    num_local_experts: Annotated[int, Field(ge=0, le=2**16)] = 8
+    num_local_experts: Experts = 8
     num_experts_per_tok: Annotated[int, Field(ge=0)] = 2
     mamba_expand: Count = 2
     embedding_multiplier: Positive = 1.0

@@ -20,7 +20,7 @@ from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import Rotations
-from core.models.config.settings import Count, Depth, Positive, Settings, parse_settings
+from core.models.config.settings import Count, Depth, Experts, Positive, Settings, parse_settings
 from core.models.decoder import Decoder, Stack
 from core.weights.plan import Weights
 from kernels.common.shapes import Routing, SumShape
@@ -47,7 +47,7 @@ class JambaConfig(Settings):
     tie_word_embeddings: bool = False
     attn_layer_period: Depth = 8
     attn_layer_offset: Offset = 4
-    num_experts: Count = 16
+    num_experts: Experts = 16
     num_experts_per_tok: Count = 2
     expert_layer_period: Depth = 2
     expert_layer_offset: Offset = 1
@@ -80,7 +80,7 @@ class JambaConfig(Settings):
             raise ValueError('"attn_layer_offset" is not below "attn_layer_period"')
         if self.expert_layer_offset >= self.expert_layer_period:
             raise ValueError('"expert_layer_offset" is not below "expert_layer_period"')
-        if 1 < self.num_experts < self.num_experts_per_tok:
+        if self.num_experts != 1 and self.num_experts < self.num_experts_per_tok:
             raise ValueError('"num_experts_per_tok" is more than "num_experts"')
         return self
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from core.models.config.expert_settings import ExpertSettings
-from core.models.config.settings import Count, parse_settings
+from core.models.config.settings import Count, Experts, parse_settings
 from core.models.qwen3_5 import Qwen3_5Config, Qwen3_5Model, TextConfig, dense
 from core.weights.plan import Weights
 
@@ -17,7 +17,7 @@ class MoeTextConfig(TextConfig, ExpertSettings):
     """`text_config` of config.json, or the whole of it in a text-only folder."""
 
     intermediate_size: Count = 5632  # of dense layers, which few of these models have
-    num_experts: Count = 256
+    num_experts: Experts = 256
     num_experts_per_tok: Count = 8
     moe_intermediate_size: Count = 512
     shared_expert_intermediate_size: Count = 512

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import torch
 
 from core.models.config.expert_settings import ExpertSettings
-from core.models.config.settings import Count, parse_settings
+from core.models.config.settings import Count, Experts, parse_settings
 from core.models.llama import LlamaConfig, LlamaModel, dense
 from core.weights.plan import Weights
 
@@ -21,7 +21,7 @@ class Qwen3MoeConfig(LlamaConfig, ExpertSettings):
 
     model_type: Literal["qwen3_moe"]
     intermediate_size: Count = 6144
-    num_experts: Count = 128
+    num_experts: Experts = 128
     num_experts_per_tok: Count = 8
     moe_intermediate_size: Count = 768
     norm_topk_prob: bool = False

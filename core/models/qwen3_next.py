@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from core.layers.gated_deltanet import GatedDeltaNetSizes
-from core.models.config.settings import Count, parse_settings
+from core.models.config.settings import Count, Experts, parse_settings
 from core.models.qwen3_5_moe import MoeTextConfig, Qwen3_5MoeConfig, Qwen3_5MoeModel
 
 
 class NextTextConfig(MoeTextConfig):
     """The whole of config.json."""
 
-    num_experts: Count = 512
+    num_experts: Experts = 512
     num_experts_per_tok: Count = 10
 
     @property

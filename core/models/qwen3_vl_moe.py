@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from core.models.config.expert_settings import ExpertSettings
-from core.models.config.settings import Count, parse_settings
+from core.models.config.settings import Count, Experts, parse_settings
 from core.models.llama import dense
 from core.models.qwen3_vl import Qwen3VLConfig, Qwen3VLModel, TextConfig
 from core.weights.plan import Weights
@@ -18,7 +18,7 @@ class MoeTextConfig(TextConfig, ExpertSettings):
     """`text_config` of config.json; what it leaves out has the value that transformers gives it."""
 
     intermediate_size: Count = 5632
-    num_experts: Count = 60
+    num_experts: Experts = 60
     num_experts_per_tok: Count = 4
     moe_intermediate_size: Count = 1408
 

@@ -44,6 +44,8 @@ class TileConfig:
     resample: Pillow.Resampling
     do_rescale: bool
     do_normalize: bool
+    keeps_most: bool = False
+    """Narrow pictures keep to `max_tokens` as well, which the reference lets pass."""
 
     @property
     def tokens_of_tile(self) -> int:
@@ -64,13 +66,18 @@ class TileConfig:
     def with_max_tokens(self, limit: int | None) -> TileConfig:
         """The same with at most `limit` tokens a picture: with fewer tiles, and with none where
         they would be too few for a square, which two or three are like in no way."""
-        if not limit or limit >= self.most_tokens:
+        if not limit:
             return self
-        tiles = (limit - self.tokens_of_whole) // self.tokens_of_tile
-        if tiles >= max(self.min_tiles, min(4, self.max_tiles), 1):
-            return replace(self, max_tiles=tiles)
+        tiles = min((limit - self.tokens_of_whole) // self.tokens_of_tile, self.max_tiles)
+        enough = tiles >= max(self.min_tiles, min(4, self.max_tiles), 1)
         most = min(limit, self.max_tokens)
-        return replace(self, max_tiles=0, max_tokens=most, min_tokens=min(self.min_tokens, most))
+        return replace(
+            self,
+            max_tiles=tiles if enough else 0,
+            max_tokens=most,
+            min_tokens=min(self.min_tokens, most),
+            keeps_most=True,
+        )
 
 
 def read_tile_config(folder: Path, model: Mapping[str, Any], token_id: TokenId) -> TileConfig:

@@ -156,21 +156,31 @@ class TileImageProcessor:
 def _smart_size(height: int, width: int, config: TileConfig) -> tuple[int, int]:
     """Height and width as multiples of a token's edge, near the original, within the limits.
 
-    Python's round (half to even) and the order of operations are those of the reference.
+    Python's round (half to even) and the order of operations are those of the reference. It gives
+    narrow pictures more than the most, for no side is shorter than a token's edge.
     """
     unit = config.token_size
     low, high = config.min_tokens * unit**2, config.max_tokens * unit**2
     new_height = max(unit, round(height / unit) * unit)
     new_width = max(unit, round(width / unit) * unit)
     if new_height * new_width > high:
-        shrink = math.sqrt((height * width) / high)
-        new_height = max(unit, math.floor(height / shrink / unit) * unit)
-        new_width = max(unit, math.floor(width / shrink / unit) * unit)
+        new_height, new_width = _shrunk(height, width, config)
     elif new_height * new_width < low:
         grow = math.sqrt(low / (height * width))
         new_height = math.ceil(height * grow / unit) * unit
         new_width = math.ceil(width * grow / unit) * unit
+    if config.keeps_most and new_height * new_width > high:
+        new_height, new_width = _shrunk(height, width, config)
+        new_width = min(new_width, max(unit, high // new_height // unit * unit))
+        new_height = min(new_height, high // new_width)
     return new_height, new_width
+
+
+def _shrunk(height: int, width: int, config: TileConfig) -> tuple[int, int]:
+    unit = config.token_size
+    shrink = math.sqrt((height * width) / (config.max_tokens * unit**2))
+    new_height = max(unit, math.floor(height / shrink / unit) * unit)
+    return new_height, max(unit, math.floor(width / shrink / unit) * unit)
 
 
 def _is_large(height: int, width: int, config: TileConfig) -> bool:

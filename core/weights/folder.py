@@ -21,7 +21,7 @@ from core.api.errors import (
     PickleWeightsError,
 )
 from core.model_files import INDEX_BYTES, read_object
-from core.weights.safetensors_file import SafetensorsFile, read_header, shown
+from core.weights.safetensors_file import SafetensorsFile, StoredTensor, read_header, shown
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
@@ -55,7 +55,12 @@ class ModelFolder:
     @property
     def tensor_names(self) -> frozenset[str]:
         """Every name in every file."""
-        return frozenset(name for file in self.files for name in file.tensors)
+        return frozenset(self.tensors)
+
+    @property
+    def tensors(self) -> dict[str, StoredTensor]:
+        """Every tensor in every file, by name."""
+        return {name: entry for file in self.files for name, entry in file.tensors.items()}
 
 
 def _weights_files(path: Path) -> tuple[SafetensorsFile, ...]:

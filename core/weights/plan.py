@@ -16,7 +16,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from core.api.errors import WrongShapeError
 from core.weights.memory import release_to_system
 from core.weights.packing import apart, joined, stacked
 from core.weights.smoothing import InputNorm, migrating_scales
@@ -175,13 +174,13 @@ class Weights:
         *,
         bias: bool = False,
         input_norm: InputNorm | None = None,
-        order: Tensor | None = None,
+        order: Callable[[], Tensor] | None = None,
     ) -> Matrix:
         """One matrix of the scopes `parts`, each a name and its outputs, one below the other.
 
         Maps of the same inputs are one map: each row is read once, in fewer calls. `input_norm` is
-        the norm whose result the inputs are, if nothing else reads that. With an `order` output i
-        is that of row order[i]; there is no bias then.
+        the norm whose result the inputs are, if nothing else reads that. With an `order`, which is
+        asked for once there is data, output i is that of row order()[i]; there is no bias then.
         """
         slices: list[QuantisedTensors] = []
         biases = []
@@ -199,7 +198,8 @@ class Weights:
             return stacked(slices, biases, weight_format)
         kept = tuple(joined(list(each)) for each in zip(*slices, strict=True))
         if order is not None:  # of every tensor that is held, rows are outputs
-            kept = tuple(each[order.to(each.device)] for each in kept)
+            rows = order()
+            kept = tuple(each[rows.to(each.device)] for each in kept)
         slices.clear()  # what was joined goes before what is packed of it comes
         matrix = weight_format.prepack(kept, joined(biases) if biases else None)
         del kept
@@ -274,34 +274,28 @@ class Weights:
 
 
 def plan_weights(
-    build: Callable[[Weights], object], dtype: torch.dtype, limit: float = math.inf
+    build: Callable[[Weights], object],
+    dtype: torch.dtype,
+    check: Callable[[str, TensorSpec], None] = lambda name, spec: None,
 ) -> WeightPlan:
     """Every tensor that `build` asks for, in the order of asking.
 
-    Raises WrongShapeError as soon as they hold more than `limit` numbers together: layers reckon
-    with the stand-ins, and results of any size would be allocated.
+    `check` is told of each before it is answered, and may raise: layers reckon with the stand-ins,
+    and results of any size would be allocated.
     """
-    weights = Weights(_StandIns(limit), dtype, formats=None)
+    weights = Weights(_StandIns(check), dtype, formats=None)
     build(weights)
     return weights.asked
 
 
 class _StandIns:
-    """Answers every question without any data, up to a number of numbers."""
+    """Answers every question that passes `check`, without any data."""
 
-    def __init__(self, limit: float) -> None:
-        self._left = limit
-        self._seen: set[str] = set()
+    def __init__(self, check: Callable[[str, TensorSpec], None]) -> None:
+        self._check = check
 
     def tensor(self, name: str, spec: TensorSpec) -> Tensor:
-        if name not in self._seen:
-            self._seen.add(name)
-            self._left -= spec.num_elements
-        if self._left < 0:
-            raise WrongShapeError(
-                f"By config.json the model is larger than its weights files: {name} would be "
-                f"{list(spec.shape)}."
-            )
+        self._check(name, spec)
         # One number seen from everywhere. Torch's meta device would do, but its first operation
         # imports 800 modules, sympy among them: 1.6 s and 65 MB.
         return torch.zeros((), dtype=spec.dtype).expand(spec.shape)

@@ -197,6 +197,21 @@ def test_another_shape_or_type_is_found(caplog: pytest.LogCaptureFixture) -> Non
     assert_found(with_op("rms_norm", widens), "rms_norm", caplog, "float64")
 
 
+@pytest.mark.parametrize(("inner", "tried"), [(1023, 1023), (24576, 512), (24600, 536)])
+def test_of_large_experts_a_few_blocks_are_tried(inner: int, tried: int) -> None:
+    """Before memory is looked at: four of Jamba 1.5 Large's would be ten gigabytes."""
+    found: list[tuple[int, ...]] = []
+
+    def noting(up: Any, down: Any, activation: Any) -> Any:
+        found.append((len(up), *up[0].weight.shape, *down[0].weight.shape))
+        return PLAIN_OPS.experts(up, down, activation)
+
+    shape = ExpertShape(16, inner, 16, Routing(2), shared=False)
+    backend = with_op("experts", noting)
+    assert validated(backend, [shape], CPU, torch.float32) is backend
+    assert set(found) == {(2, 2 * tried, 16, 16, tried)}
+
+
 def test_plain_torch_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(*_: object) -> None:
         raise AssertionError("numbers were drawn for nothing")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 import torch
 
@@ -49,6 +51,21 @@ def test_frequencies_past_the_sections_stay_temporal() -> None:
     positions = torch.tensor([[0], [5], [5]])
     _, sine = small(positions)
     assert sine[0].nonzero().flatten().tolist() == [1, 2]
+
+
+def test_sections_may_be_longer_than_there_are_frequencies() -> None:
+    far = InterleavedMRoPE(1e4, 16, (0, 2**70, 2**62), CPU, torch.float32)
+    _, sine = far(torch.tensor([[0], [5], [5]]))
+    assert sine[0].nonzero().flatten().tolist() == [1, 2, 4, 5, 7]
+
+
+def test_the_widest_head_that_a_config_may_have_takes_little() -> None:
+    """Nothing as large as a Python object for each frequency: what was asked for comes later."""
+    tracemalloc.start()
+    InterleavedMRoPE(1e7, 2**21, (11, 11, 10), CPU, torch.float32)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20
 
 
 def test_angles_are_float32_and_rounded_last() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from core.api.errors import UnsupportedDeviceError
+from core.api.errors import UnsupportedDeviceError, WrongShapeError
 from core.api.params import ModelSettings
 from core.engine import loaded
 from core.loading import plan as planning
@@ -16,6 +18,12 @@ from core.weights.folder import ModelFolder
 from core.weights.plan import plan_weights
 from kernels.dispatch import backend
 from tests.bench.folders import DEMO
+from tests.oracle.checkpoints import Tiny
+from tests.oracle.tiny_experts import TinyExperts, edit_config, write_experts
+from tests.oracle.tiny_falcon_h1 import write_falcon_h1
+from tests.oracle.tiny_jamba import write_jamba
+
+NEXT = TinyExperts("qwen3_next", Tiny(layers="LF", tied=False))
 
 
 @pytest.fixture
@@ -23,9 +31,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
     """The types in which models were built without data."""
     types: list[torch.dtype] = []
 
-    def noting(build: Any, dtype: torch.dtype, limit: float) -> Any:
+    def noting(build: Any, dtype: torch.dtype, check: Any) -> Any:
         types.append(dtype)
-        return plan_weights(build, dtype, limit)
+        return plan_weights(build, dtype, check)
 
     monkeypatch.setattr(planning, "plan_weights", noting)
     return types
@@ -54,3 +62,43 @@ def test_a_type_nobody_computes_in_is_refused_before_anything_is_built(
     with pytest.raises(UnsupportedDeviceError, match="float16"):
         ModelPlan(ModelFolder.open(DEMO)).held(torch.float16)
     assert not built
+
+
+class Largest(TorchDispatchMode):
+    """Bytes of the largest tensor that was made; what is seen from everywhere is one number."""
+
+    num_bytes = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor):
+            self.num_bytes = max(self.num_bytes, made.untyped_storage().nbytes())
+        return made
+
+
+@pytest.mark.parametrize(
+    ("write", "key", "number"),
+    [
+        (write_jamba, "mamba_expand", 2**8),
+        (write_falcon_h1, "mamba_d_state", 2**13),
+        (lambda path: write_experts(path, NEXT), "linear_num_value_heads", 2**20),
+    ],
+    ids=["mamba1", "mamba2", "order"],
+)
+def test_sizes_that_no_file_backs_cost_no_memory(
+    tmp_path: Path, write: Any, key: str, number: int
+) -> None:
+    """Layers work out what they keep of a tensor, and the order of rows: of the file's sizes."""
+    write(tmp_path)
+    edit_config(tmp_path, **{key: number})
+    with Largest() as largest, pytest.raises(WrongShapeError):
+        ModelPlan(ModelFolder.open(tmp_path)).held(torch.float32)
+    assert largest.num_bytes < 2**17
+
+
+def test_planning_stops_at_what_no_file_has(tmp_path: Path) -> None:
+    """A thousand layers of so many experts each would be asked for one by one."""
+    write_jamba(tmp_path)
+    edit_config(tmp_path, num_experts=2**16, num_hidden_layers=1024)
+    with pytest.raises(WrongShapeError, match="router"):
+        ModelPlan(ModelFolder.open(tmp_path)).held(torch.float32)

@@ -85,7 +85,7 @@ def test_sizes_that_no_file_backs_are_refused_before_they_cost_memory(path: Path
     text = json.loads((path / "config.json").read_text())["text_config"]
     text |= {"hidden_size": 4096, "num_hidden_layers": 1024, "layer_types": None}
     edit_config(path, text_config=text, language_model_only=True)
-    with pytest.raises(WrongShapeError, match="larger than its weights files"):
+    with pytest.raises(WrongShapeError, match=r"should be \[.*4096\]"):
         load(path)
 
 

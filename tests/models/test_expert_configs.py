@@ -212,6 +212,7 @@ def test_some_layers_may_be_dense() -> None:
     [
         ({"num_experts_per_tok": 1000}, "num_experts_per_tok"),
         ({"num_experts": 0}, "num_experts"),
+        ({"num_experts": 2**16 + 1}, "num_experts"),
         ({"num_experts": "many"}, "num_experts"),
         ({"moe_intermediate_size": -1}, "moe_intermediate_size"),
         ({"mlp_only_layers": ["first"]}, "mlp_only_layers"),

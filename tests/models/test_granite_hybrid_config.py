@@ -140,6 +140,7 @@ def test_parsing_what_was_parsed_changes_nothing() -> None:
         ({"num_local_experts": 2, "num_experts_per_tok": 3}, "num_experts_per_tok"),
         ({"num_local_experts": None}, "num_experts_per_tok"),
         ({"num_local_experts": -1}, "num_local_experts"),
+        ({"num_local_experts": 2**16 + 1}, "num_local_experts"),
         ({"num_local_experts": 2, "intermediate_size": 0}, "intermediate_size"),
         ({"layer_types": ["mamba"]}, "layer_types"),
         ({"layer_types": ["sliding_attention"] * 32}, "layer_types"),

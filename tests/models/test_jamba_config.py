@@ -92,6 +92,7 @@ def test_parsing_what_was_parsed_changes_nothing() -> None:
         ({"expert_layer_offset": 2}, "expert_layer_offset"),
         ({"num_experts_per_tok": 17}, "num_experts_per_tok"),
         ({"num_experts": 0}, "num_experts"),
+        ({"num_experts": 2**16 + 1}, "num_experts"),
         ({"num_key_value_heads": 5}, "num_key_value_heads"),
         ({"mamba_d_conv": 1}, "mamba_d_conv"),
         ({"mamba_dt_rank": "much"}, "mamba_dt_rank"),

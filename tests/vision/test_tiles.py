@@ -175,6 +175,43 @@ def test_a_limit_takes_tiles_away_and_then_detail(processor: Make) -> None:
             assert made.measure(*size).tokens <= tokens
 
 
+@pytest.mark.parametrize("limit", [1, 2, 3, 10, 64, 100, 3000, 10**6])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"use_thumbnail": False},
+        {"use_thumbnail": False, "tile_size": 32, "max_image_tokens": 4000},
+        {"do_image_splitting": False, "min_image_tokens": 5, "max_image_tokens": 7},
+    ],
+    ids=["published", "no_whole", "small_tiles", "few_tokens"],
+)
+def test_a_limit_is_kept_whatever_the_shape(
+    processor: Make, settings: dict[str, Any], limit: int
+) -> None:
+    made = processor(limit, **settings)
+    assert made.max_tokens <= limit
+    narrow = [(3999, 20), (20, 3999), (200, 1), (20, 10), (47, 33), (12000, 60), (8000, 8000)]
+    for width, height in narrow:
+        plan, layout = made.measure(width, height), made._layout(width, height)
+        assert 0 < plan.tokens <= made.max_tokens
+        assert min(layout.width, layout.height) >= 32
+
+
+def test_a_limit_that_nothing_passes_changes_no_size(processor: Make) -> None:
+    free, limited = processor(), processor(10**6)
+    for width in (1, 33, 60, 640, 1920, 8000):
+        for height in (1, 47, 480, 1080, 5000):
+            if max(width, height) <= 200 * min(width, height):
+                assert limited._layout(width, height) == free._layout(width, height)
+
+
+def test_without_a_limit_sizes_are_the_reference_s_even_past_the_most(processor: Make) -> None:
+    settings = {"do_image_splitting": False, "min_image_tokens": 4, "max_image_tokens": 10}
+    layout = processor(**settings)._layout(3999, 20)
+    assert (layout.width, layout.height) == (44 * 32, 32)
+
+
 def test_the_key_follows_pixels_tiles_and_settings(processor: Make) -> None:
     picture = noise(70, 50)
     made = [

@@ -35,12 +35,16 @@ def test_planning_allocates_nothing() -> None:
     plan_weights(lambda weights: weights.tensor("huge", (2**40, 2**10)), torch.float32)
 
 
-def test_a_model_beyond_the_limit_is_refused_at_the_tensor_that_passes_it() -> None:
-    plan_weights(build, torch.float32, limit=12 + 5 + 2)
-    with pytest.raises(WrongShapeError, match=r"layers\.0\.mlp\.A_log would be \[2\]"):
-        plan_weights(build, torch.float32, limit=12 + 5 + 1)
+def test_a_tensor_is_checked_before_it_is_answered() -> None:
+    def check(name: str, spec: TensorSpec) -> None:
+        asked[name] = spec
+        if name == "huge":
+            raise WrongShapeError(name)
+
+    asked: dict[str, TensorSpec] = {}
+    assert plan_weights(build, torch.float32, check) == asked
     with pytest.raises(WrongShapeError, match="huge"):
-        plan_weights(lambda weights: weights.tensor("huge", (2**40,) * 3), torch.float32, 10**9)
+        plan_weights(lambda weights: weights.tensor("huge", (2**40,) * 3), torch.float32, check)
 
 
 def test_parameters_are_counted_over_all_scopes() -> None:
@@ -121,6 +125,6 @@ def test_outputs_can_be_put_in_another_order() -> None:
     parts = [("one", 2), ("other", 3)]
     plain = weights.matrix(parts, 4)
     order = torch.tensor([4, 0, 3, 1, 2])
-    changed = weights.matrix(parts, 4, order=order)
+    changed = weights.matrix(parts, 4, order=lambda: order)
     assert isinstance(plain, PlainMatrix) and isinstance(changed, PlainMatrix)
     assert torch.equal(changed.weight, plain.weight[order])

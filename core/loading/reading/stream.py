@@ -10,7 +10,7 @@ matrix or slice on its way into its format, and one layer of a published format
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from io import FileIO
 
 import torch
@@ -40,13 +40,12 @@ SLICE_BYTES = 64 * 2**20
 _SLICE_ROWS = 1024  # slices have multiples of it
 
 
-def check_plan(plan: WeightPlan, files: tuple[SafetensorsFile, ...]) -> None:
+def check_plan(plan: WeightPlan, stored: Mapping[str, StoredTensor]) -> None:
     """Compare what the model asks for with the headers.
 
     Raises MissingTensorError, WrongShapeError, or UnsupportedDeviceError for a packed type.
     Tensors that nobody asks for, such as `mtp.*`, are let be.
     """
-    stored = {name: entry for file in files for name, entry in file.tensors.items()}
     for name, spec in plan.items():
         entry = stored.get(name)
         if entry is None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from core.layers.experts import ExpertSizes, FeedForward, MakeFeedForward, SparseExperts
-from core.models.config.settings import Count, Depth, Settings
+from core.models.config.settings import Count, Depth, Experts, Settings
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
 from kernels.common.shapes import Routing
@@ -19,7 +19,7 @@ class ExpertSettings(Settings):
     Layers in `mlp_only_layers`, and all but each `decoder_sparse_step`-th, are dense.
     """
 
-    num_experts: Count
+    num_experts: Experts
     num_experts_per_tok: Count
     moe_intermediate_size: Count
     norm_topk_prob: bool = True

@@ -12,6 +12,8 @@ from core.api.errors import BrokenConfigError
 # No released model comes near these; they keep a nonsense value from planning a billion layers.
 Count = Annotated[int, Field(ge=1, le=2**24)]
 Depth = Annotated[int, Field(ge=1, le=1024)]
+# Each would be planned by itself.
+Experts = Annotated[int, Field(ge=0, le=2**16)]
 # Well within float32, which everything of the kind becomes.
 _LARGEST = 1e30
 Positive = Annotated[float, Field(gt=0, le=_LARGEST, allow_inf_nan=False)]

@@ -25,7 +25,7 @@ from core.weights.published.fp8 import Float8Format
 from core.weights.published.gptq import GptqFormat
 from core.weights.published.quantised import Dequantisable
 from core.weights.published.scheme import Scheme
-from core.weights.safetensors_file import SafetensorsFile, StoredTensor
+from core.weights.safetensors_file import StoredTensor
 
 _WEIGHT = "weight"
 # What tells a packed layer from a plain one by its name alone.
@@ -64,14 +64,13 @@ PackedPlan = Mapping[str, PackedLayer]
 
 
 def find_packed(
-    plan: WeightPlan, files: tuple[SafetensorsFile, ...], scheme: Scheme | None
+    plan: WeightPlan, stored: Mapping[str, StoredTensor], scheme: Scheme | None
 ) -> PackedPlan:
     """The planned weights that are not stored plainly, by planned name.
 
     Raises BrokenConfigError where the config doesn't say how a layer is stored or says that it
     isn't, MissingTensorError, WrongShapeError, BrokenWeightsError, UnsupportedQuantisationError.
     """
-    stored = {name: entry for file in files for name, entry in file.tensors.items()}
     packed = {}
     for name, spec in plan.items():
         layer, _, last = name.rpartition(".")
