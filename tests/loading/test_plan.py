@@ -67,7 +67,9 @@ def test_a_type_nobody_computes_in_is_refused_before_anything_is_built(
 class Largest(TorchDispatchMode):
     """Bytes of the largest tensor that was made; what is seen from everywhere is one number."""
 
-    num_bytes = 0
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.num_bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))

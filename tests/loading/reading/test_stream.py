@@ -235,14 +235,14 @@ def test_matrices_are_held_in_their_form_whatever_they_are_cut_into(
 
 @pytest.mark.usefixtures("_small_pieces")
 @pytest.mark.parametrize("formats", FORMATS)
-def test_a_stack_with_inputs_first_is_turned_and_reckoned_with(
+def test_a_stack_with_inputs_first_is_transposed_and_reckoned_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, formats: WeightFormats
 ) -> None:
     monkeypatch.setattr(stream, "SLICE_BYTES", 4 * 32 * 10)  # two of five matrices at a time
     stored = torch.randn(5, 32, 5)
     file = write(tmp_path / "a.safetensors", experts=stored)
     spec = TensorSpec((25, 32), torch.float32, Use.MATRIX, stack=5, transposed=True)
-    check_plan({"experts": spec}, (file,))
+    check_plan({"experts": spec}, file.tensors)
     weights, _ = stream_weights(
         {"experts": spec}, (file,), CPU, lambda *_: None, lambda: None, formats=formats
     )
