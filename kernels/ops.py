@@ -39,7 +39,7 @@ Attend = Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor]
 
 
 class DeltaRule(Protocol):
-    """The gated delta rule over some tokens; `state` is moved on in place."""
+    """The gated delta rule over some tokens; `state` is updated in place."""
 
     def __call__(
         self,
@@ -54,7 +54,7 @@ class DeltaRule(Protocol):
 
 
 class StateSpace(Protocol):
-    """The state space of Mamba-1 or 2 over some tokens; `state` is moved on in place."""
+    """The state space of Mamba-1 or 2 over some tokens; `state` is updated in place."""
 
     def __call__(
         self,
@@ -129,7 +129,7 @@ class Convolve(Protocol):
 
 
 class ConvolveStep(Protocol):
-    """The same of one token; `tail` is moved on in place."""
+    """The same of one token; `tail` is updated in place."""
 
     def __call__(
         self,

@@ -2,7 +2,7 @@
 
 States are values: a run moves a copy on and never writes into what was before, so keeping a state
 costs no copy and undoing a cancelled chunk means dropping the new one. One-token steps, whose
-states nobody keeps, move one copy on in place.
+states nobody keeps, update one copy in place.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RecurrentState:
         )
 
     def copy(self) -> RecurrentState:
-        """The same in memory of its own, to be moved on in place."""
+        """The same in memory of its own, to be updated in place."""
         return RecurrentState(
             {
                 layer: tuple(

@@ -112,8 +112,8 @@ class Attention:
     ) -> Tensor:
         """`queries` [n, heads, head_dim] over all keys, `keys` the last; the same shape."""
         ops = self._ops
-        queries = self._turned(queries, self.query_norm, rotation)
-        keys = self._turned(keys, self.key_norm, rotation)
+        queries = self._rotated(queries, self.query_norm, rotation)
+        keys = self._rotated(keys, self.key_norm, rotation)
         all_keys, all_values = memory.extend_kv(layer, keys, values)
         attend = ops.run_attention if both_ways else ops.causal_attention
         if len(memory.runs) == 1:
@@ -124,7 +124,7 @@ class Attention:
             attended.append(attend(run, all_keys[:end], all_values[:end], self.scale, self.window))
         return torch.cat(attended)
 
-    def _turned(self, heads: Tensor, norm: RMSNorm | None, rotation: Rotation | None) -> Tensor:
+    def _rotated(self, heads: Tensor, norm: RMSNorm | None, rotation: Rotation | None) -> Tensor:
         if rotation is None:
             return heads if norm is None else norm(heads)
         if norm is None:

@@ -100,7 +100,7 @@ class GatedDeltaNet:
         return in_runs(self._runs, hidden, memory, layer)
 
     def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
-        """The output [1, hidden_size] of one token; moves `tail` and `state` on in place."""
+        """The output [1, hidden_size] of one token; updates `tail` and `state` in place."""
         mixed, gate, beta, step = self.projections(hidden, True)
         heads = self._heads(self._ops.causal_conv_step(mixed, tail, self.conv))
         gates = self._gates(beta, step)

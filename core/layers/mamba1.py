@@ -88,7 +88,7 @@ class Mamba1:
         return in_runs(self._runs, hidden, memory, layer)
 
     def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
-        """The output [1, hidden_size] of one token; moves `tail` and `state` on in place."""
+        """The output [1, hidden_size] of one token; updates `tail` and `state` in place."""
         mixed, gate = self._projected(hidden, True)
         inputs = self._ops.causal_conv_step(mixed, tail, self.conv, self.conv_bias, hidden.dtype)
         b, c, steps = self._selected(inputs, True)

@@ -115,7 +115,7 @@ class Mamba2:
         return in_runs(self._runs, hidden, memory, layer)
 
     def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
-        """The output [1, hidden_size] of one token; moves `tail` and `state` on in place."""
+        """The output [1, hidden_size] of one token; updates `tail` and `state` in place."""
         gate, mixed, steps = self._projected(hidden, True)
         columns = self._ops.causal_conv_step(mixed, tail, self.conv, self.conv_bias)
         read = self._ops.mamba2_step(

@@ -74,7 +74,7 @@ class LayerMemory(Protocol):
         ...
 
     def state(self, layer: int, run: int = 0) -> LayerState:
-        """The recurrent state before a run, which the layer moves on in place, run after run."""
+        """The recurrent state before a run, which the layer updates in place, run after run."""
         ...
 
     def check_cancelled(self) -> None:

@@ -33,7 +33,7 @@ def causal_conv_step(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """The same for decode: up to 16 tokens [n, channels], and `tail` is moved on in place.
+    """The same for decode: up to 16 tokens [n, channels], and `tail` is updated in place.
 
     Returns the outputs [n, channels], computed in float32, as `dtype`.
     """

@@ -34,7 +34,7 @@ def causal_conv_step(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """One token [1, channels] of a run, in few calls; `tail` is moved on in place.
+    """One token [1, channels] of a run, in few calls; `tail` is updated in place.
 
     Returns the outputs [1, channels], computed in float32, as `dtype`.
     """

@@ -25,7 +25,7 @@ _SCAN_COLUMNS = 16  # the fewest that a dot takes: the scan is a chain, so more 
 def recurrent_gated_delta_step(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> Tensor:
-    """As `reference.recurrent_gated_delta`, but `state` [hv, dk, dv] is moved on in place.
+    """As `reference.recurrent_gated_delta`, but `state` [hv, dk, dv] is updated in place.
 
     Returns the outputs [n, hv, dv] in float32. Queries, keys and values may be views with gaps
     between tokens and heads; the last axis is contiguous, and so is the whole state.
@@ -61,7 +61,7 @@ def recurrent_gated_delta_step(
 def chunked_gated_delta_(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> Tensor:
-    """As `reference.chunked_gated_delta_`: `state` is moved on in place, which has to be whole.
+    """As `reference.chunked_gated_delta_`: `state` is updated in place, which has to be whole.
 
     That is safe because each program of the scan reads its stripe before it writes the same one.
     """

@@ -111,7 +111,7 @@ def scan_chunks(
     BLOCK: tl.constexpr,
     COLUMNS: tl.constexpr,
 ) -> None:
-    """Programs (value head, columns): the state before each chunk, moved on in place; U to D."""
+    """Programs (value head, columns): the state before each chunk, updated in place; U to D."""
     head = tl.program_id(0)
     row = tl.arange(0, BLOCK)[:, None]
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)[None, :]

@@ -43,7 +43,7 @@ def recurrent_gated_delta(
 def recurrent_gated_delta_step(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> Tensor:
-    """One token: outputs [1, hv, dv] float32; `state` is moved on in place."""
+    """One token: outputs [1, hv, dv] float32; `state` is updated in place."""
     copies = state.shape[0] // keys.shape[1]
     query, key = _each(_unit_rows(queries), copies), _each(_unit_rows(keys), copies)
     value, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)
@@ -66,7 +66,7 @@ def chunked_gated_delta(
 def chunked_gated_delta_(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> Tensor:
-    """As `chunked_gated_delta`, but `state` is moved on in place; returns the outputs.
+    """As `chunked_gated_delta`, but `state` is updated in place; returns the outputs.
 
     The last chunk is as long as what is left.
     """

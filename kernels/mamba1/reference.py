@@ -29,7 +29,7 @@ def mamba1_step(
     *,
     state: Tensor,
 ) -> Tensor:
-    """One token: outputs [1, channels] float32; `state` is moved on in place."""
+    """One token: outputs [1, channels] float32; `state` is updated in place."""
     given = inputs[0].float()
     state.mul_((rate * steps[0]).clamp_(min=_FORGOTTEN).exp_())
     state.addcmul_(b[0].float()[:, None], given * steps[0])
@@ -46,7 +46,7 @@ def mamba1_run_(
     *,
     state: Tensor,
 ) -> Tensor:
-    """Token after token: outputs [n, channels] float32; `state` is moved on in place.
+    """Token after token: outputs [n, channels] float32; `state` is updated in place.
 
     There is no dual form as of Mamba-2: a channel has as many rates as states, so a chunk would be
     a product of its own for each of them.

@@ -46,7 +46,7 @@ def mamba2_step(
     *,
     state: Tensor,
 ) -> Tensor:
-    """One token: outputs [1, heads, P] float32; `state` is moved on in place."""
+    """One token: outputs [1, heads, P] float32; `state` is updated in place."""
     copies = state.shape[0] // b.shape[1]
     values = inputs[0].float()
     b, c = (_each(each[0].float(), copies) for each in (b, c))

@@ -121,7 +121,7 @@ struct convolve {
 };
 int waymark_convolve(struct convolve *);
 
-/* The same of one token: `tail` [taps - 1, channels] before it, moved on in place. */
+/* The same of one token: `tail` [taps - 1, channels] before it, updated in place. */
 struct conv_step {
     const void *from;
     void *tail;
@@ -134,7 +134,7 @@ int waymark_conv_step(struct conv_step *);
 
 /* y = C * (bias + causal convolution of B x), of `tokens` rows of `projected` that hold B, C and x
  * side by side and lie `stride` apart; `to` [tokens, channels], `tail` [taps - 1, channels] before
- * the first, moved on in place, and `rows` [tokens + taps - 1, channels], its own, in the same
+ * the first, updated in place, and `rows` [tokens + taps - 1, channels], its own, in the same
  * type. `weight` [taps, channels] and `bias` [channels], which may be missing, are float32. */
 struct short_conv {
     const void *projected;
@@ -148,7 +148,7 @@ int waymark_short_conv(struct short_conv *);
 
 /* The gated delta rule for one token, all float32: `queries`, `keys` [key_heads, key_dim], `values`
  * and `to` [value_heads, value_dim], `decay`, `beta` [value_heads], `state` [value_heads, key_dim,
- * value_dim], moved on in place. */
+ * value_dim], updated in place. */
 struct delta_step {
     const void *queries, *keys, *values, *decay, *beta;
     void *state, *to;
@@ -194,7 +194,7 @@ int waymark_time_steps(struct time_steps *);
 
 /* The state space of Mamba-2, all float32: `inputs` and `to` [tokens, heads, width], `b` and `c`
  * [tokens, groups, dim], whose tokens are a stride apart but those of `to`, `steps` [tokens,
- * heads], `rate` and `skip` [heads], `state` [heads, width, dim], moved on in place. `dim` is a
+ * heads], `rate` and `skip` [heads], `state` [heads, width, dim], updated in place. `dim` is a
  * multiple of sixteen and `width` 256 at most. */
 struct mamba2 {
     const void *inputs, *b, *c, *steps, *rate, *skip;
@@ -210,7 +210,7 @@ int waymark_mamba2_run(struct mamba2 *);
 
 /* The selective scan of Mamba-1: `inputs` [tokens, channels], `b` and `c` [tokens, dim], whose
  * tokens are a stride apart, and which `is_bfloat` is about; float32 `steps` and `to` [tokens,
- * channels], `rate` and `state` [dim, channels], `skip` [channels]. `state` is moved on in place.
+ * channels], `rate` and `state` [dim, channels], `skip` [channels]. `state` is updated in place.
  * `channels` is a multiple of sixteen and `dim` 64 at most. */
 struct mamba1 {
     const void *inputs, *b, *c, *steps, *rate, *skip;

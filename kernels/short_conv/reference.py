@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def short_conv(projected: Tensor, tail: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """One run, or one token, that follows `tail`, which is moved on in place.
+    """One run, or one token, that follows `tail`, which is updated in place.
 
     `projected` [n, 3 * channels] holds B, C and x side by side, in the model's type; `weight`
     [K, channels] and `bias` [channels] float32. Returns [n, channels] in the model's type.

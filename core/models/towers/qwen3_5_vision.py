@@ -78,7 +78,7 @@ class VisionBlock:
         self.mlp = GeluMLP(weights.scope("mlp"), width, config.intermediate_size, width, "tanh")
 
     def __call__(self, hidden: Tensor, rotation: Rotation) -> None:
-        """Moves `hidden` [patches, hidden_size] on in place."""
+        """Updates `hidden` [patches, hidden_size] in place."""
         hidden += self._attend(self.first_norm(hidden), rotation)
         hidden += self.mlp(self.second_norm(hidden))
 
