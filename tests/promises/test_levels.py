@@ -34,7 +34,7 @@ def test_H11_cold_and_restored_are_the_same_at_each_level(level: str) -> None:
         pytest.skip(f"this processor has no {' '.join(needs)}")
     told = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "tests.promises.at_level",
-         f"tests/promises/test_exactness.py::{STORY}"],
+         f"tests/promises/test_exactness.py::{STORY}", "-k", "not _vl"],
         cwd=ROOT, env={**os.environ, **libraries, LEVEL: level, "OMP_NUM_THREADS": "2"},
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
