@@ -39,24 +39,27 @@ class Family:
     build: Callable[[Any, Weights, torch.device], Model]
 
 
+def _as_asked(config: object, found: Collection[str]) -> Callable[[str], str]:
+    """Where a model asks for its tensors by their published names."""
+    return lambda name: name
+
+
 _QWEN3_5 = Family(qwen3_5.parse_config, qwen3_5.published_names, qwen3_5.Qwen3_5Model)
 _QWEN3_5_MOE = Family(
     qwen3_5_moe.parse_config, qwen3_5.published_names, qwen3_5_moe.Qwen3_5MoeModel
 )
 _QWEN3_NEXT = Family(qwen3_next.parse_config, qwen3_5.published_names, qwen3_next.Qwen3NextModel)
-_LLAMA = Family(llama.parse_config, llama.published_names, llama.LlamaModel)
-_QWEN3_MOE = Family(qwen3_moe.parse_config, llama.published_names, qwen3_moe.Qwen3MoeModel)
+_LLAMA = Family(llama.parse_config, _as_asked, llama.LlamaModel)
+_QWEN3_MOE = Family(qwen3_moe.parse_config, _as_asked, qwen3_moe.Qwen3MoeModel)
 _GEMMA3 = Family(gemma3.parse_config, gemma3.published_names, gemma3.Gemma3Model)
-_FALCON_H1 = Family(falcon_h1.parse_config, falcon_h1.published_names, falcon_h1.FalconH1Model)
+_FALCON_H1 = Family(falcon_h1.parse_config, _as_asked, falcon_h1.FalconH1Model)
 _GRANITE_HYBRID = Family(
     granite_hybrid.parse_config, granite_hybrid.published_names, granite_hybrid.GraniteHybridModel
 )
-_JAMBA = Family(jamba.parse_config, jamba.published_names, jamba.JambaModel)
+_JAMBA = Family(jamba.parse_config, _as_asked, jamba.JambaModel)
 _NEMOTRON_H = Family(nemotron_h.parse_config, nemotron_h.published_names, nemotron_h.NemotronHModel)
-_QWEN3_VL = Family(qwen3_vl.parse_config, qwen3_vl.published_names, qwen3_vl.Qwen3VLModel)
-_QWEN3_VL_MOE = Family(
-    qwen3_vl_moe.parse_config, qwen3_vl.published_names, qwen3_vl_moe.Qwen3VLMoeModel
-)
+_QWEN3_VL = Family(qwen3_vl.parse_config, _as_asked, qwen3_vl.Qwen3VLModel)
+_QWEN3_VL_MOE = Family(qwen3_vl_moe.parse_config, _as_asked, qwen3_vl_moe.Qwen3VLMoeModel)
 _LFM2 = Family(lfm2.parse_config, lfm2.published_names, lfm2.Lfm2Model)
 _LFM2_VL = Family(lfm2_vl.parse_config, lfm2_vl.published_names, lfm2_vl.Lfm2VlModel)
 # By `model_type` of config.json.

@@ -6,19 +6,20 @@ up both: it has two memories. Numbers in config.json multiply what goes in and o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from core.layers.attention import Attention, AttentionSizes
+from core.layers.attention import Attention
 from core.layers.mamba2 import Mamba2, Mamba2Form
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE, Rotations
+from core.models.config.attention_settings import AttentionSettings
 from core.models.config.mamba2_settings import Mamba2Settings, mamba2_spelling
 from core.models.config.rope_settings import RopeSettings, one_spelling
 from core.models.config.settings import Count, Depth, Multiplier, Positive, parse_settings
@@ -29,16 +30,12 @@ from kernels.common.shapes import SumShape
 # ------------------------------------------------------------------ config
 
 
-class FalconH1Config(Mamba2Settings):
+class FalconH1Config(Mamba2Settings, AttentionSettings):
     """config.json; what it leaves out has the value that transformers gives it."""
 
     vocab_size: Count
-    hidden_size: Count
     intermediate_size: Count
     num_hidden_layers: Depth
-    num_attention_heads: Count
-    num_key_value_heads: Count
-    head_dim: Count
     max_position_embeddings: Count = 8192
     attention_bias: bool = False
     mlp_bias: bool = False
@@ -78,20 +75,8 @@ class FalconH1Config(Mamba2Settings):
     @model_validator(mode="after")
     def _fits(self) -> FalconH1Config:
         self.check_mamba(self.mamba_d_ssm)
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
-        if self.head_dim % 2:
-            raise ValueError('"head_dim" is not an even number')
+        self.check_heads()
         return self
-
-    @property
-    def attention_sizes(self) -> AttentionSizes:
-        return AttentionSizes(
-            hidden=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
-        )
 
     @property
     def mamba_form(self) -> Mamba2Form:
@@ -205,11 +190,3 @@ class FalconH1Model(Decoder):
             logits_multiplier=config.lm_head_multiplier,
         )
         super().__init__(stack, weights, scope, device)
-
-
-# ------------------------------------------------------------------ weight names
-
-
-def published_names(config: FalconH1Config, found: Collection[str]) -> Callable[[str], str]:
-    """The model asks for tensors by their published names."""
-    return lambda name: name

@@ -15,11 +15,12 @@ import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from core.layers.attention import Attention, AttentionSizes
+from core.layers.attention import Attention
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import GeGLU
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import RoPE, Rotations
+from core.models.config.attention_settings import AttentionSettings
 from core.models.config.rope_settings import RopeSettings, one_spelling
 from core.models.config.settings import Count, Depth, Positive, Settings, parse_settings
 from core.models.decoder import Decoder, Stack
@@ -32,7 +33,7 @@ LayerType = Literal["sliding_attention", "full_attention"]
 # ------------------------------------------------------------------ config
 
 
-class TextConfig(Settings):
+class TextConfig(AttentionSettings):
     """`text_config` of config.json, or the whole of it in a text-only folder.
 
     What the file leaves out has the value that transformers gives it; the published files leave out
@@ -40,7 +41,6 @@ class TextConfig(Settings):
     """
 
     vocab_size: Count = 262_208
-    hidden_size: Count
     intermediate_size: Count
     num_hidden_layers: Depth
     num_attention_heads: Count = 8
@@ -77,12 +77,9 @@ class TextConfig(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> TextConfig:
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
+        self.check_heads()
         if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
             raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
-        if self.head_dim % 2:
-            raise ValueError('"head_dim" is not an even number')
         return self
 
     @property
@@ -96,15 +93,6 @@ class TextConfig(Settings):
     @property
     def ropes(self) -> dict[LayerType, RopeSettings]:
         return {"full_attention": self.full_rope, "sliding_attention": self.sliding_rope}
-
-    @property
-    def attention_sizes(self) -> AttentionSizes:
-        return AttentionSizes(
-            hidden=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
-        )
 
 
 def _ropes(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,13 +15,14 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from core.layers.attention import Attention, AttentionSizes
+from core.layers.attention import Attention
 from core.layers.experts import ExpertSizes, FeedForward, SparseExperts, WithShared
 from core.layers.mamba2 import Mamba2, Mamba2Form
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE, Rotations
+from core.models.config.attention_settings import AttentionSettings
 from core.models.config.mamba2_settings import Mamba2Settings, mamba2_spelling
 from core.models.config.rope_settings import RopeSettings, one_spelling
 from core.models.config.settings import Count, Depth, Experts, Positive, parse_settings
@@ -36,17 +37,13 @@ _OLDER_NAMES = {"mamba": "linear_attention", "attention": "full_attention"}
 # ------------------------------------------------------------------ config
 
 
-class GraniteHybridConfig(Mamba2Settings):
+class GraniteHybridConfig(Mamba2Settings, AttentionSettings):
     """config.json; what it leaves out has the value that transformers gives it."""
 
     vocab_size: Count
-    hidden_size: Count
     intermediate_size: Count = 11008  # of an expert
     shared_intermediate_size: Count = 1024
     num_hidden_layers: Depth
-    num_attention_heads: Count
-    num_key_value_heads: Count
-    head_dim: Count
     max_position_embeddings: Count = 2048
     rms_norm_eps: Positive = 1e-6
     attention_bias: bool = False
@@ -84,21 +81,9 @@ class GraniteHybridConfig(Mamba2Settings):
             raise ValueError('"num_experts_per_tok" is not 1 to "num_local_experts"')
         if len(self.layer_types) != self.num_hidden_layers:
             raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
-        if self.head_dim % 2:
-            raise ValueError('"head_dim" is not an even number')
+        self.check_heads()
         self.check_mamba(self.mamba_expand * self.hidden_size)
         return self
-
-    @property
-    def attention_sizes(self) -> AttentionSizes:
-        return AttentionSizes(
-            hidden=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
-        )
 
     @property
     def expert_sizes(self) -> ExpertSizes:

@@ -6,32 +6,39 @@ experts in place of a dense feed-forward layer. In the smallest releases there a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from core.layers.attention import Attention, AttentionSizes
+from core.layers.attention import Attention
 from core.layers.experts import ExpertSizes, FeedForward, SparseExperts
 from core.layers.mamba1 import Mamba1, Mamba1Sizes
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import Rotations
-from core.models.config.settings import Count, Depth, Experts, Positive, Settings, parse_settings
+from core.models.config.attention_settings import AttentionSettings
+from core.models.config.settings import (
+    Count,
+    Depth,
+    Experts,
+    Positive,
+    Taps,
+    parse_settings,
+)
 from core.models.decoder import Decoder, Stack
 from core.weights.plan import Weights
 from kernels.common.shapes import Routing, SumShape
 
-Taps = Annotated[int, Field(ge=2, le=64)]
 Offset = Annotated[int, Field(ge=0)]
 
 # ------------------------------------------------------------------ config
 
 
-class JambaConfig(Settings):
+class JambaConfig(AttentionSettings):
     """config.json; what it leaves out has the value that transformers gives it."""
 
     vocab_size: Count = 65536
@@ -39,8 +46,6 @@ class JambaConfig(Settings):
     intermediate_size: Count = 14336
     num_hidden_layers: Depth = 32
     num_attention_heads: Count = 32
-    num_key_value_heads: Count
-    head_dim: Count
     max_position_embeddings: Count = 262144
     hidden_act: Literal["silu"] = "silu"
     rms_norm_eps: Positive = 1e-6
@@ -74,8 +79,7 @@ class JambaConfig(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> JambaConfig:
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
+        self.check_heads(rotated=False)
         if self.attn_layer_offset >= self.attn_layer_period:
             raise ValueError('"attn_layer_offset" is not below "attn_layer_period"')
         if self.expert_layer_offset >= self.expert_layer_period:
@@ -92,15 +96,6 @@ class JambaConfig(Settings):
         """Whether a block, by its place in the stack, has experts."""
         chosen = layer % self.expert_layer_period == self.expert_layer_offset
         return chosen and self.num_experts > 1
-
-    @property
-    def attention_sizes(self) -> AttentionSizes:
-        return AttentionSizes(
-            hidden=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
-        )
 
     @property
     def mamba_sizes(self) -> Mamba1Sizes:
@@ -209,11 +204,3 @@ class JambaModel(Decoder):
             ropes={},
         )
         super().__init__(stack, weights, scope, device)
-
-
-# ------------------------------------------------------------------ weight names
-
-
-def published_names(config: JambaConfig, found: Collection[str]) -> Callable[[str], str]:
-    """The model asks for tensors by their published names."""
-    return lambda name: name

@@ -11,17 +11,18 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
-from core.layers.attention import Attention, AttentionSizes
+from core.layers.attention import Attention
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE, Rotations
 from core.layers.short_conv import ShortConv
+from core.models.config.attention_settings import AttentionSettings
 from core.models.config.rope_settings import RopeSettings, one_spelling
-from core.models.config.settings import Count, Depth, Positive, Settings, parse_settings
+from core.models.config.settings import Count, Depth, Positive, Taps, parse_settings
 from core.models.decoder import Decoder, Stack, Tower
 from core.weights.plan import Weights
 from kernels.common.shapes import SumShape
@@ -32,20 +33,17 @@ _THETA = 1_000_000.0
 # ------------------------------------------------------------------ config
 
 
-class Lfm2Config(Settings):
+class Lfm2Config(AttentionSettings):
     """config.json, or its `text_config`; what it leaves out has the value of transformers."""
 
     vocab_size: Count = 65_536
-    hidden_size: Count
     intermediate_size: Count = 12_288
     num_hidden_layers: Depth = 32
-    num_attention_heads: Count
     num_key_value_heads: Count = 8
-    head_dim: Count
     max_position_embeddings: Count = 128_000
     norm_eps: Positive = 1e-5
     conv_bias: bool = False
-    conv_L_cache: int = Field(default=3, ge=2, le=64)  # noqa: N815
+    conv_L_cache: Taps = 3  # noqa: N815 - as config.json spells it
     block_multiple_of: Count = 256
     block_ffn_dim_multiplier: Positive = 1.0
     block_auto_adjust_ff_dim: bool = True
@@ -76,12 +74,9 @@ class Lfm2Config(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> Lfm2Config:
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
+        self.check_heads()
         if len(self.layer_types) != self.num_hidden_layers:
             raise ValueError('"layer_types" does not name "num_hidden_layers" layers')
-        if self.head_dim % 2:
-            raise ValueError('"head_dim" is not an even number')
         if not 1 <= self.mlp_width <= 2**24:
             raise ValueError('"block_ffn_dim_multiplier" makes MLPs of no width, or of too much')
         return self
@@ -93,15 +88,6 @@ class Lfm2Config(Settings):
             return self.intermediate_size
         width = int(self.block_ffn_dim_multiplier * int(2 * self.intermediate_size / 3))
         return -(-width // self.block_multiple_of) * self.block_multiple_of
-
-    @property
-    def attention_sizes(self) -> AttentionSizes:
-        return AttentionSizes(
-            hidden=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
-        )
 
 
 def _types(given: Mapping[str, Any]) -> list[LayerType]:

@@ -7,21 +7,22 @@ in its feed-forward layers (core.models.qwen3_moe).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 from pydantic import model_validator
 from torch import Tensor
 
-from core.layers.attention import Attention, AttentionSizes
+from core.layers.attention import Attention
 from core.layers.experts import FeedForward, MakeFeedForward
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import RMSNorm
 from core.layers.rope import RoPE, Rotations
+from core.models.config.attention_settings import AttentionSettings
 from core.models.config.rope_settings import RopeSettings, one_spelling
-from core.models.config.settings import Count, Depth, Positive, Settings, parse_settings
+from core.models.config.settings import Count, Depth, Positive, parse_settings
 from core.models.decoder import Decoder, Stack
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
@@ -30,17 +31,13 @@ from kernels.common.shapes import SumShape
 # ------------------------------------------------------------------ config
 
 
-class LlamaConfig(Settings):
+class LlamaConfig(AttentionSettings):
     """config.json; what it leaves out has the value that transformers gives it."""
 
     model_type: Literal["llama", "qwen3", "qwen3_moe"]
     vocab_size: Count
-    hidden_size: Count
     intermediate_size: Count
     num_hidden_layers: Depth
-    num_attention_heads: Count
-    num_key_value_heads: Count
-    head_dim: Count
     max_position_embeddings: Count
     rms_norm_eps: Positive = 1e-6
     attention_bias: bool = False
@@ -64,20 +61,8 @@ class LlamaConfig(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> LlamaConfig:
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
-        if self.head_dim % 2:
-            raise ValueError('"head_dim" is not an even number')
+        self.check_heads()
         return self
-
-    @property
-    def attention_sizes(self) -> AttentionSizes:
-        return AttentionSizes(
-            hidden=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
-        )
 
 
 def _left_out(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -176,11 +161,3 @@ class LlamaModel(Decoder):
             ropes={"full_attention": RoPE(frequencies, weights.dtype)},
         )
         super().__init__(stack, weights, scope, device)
-
-
-# ------------------------------------------------------------------ weight names
-
-
-def published_names(config: LlamaConfig, found: Collection[str]) -> Callable[[str], str]:
-    """The model asks for tensors by their published names."""
-    return lambda name: name

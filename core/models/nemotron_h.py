@@ -15,14 +15,15 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from core.layers.attention import Attention, AttentionSizes
+from core.layers.attention import Attention
 from core.layers.experts import ExpertSizes, FeedForward, SparseExperts, WithShared
 from core.layers.mamba2 import Mamba2, Mamba2Form, Mamba2Sizes
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SquaredReluMLP
 from core.layers.norm import RMSNorm
 from core.layers.rope import Rotations
-from core.models.config.settings import Count, Positive, Settings, parse_settings
+from core.models.config.attention_settings import AttentionSettings
+from core.models.config.settings import Count, Positive, Taps, parse_settings
 from core.models.decoder import Decoder, Stack
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
@@ -44,7 +45,7 @@ _MOST_BLOCKS = 1024
 # ------------------------------------------------------------------ config
 
 
-class NemotronHConfig(Settings):
+class NemotronHConfig(AttentionSettings):
     """config.json; what it leaves out has the value that transformers gives it."""
 
     vocab_size: Count = 131072
@@ -64,7 +65,7 @@ class NemotronHConfig(Settings):
     mamba_head_dim: Count = 64
     ssm_state_size: Count = 128
     n_groups: Count = 8
-    conv_kernel: Annotated[int, Field(ge=2, le=64)] = 4
+    conv_kernel: Taps = 4
     time_step_min: float = Field(default=0.001, ge=0, allow_inf_nan=False)
     layer_norm_epsilon: Positive = 1e-5
     tie_word_embeddings: Literal[False] = False
@@ -100,8 +101,7 @@ class NemotronHConfig(Settings):
     def _fits(self) -> NemotronHConfig:
         if "moe" in self.layers_block_type:
             self._check_experts()
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
+        self.check_heads(rotated=False)
         if self.mamba_num_heads % self.n_groups:
             raise ValueError('"mamba_num_heads" is not a multiple of "n_groups"')
         return self
@@ -135,15 +135,6 @@ class NemotronHConfig(Settings):
             routing=routing,
             gated=False,
             latent=self.moe_latent_size,
-        )
-
-    @property
-    def attention_sizes(self) -> AttentionSizes:
-        return AttentionSizes(
-            hidden=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
         )
 
     @property

@@ -11,6 +11,7 @@ cache's business, when it runs the engine's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import torch
@@ -24,7 +25,8 @@ from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import InterleavedMRoPE, Rotations
-from core.models.config.settings import Count, Depth, Positive, Settings, parse_settings
+from core.models.config.attention_settings import AttentionSettings
+from core.models.config.settings import Count, Depth, Positive, Settings, Taps, parse_settings
 from core.models.decoder import Decoder, Stack
 from core.models.towers.qwen3_5_vision import VisionConfig, VisionTower
 from core.weights.plan import Weights
@@ -52,17 +54,14 @@ class RopeConfig(Settings):
         return tuple(value) if isinstance(value, list) else value
 
 
-class TextConfig(Settings):
+class TextConfig(AttentionSettings):
     """`text_config` of config.json, or the whole of it in a text-only folder."""
 
     vocab_size: Count
-    hidden_size: Count
     intermediate_size: Count
     num_hidden_layers: Depth
-    num_attention_heads: Count
-    num_key_value_heads: Count
     head_dim: Count = 256
-    linear_conv_kernel_dim: int = Field(default=4, ge=2, le=64)
+    linear_conv_kernel_dim: Taps = 4
     linear_num_key_heads: Count = 16
     linear_num_value_heads: Count = 32
     linear_key_head_dim: Count = 128
@@ -96,8 +95,7 @@ class TextConfig(Settings):
 
     @model_validator(mode="after")
     def _fits(self) -> TextConfig:
-        if self.num_attention_heads % self.num_key_value_heads:
-            raise ValueError('"num_attention_heads" is not a multiple of "num_key_value_heads"')
+        self.check_heads(rotated=False)
         if self.linear_num_value_heads % self.linear_num_key_heads:
             raise ValueError('"linear_num_value_heads" is not a multiple of "linear_num_key_heads"')
         if self.layer_types and len(self.layer_types) != self.num_hidden_layers:
@@ -121,13 +119,7 @@ class TextConfig(Settings):
 
     @property
     def attention_sizes(self) -> AttentionSizes:
-        return AttentionSizes(
-            hidden=self.hidden_size,
-            heads=self.num_attention_heads,
-            kv_heads=self.num_key_value_heads,
-            head_dim=self.head_dim,
-            rotary_dim=self.rotary_dim,
-        )
+        return replace(super().attention_sizes, rotary_dim=self.rotary_dim)
 
     @property
     def delta_net_sizes(self) -> GatedDeltaNetSizes:

@@ -23,7 +23,7 @@ class MoeTextConfig(TextConfig, ExpertSettings):
     shared_expert_intermediate_size: Count = 512
 
 
-class Qwen3_5MoeConfig(Qwen3_5Config):  # noqa: N801
+class Qwen3_5MoeConfig(Qwen3_5Config):  # noqa: N801 - the family is written so
     """What the model needs of config.json, whichever way it was written."""
 
     text_config: MoeTextConfig
@@ -36,7 +36,7 @@ def parse_config(values: Mapping[str, Any]) -> Qwen3_5MoeConfig:
     return parse_settings(Qwen3_5MoeConfig, values)
 
 
-class Qwen3_5MoeModel(Qwen3_5Model):  # noqa: N801
+class Qwen3_5MoeModel(Qwen3_5Model):  # noqa: N801 - the family is written so
     """The text stack, its head, and the vision tower where the folder has one."""
 
     def __init__(self, config: Qwen3_5MoeConfig, weights: Weights, device: torch.device) -> None:

@@ -7,7 +7,7 @@ the first layers of the text stack. Nothing but keys and values is remembered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -141,11 +141,3 @@ class Qwen3VLModel(Decoder):
             image_layers=config.image_layers,
         )
         super().__init__(stack, weights, scope, device)
-
-
-# ------------------------------------------------------------------ weight names
-
-
-def published_names(config: Qwen3VLConfig, found: Collection[str]) -> Callable[[str], str]:
-    """The model asks for tensors by their published names."""
-    return lambda name: name

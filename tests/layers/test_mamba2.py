@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.layers import runs
 from core.layers.mamba2 import Mamba2, Mamba2Form, Mamba2Sizes
 from core.layers.memory import RecurrentSpec
 from kernels.ops import PLAIN_OPS, Ops
-from tests.kernels.poison import poisoned_memory
 from tests.layers.sources import bias_of, random_weights, weight_of
 from tests.models.memory import ConcatenatingMemory
 
@@ -110,38 +108,6 @@ def test_the_spec_is_the_state_it_stores() -> None:
     stored = [(tuple(tensor.shape), tensor.dtype) for tensor in memory.state(0)]
     assert stored == [(spec.shape, spec.dtype) for spec in layer.spec.tensors]
     assert stored == [((3, 58), torch.bfloat16), ((6, 5, 7), torch.float32)]
-
-
-@pytest.mark.parametrize("cut", [1, 2, 3, 64, 69])
-def test_a_run_in_two_is_the_run_in_one(cut: int) -> None:
-    layer, whole = make_layer(), rows(70)
-    expected, after = run(layer, whole)
-    found, memory = run(layer, whole[:cut], whole[cut:])
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    for ours, theirs in zip(memory.state(0), after.state(0), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("count", [1, 2, 65, 130])
-def test_nothing_depends_on_memory_that_was_not_written(count: int) -> None:
-    layer = make_layer()
-    expected, after = run(layer, rows(count))
-    with poisoned_memory():
-        found, memory = run(layer, rows(count))
-    assert torch.equal(found, expected)
-    assert all(torch.equal(*pair) for pair in zip(memory.state(0), after.state(0), strict=True))
-
-
-@pytest.mark.parametrize(("block", "part"), [(64, 64), (300, 128), (128, 64)])
-def test_long_runs_go_in_blocks_and_those_in_parts(
-    monkeypatch: pytest.MonkeyPatch, block: int, part: int
-) -> None:
-    whole = rows(300)
-    expected, after = run(make_layer(ops=replace(PLAIN_OPS, rows_per_part=None)), whole)
-    monkeypatch.setattr(runs, "ROWS_PER_BLOCK", block)
-    found, memory = run(make_layer(ops=replace(PLAIN_OPS, rows_per_part=part)), whole)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(memory.state(0)[1], after.state(0)[1], rtol=1e-4, atol=1e-5)
 
 
 def test_only_a_token_that_is_generated_is_a_step() -> None:

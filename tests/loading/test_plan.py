@@ -68,7 +68,7 @@ class Largest(TorchDispatchMode):
     """Bytes of the largest tensor that was made; what is seen from everywhere is one number."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.num_bytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

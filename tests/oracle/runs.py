@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -175,3 +176,28 @@ def greedy(model: Model, pieces: Pieces, forced: Sequence[int]) -> Tensor:
         rows.append(model.logits(model.forward(model.embed(torch.tensor([token])), place, memory)))
         position += 1
     return torch.cat(rows)
+
+
+def assert_greedy_tokens(pair: Pair, pieces: Pieces, count: int = 24) -> None:
+    """What the oracle generates greedily after a text, token by token with its cache."""
+    ids, oracle = torch.tensor(pieces), cast(Any, pair.oracle)
+    made = oracle.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=count,
+        do_sample=False,
+        eos_token_id=None,
+        pad_token_id=0,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    chosen = made.sequences[0, ids.shape[1] :].tolist()
+    assert len(chosen) == count
+    assert_same(greedy(pair.model, pieces, chosen), torch.cat(made.logits))
+
+
+def assert_every_cut(pair: Pair, pieces: Pieces) -> None:
+    """A text that is read in two runs, cut anywhere, against the oracle that reads it whole."""
+    expected, given = oracle_logits(pair, pieces), inputs(pair.model, pieces)
+    found = [logits_between(pair.model, given, [cut]) for cut in range(1, expected.shape[0])]
+    assert max(deviation(logits, expected) for logits in found) <= TOLERANCE

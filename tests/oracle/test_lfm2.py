@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from transformers import Lfm2ForCausalLM
 
 from tests.oracle.runs import (
-    TOLERANCE,
     Pair,
+    assert_every_cut,
+    assert_greedy_tokens,
     assert_same,
-    deviation,
-    greedy,
-    inputs,
     load,
-    logits_between,
     oracle_logits,
     our_logits,
     rms_ratio,
@@ -54,26 +50,11 @@ def test_run_lengths_around_blocks_agree(pair: Pair, count: int) -> None:
 
 
 def test_greedy_tokens_are_the_same(pair: Pair) -> None:
-    oracle: Any = pair.oracle
-    made = oracle.generate(
-        input_ids=torch.tensor(LONG),
-        attention_mask=torch.ones(1, 150, dtype=torch.long),
-        max_new_tokens=24,
-        do_sample=False,
-        eos_token_id=None,
-        pad_token_id=0,
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
-    chosen = made.sequences[0, 150:].tolist()
-    assert len(chosen) == 24
-    assert_same(greedy(pair.model, LONG, chosen), torch.cat(made.logits))
+    assert_greedy_tokens(pair, LONG)
 
 
 def test_every_cut_equals_one_shot(pair: Pair) -> None:
-    expected, given = oracle_logits(pair, LONG), inputs(pair.model, LONG)
-    found = [logits_between(pair.model, given, [cut]) for cut in range(1, 150)]
-    assert max(deviation(logits, expected) for logits in found) <= TOLERANCE
+    assert_every_cut(pair, LONG)
 
 
 def test_token_by_token_equals_one_shot(pair: Pair) -> None:

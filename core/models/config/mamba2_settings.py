@@ -9,9 +9,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from core.layers.mamba2 import Mamba2Sizes
-from core.models.config.settings import Count, Positive, Settings
+from core.models.config.settings import Count, Positive, Settings, Taps
 
-Taps = Annotated[int, Field(ge=2, le=64)]
 # Beyond what float32 holds there is no limit.
 Limit = Annotated[
     float, Field(ge=0), AfterValidator(lambda each: each if each < 1e30 else math.inf)

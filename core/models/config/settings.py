@@ -14,6 +14,8 @@ Count = Annotated[int, Field(ge=1, le=2**24)]
 Depth = Annotated[int, Field(ge=1, le=1024)]
 # Each would be planned by itself.
 Experts = Annotated[int, Field(ge=0, le=2**16)]
+# Of a causal convolution: one is none.
+Taps = Annotated[int, Field(ge=2, le=64)]
 # Well within float32, which everything of the kind becomes.
 _LARGEST = 1e30
 Positive = Annotated[float, Field(gt=0, le=_LARGEST, allow_inf_nan=False)]

@@ -15,9 +15,8 @@ pytestmark = pytest.mark.gpu
 
 def rounded(case: Case, dtype: torch.dtype) -> Case:
     """Inputs, B and C as a type holds them; the rest is always float32."""
-    inputs, b, c, *others = case
-    first = [each.to(dtype).float() for each in (inputs, b, c)]
-    return (*first, *others)  # type: ignore[return-value]
+    inputs, b, c = (each.to(dtype).float() for each in case[:3])
+    return (inputs, b, c, *case[3:])
 
 
 def given(case: Case, dtype: torch.dtype, device: torch.device) -> list[Tensor]:

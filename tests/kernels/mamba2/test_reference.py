@@ -113,10 +113,12 @@ def test_odd_shapes_follow_the_equation(
 
 @pytest.mark.parametrize("cut", [1, 63, 64, 65, 100])
 def test_a_carried_state_continues_the_run(cut: int) -> None:
-    *rows, rate, skip, state = make_case(130)
-    first, middle = chunked((*(each[:cut] for each in rows), rate, skip, state))  # type: ignore[arg-type]
-    second, end = chunked((*(each[cut:] for each in rows), rate, skip, middle))  # type: ignore[arg-type]
-    assert_near((torch.cat((first, second)), end), equation((*rows, rate, skip, state)))  # type: ignore[arg-type]
+    case = make_case(130)
+    inputs, b, c, steps, rate, skip, state = case
+    before = (inputs[:cut], b[:cut], c[:cut], steps[:cut], rate, skip)
+    first, middle = chunked((*before, state))
+    second, end = chunked((inputs[cut:], b[cut:], c[cut:], steps[cut:], rate, skip, middle))
+    assert_near((torch.cat((first, second)), end), equation(case))
 
 
 def test_steps_are_softplus_within_limits() -> None:
