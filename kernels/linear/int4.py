@@ -137,15 +137,20 @@ class Int4Format:
 
     def quantise(self, weight: Tensor) -> QuantisedTensors:
         """As `WeightFormat` (kernels.linear.reference)."""
-        outputs, groups = weight.shape[0], -(-weight.shape[1] // GROUP)
-        halves = room((outputs, groups * GROUP // 2), torch.uint8, weight.device)
-        scales = room((outputs, groups, 2), torch.bfloat16, weight.device)
+        halves, scales = self.allot(weight)
         rows = max(1, _BLOCK // max(1, weight.shape[1]))
-        for start in range(0, outputs, rows):
+        for start in range(0, weight.shape[0], rows):
             block = slice(start, start + rows)
             values, scales[block] = quantise_groups(in_whole_groups(weight[block]))
             halves[block] = halve(values)
         return halves, scales
+
+    @staticmethod
+    def allot(weight: Tensor) -> QuantisedTensors:
+        """Room for what is held of a weight: two values a byte, and scales with their offsets."""
+        outputs, groups = weight.shape[0], -(-weight.shape[1] // GROUP)
+        halves = room((outputs, groups * GROUP // 2), torch.uint8, weight.device)
+        return halves, room((outputs, groups, 2), torch.bfloat16, weight.device)
 
     def repack(
         self, values: Tensor, scales: Tensor, zeros: Tensor | None, group: int

@@ -15,10 +15,12 @@ import torch
 from torch import Tensor, get_num_threads
 from torch.nn import functional as F
 
+from kernels.common.pages import room
 from kernels.linear.int4 import GROUP, DequantisingInt4Matrix, Int4Format
 from kernels.linear.int8 import DequantisedMatrix, Int8Format
 from kernels.linear.reference import Matrix, PlainFormat, QuantisedTensors
 from kernels.native.arena import Arena
+from kernels.native.layout import is_bfloat
 from kernels.native.library import MOST_NUMBERS, TYPES, Library, address
 
 Product = Literal["pairs", "floats", "torch"]
@@ -97,7 +99,7 @@ class NativeMatrix(Matrix):
         kernel(
             *map(address, (inputs, self.weight, self.scales, self.bias, result)),
             inputs.shape[0], *self.shape, inputs.shape[1], result.stride(0),
-            inputs.dtype == torch.bfloat16, get_num_threads(), self.widened,
+            is_bfloat(inputs), get_num_threads(), self.widened,
         )  # fmt: skip
 
     @abstractmethod
@@ -177,6 +179,15 @@ class NativeInt8Format(Int8Format):
         super().__init__(None)
         self._library, self._arena = library, Arena()
 
+    def quantise(self, weight: Tensor) -> QuantisedTensors:
+        """As `WeightFormat` (kernels.linear.reference), to the bits of `Int8Format`."""
+        if not _readable(weight):
+            return super().quantise(weight)
+        values = room(weight.shape, torch.int8, weight.device)
+        scales = torch.empty(weight.shape[0], 1)
+        _quantise(self._library.quantise_int8, weight, values, scales)
+        return values, scales
+
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         """As `WeightFormat`."""
         values, scales = map(self._arena.place, kept)
@@ -190,7 +201,24 @@ class NativeInt4Format(Int4Format):
         super().__init__(packed=False)
         self._library, self._arena = library, Arena()
 
+    def quantise(self, weight: Tensor) -> QuantisedTensors:
+        """As `WeightFormat`, to the bits of `Int4Format`."""
+        if not _readable(weight):
+            return super().quantise(weight)
+        halves, scales = self.allot(weight)
+        _quantise(self._library.quantise_int4, weight, halves, scales)
+        return halves, scales
+
     def prepack(self, kept: QuantisedTensors, bias: Tensor | None) -> Matrix:
         """As `WeightFormat`."""
         values, scales = map(self._arena.place, kept)
         return NativeInt4Matrix(self._library, values, scales, bias)
+
+
+def _readable(weight: Tensor) -> bool:
+    return weight.is_contiguous() and weight.dtype in TYPES and weight.device.type == "cpu"
+
+
+def _quantise(kernel: Kernel, weight: Tensor, values: Tensor, scales: Tensor) -> None:
+    members = map(address, (weight, values, scales))
+    kernel(*members, *weight.shape, is_bfloat(weight), get_num_threads())

@@ -32,6 +32,17 @@ int waymark_linear_int4(struct linear *);
 /* The same for many rows; of bfloat16 on AMX the weights become bfloat16, else rows integers. */
 int waymark_linear_int4_many(struct linear *);
 
+/* `from` [outputs, inputs] as integers in `values` with their `scales`, as the products above read
+ * them; what fills up a last group is zeros. */
+struct quantise {
+    const void *from;
+    void *values, *scales;
+    long outputs, inputs;
+    int is_bfloat, threads;
+};
+int waymark_quantise_int8(struct quantise *);
+int waymark_quantise_int4(struct quantise *);
+
 /* Rows through the matrices of experts: row r of `to` [rows, outputs] is row r / share of `from`
  * [rows / share, given] through that of expert `ids`[r], int32. `weights` and `scales` say for each
  * expert where lies what struct linear calls `weight` and `scales`; all are of one size. */

@@ -1,0 +1,101 @@
+/* Weights as integers, to the bits of `int8.quantise_rows` and of `int4.quantise_groups`. */
+#include "linear/groups.h"
+#include "linear/product.h"
+
+#define LEVELS 15
+#define ZERO_POINT 8
+
+static void int8_row(const void *given, long row) {
+    const struct quantise *all = given;
+    struct linear rows = {.from = all->from,
+                          .inputs = all->inputs,
+                          .given = all->inputs,
+                          .is_bfloat = all->is_bfloat};
+    ((float *)all->scales)[row] =
+        quantise_row(&rows, row, (int8_t *)all->values + row * all->inputs);
+}
+
+int waymark_quantise_int8(struct quantise *all) {
+    pool_each(int8_row, all, all->outputs, all->inputs, all->threads);
+    return 1;
+}
+
+/* ------------------------------------------------------------------ int4 */
+
+/* The bits of a number as an integer that is as large or small among them; and back. */
+INLINE int32_t in_order(int32_t bits) {
+    return bits ^ (bits >> 31 & 0x7fffffff);
+}
+
+INLINE float number_of(int32_t ordered) {
+    int32_t bits = in_order(ordered);
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+/* The smallest and the largest: of integers, of which compilers make vector code. */
+INLINE void bounds_of(const float *numbers, float *low, float *high) {
+    int32_t ordered[GROUP], least, most;
+    memcpy(ordered, numbers, sizeof ordered);
+    for (int place = 0; place < GROUP; place++) ordered[place] = in_order(ordered[place]);
+    least = most = ordered[0];
+    for (int place = 0; place < GROUP; place++) {
+        least = ordered[place] < least ? ordered[place] : least;
+        most = ordered[place] > most ? ordered[place] : most;
+    }
+    *low = number_of(least), *high = number_of(most);
+}
+
+/* Rounded on the scale as it is stored. What is no number becomes 0. */
+INLINE void levels_of(const float *numbers, float scale, float offset, uint8_t *to) {
+    float divisor = scale == 0 ? 1 : scale;
+    uint8_t levels[GROUP];
+    for (int place = 0; place < GROUP; place++) {
+        float level = __builtin_rintf((numbers[place] - offset) / divisor) + ZERO_POINT;
+        level = level > 0 ? level : 0;
+        levels[place] = (uint8_t)(int32_t)(level < LEVELS ? level : LEVELS);
+    }
+    uint16_t pairs[HALF]; /* of bytes, as one number: compilers make vector code of it */
+    memcpy(pairs, levels, sizeof pairs);
+    for (int byte = 0; byte < HALF; byte++) to[byte] = (uint8_t)(pairs[byte] | pairs[byte] >> 4);
+}
+
+INLINE void int4_group(const float *numbers, uint8_t *to, uint16_t *pair) {
+    float low, high;
+    bounds_of(numbers, &low, &high);
+    pair[0] = to_bfloat((high - low) / LEVELS);
+    float scale = from_bfloat(pair[0]);
+    pair[1] = to_bfloat(low + ZERO_POINT * scale);
+    levels_of(numbers, scale, from_bfloat(pair[1]), to);
+}
+
+INLINE void int4_groups(const struct quantise *all, long row, int is_bfloat) {
+    long groups = pool_parts(all->inputs, GROUP);
+    uint8_t *to = (uint8_t *)all->values + row * groups * HALF;
+    uint16_t *pairs = (uint16_t *)all->scales + row * groups * 2;
+    for (long group = 0; group < groups; group++) {
+        float numbers[GROUP] = {0};
+        long start = row * all->inputs + group * GROUP, left = all->inputs - group * GROUP;
+        if (left >= GROUP)
+            for (int place = 0; place < GROUP; place++)
+                numbers[place] = read_number(all->from, start + place, is_bfloat);
+        else
+            for (long place = 0; place < left; place++)
+                numbers[place] = read_number(all->from, start + place, is_bfloat);
+        int4_group(numbers, to + group * HALF, pairs + 2 * group);
+    }
+}
+
+static void int4_row(const void *given, long row) {
+    const struct quantise *all = given;
+    if (all->is_bfloat)
+        int4_groups(all, row, 1);
+    else
+        int4_groups(all, row, 0);
+}
+
+int waymark_quantise_int4(struct quantise *all) {
+    pool_each(int4_row, all, all->outputs, all->inputs, all->threads);
+    return 1;
+}
