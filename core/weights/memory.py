@@ -12,6 +12,9 @@ from core.api.errors import NotEnoughMemoryError
 
 # For the process to live on after loading: activations of one chunk, and some room for the cache.
 HEADROOM_BYTES = 256 * 2**20
+# To give back takes a look at every free block: after each of ten thousand small matrices it would
+# take longer than reading them.
+_WORTH_A_LOOK = 64 * 2**20
 
 
 def available_bytes(device: torch.device) -> int:
@@ -28,6 +31,24 @@ def release_to_system() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+class FreedBlocks:
+    """Gives back what is freed bit by bit, when it is worth it."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def add(self, num_bytes: int) -> None:
+        """So much was freed."""
+        self._bytes += num_bytes
+        if self._bytes >= _WORTH_A_LOOK:
+            self._bytes = 0
+            release_to_system()
+
+
+FREED = FreedBlocks()
+"""Of this process, as its heap is."""
 
 
 def check_memory(needed: int, available: int, device: torch.device) -> None:

@@ -8,13 +8,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.weights.memory import release_to_system
+from core.weights.memory import FREED
 from kernels.linear.reference import Matrix, QuantisedTensors, StackedMatrix, WeightFormat
 
 
 def joined(tensors: list[Tensor]) -> Tensor:
     """One below the other."""
     return tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+
+
+def held_bytes(kept: QuantisedTensors) -> int:
+    """Bytes of what is held of a weight."""
+    return sum(each.nbytes for each in kept)
 
 
 def stacked(
@@ -31,8 +36,9 @@ def stacked(
         end = start + widths[-1]
         matrices.append(weight_format.prepack(kept, None if bias is None else bias[start:end]))
         start = end
+        gone = held_bytes(kept)
         del kept
-        release_to_system()
+        FREED.add(gone)
     return StackedMatrix(matrices, widths)
 
 
@@ -43,8 +49,10 @@ def apart(
     matrices: list[Matrix] = []
     slices.reverse()
     while slices:
-        split = [each.split(num_outputs) for each in slices.pop()]
-        matrices += [weight_format.prepack(kept, None) for kept in zip(*split, strict=True)]
-        del split
-        release_to_system()
+        kept = slices.pop()
+        gone = held_bytes(kept)
+        split = [each.split(num_outputs) for each in kept]
+        matrices += [weight_format.prepack(part, None) for part in zip(*split, strict=True)]
+        del kept, split
+        FREED.add(gone)
     return matrices

@@ -16,8 +16,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from core.weights.memory import release_to_system
-from core.weights.packing import apart, joined, stacked
+from core.weights.memory import FREED
+from core.weights.packing import apart, held_bytes, joined, stacked
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
@@ -202,8 +202,9 @@ class Weights:
             kept = tuple(each[rows.to(each.device)] for each in kept)
         slices.clear()  # what was joined goes before what is packed of it comes
         matrix = weight_format.prepack(kept, joined(biases) if biases else None)
+        gone = held_bytes(kept)
         del kept
-        release_to_system()  # or what comes next is laid beside what has gone
+        FREED.add(gone)  # or what comes next is laid beside what has gone
         return matrix
 
     def transposed(self, stacks: Mapping[str, tuple[int, int]]) -> bool:

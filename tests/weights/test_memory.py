@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from core.api.errors import NotEnoughMemoryError
+from core.weights import memory
 from core.weights.memory import HEADROOM_BYTES, available_bytes, check_memory
 
 CPU = torch.device("cpu")
@@ -22,3 +23,16 @@ def test_what_does_not_fit_is_told_in_numbers() -> None:
 
 def test_the_machine_has_some_memory() -> None:
     assert available_bytes(CPU) > 10**8
+
+
+def test_what_is_freed_bit_by_bit_goes_back_in_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of sparse experts hold ten thousand matrices; a look takes as long as the heap is
+    cut up."""
+    looks: list[str] = []
+    monkeypatch.setattr(memory, "release_to_system", lambda: looks.append("look"))
+    freed = memory.FreedBlocks()
+    for _ in range(1_000):
+        freed.add(2**20)
+    assert 1_000 // 64 == len(looks)
+    freed.add(2**30)
+    assert len(looks) == 1_000 // 64 + 1

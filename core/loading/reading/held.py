@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from core.weights.memory import release_to_system
+from core.weights.memory import FREED
 from core.weights.plan import TensorSpec, Use
 from core.weights.table import HeldTable, Table
 from kernels.linear.reference import QuantisedTensors, WeightFormat
@@ -46,7 +46,7 @@ class ReadWeights:
         if Use.MATRIX in spec.use:
             self.hold(name, spec, weight_format.quantise(tensor))
             if not weight_format.is_plain:
-                release_to_system()  # the floats on the way
+                FREED.add(tensor.nbytes)  # the floats on the way
 
     def hold(self, name: str, spec: TensorSpec, kept: QuantisedTensors) -> None:
         """Hold what a format made of the next rows of a matrix."""
