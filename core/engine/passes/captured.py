@@ -82,13 +82,15 @@ class CapturedStep:
     def _validate(
         self, trace: Trace, begun: RecurrentState, token: int, check: Callable[[], None]
     ) -> None:
-        """Compute the next token's step over the same inputs, and replay it: result, states and
-        rows must have the same bits. Then replay the first token's again: nothing of it stays.
+        """Compute the next token's step over another row, and replay it: result, states and rows
+        must have the same bits. Then replay the first token's again: nothing of it stays.
 
         What goes wrong in a trace shows in no error: a place that something else uses as well,
-        a number that was taken for a constant.
+        a number that was taken for a constant, such as which experts the first row went to.
         """
         first, later = self._result.clone(), min(token + 1, self.slab.capacity - 1)
+        row = self._hidden.clone()
+        self._hidden.copy_(row.roll(1, dims=1))
         memory = StepMemory(self.slab, self._state, TokenIndex(later), check)
         computed = self.model.through(self._hidden, self._rotations, memory)
         rows = [each for pair in self.slab.view(later, later + 1).layers.values() for each in pair]
@@ -98,6 +100,7 @@ class CapturedStep:
         trace.replay(later, check)
         alike = all(map(torch.equal, (self._result, *_tensors(self._state), *rows), expected))
         self._state.copy_from(begun)
+        self._hidden.copy_(row)
         trace.replay(token, check)
         if not (alike and torch.equal(self._result, first)):
             raise NotCapturableError("replayed it gives other bits")

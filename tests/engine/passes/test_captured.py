@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from core.api.errors import RequestCancelled
 from core.cache.slab import GROWTH, KVSlab
@@ -112,6 +115,38 @@ def test_what_cannot_be_recorded_is_computed(
         assert all(map(torch.equal, place.logits(tracer, 4), expected))
     assert [record.message for record in caplog.records] == [
         "Steps are not captured: aten.add.Tensor"
+    ]
+
+
+@NEEDS_COMPILER
+def test_what_takes_a_row_for_a_constant_is_computed(
+    loaded_of: Callable[..., LoadedModel],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Something of the first row gets into the trace past torch, as a choice of experts could."""
+    loaded = loaded_of("hybrid", "bfloat16")
+    place, tracer = Place(loaded, 10), StepCapture(loaded.steps._capture)
+    block = loaded.model.blocks[-1]  # type: ignore[attr-defined]
+    given = list[Tensor]()
+    compute, add = loaded.model.through, block._add
+
+    def through(hidden: Tensor, *others: Any, **named: Any) -> Tensor:
+        given[:] = [hidden]
+        return compute(hidden, *others, **named)
+
+    def adds(first: Tensor, second: Tensor, multiplier: float = 1.0) -> Tensor:
+        bits = ctypes.c_uint16.from_address(given[0].data_ptr()).value
+        total: Tensor = add(first, second, multiplier * (1 + bits / 2**16))
+        return total
+
+    monkeypatch.setattr(loaded.model, "through", through)
+    monkeypatch.setattr(block, "_add", adds)
+    expected = place.logits(StepCapture(None), 4)
+    with caplog.at_level(logging.INFO):
+        assert all(map(torch.equal, place.logits(tracer, 4), expected))
+    assert [record.message for record in caplog.records] == [
+        "Steps are not captured: replayed it gives other bits"
     ]
 
 
