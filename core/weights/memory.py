@@ -14,7 +14,7 @@ from core.api.errors import NotEnoughMemoryError
 HEADROOM_BYTES = 256 * 2**20
 # To give back takes a look at every free block: after each of ten thousand small matrices it would
 # take longer than reading them.
-_WORTH_A_LOOK = 64 * 2**20
+_WORTH_A_LOOK = 16 * 2**20
 
 
 def available_bytes(device: torch.device) -> int:

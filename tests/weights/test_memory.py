@@ -33,6 +33,6 @@ def test_what_is_freed_bit_by_bit_goes_back_in_few_looks(monkeypatch: pytest.Mon
     freed = memory.FreedBlocks()
     for _ in range(1_000):
         freed.add(2**20)
-    assert len(looks) == 1_000 // 64
+    assert len(looks) == 1_000 // 16
     freed.add(2**30)
-    assert len(looks) == 1_000 // 64 + 1
+    assert len(looks) == 1_000 // 16 + 1

@@ -2,7 +2,7 @@
 
 Plain reads and not a memory map: mapped pages of a file that another program cuts short end the
 process, and the digest wants every byte anyway. Beyond the tensors themselves, matrices in their
-format, there is only ever one piece of `PIECE_BYTES`, converted as it is copied, one
+format, there are only ever a few pieces of `PIECE_BYTES`, converted as they are copied, one
 matrix or slice on its way into its format, and one layer of a published format
 (core.loading.reading.read_plan).
 """
@@ -12,11 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from io import FileIO
+from itertools import cycle
 
 import torch
 from torch import Tensor
 
 from core.api.errors import MissingTensorError, UnsupportedDeviceError, WrongShapeError
+from core.loading.reading.digest import BackgroundDigest
 from core.loading.reading.held import ReadWeights
 from core.loading.reading.raw import AS_STORED, READABLE, allocate, changed, fill, unreadable
 from core.loading.reading.read_plan import ReadPlan
@@ -30,10 +32,12 @@ from core.weights.safetensors_file import (
     read_raw_header,
 )
 from core.weights.table import FileTable
+from kernels.common.views import octets
 from kernels.linear.reference import PLAIN, QuantisedTensors, WeightFormats
 
-# Between two looks at progress and cancel; 4 MiB stays in a processor's cache on its way.
-PIECE_BYTES = 4 * 2**20
+# Between two looks at progress and cancel; so small a piece stays in a processor's cache.
+PIECE_BYTES = 2 * 2**20
+_PIECES = 3  # one is filled and copied while others are digested
 # A matrix of more than twice these bytes is taken in slices of whole rows: in another format it
 # would otherwise lie in memory twice, and an output head is a third of a small model.
 SLICE_BYTES = 64 * 2**20
@@ -127,8 +131,9 @@ class Reader:
         self._formats = formats
         self._weights = weights
         self._advance = advance
-        self._hash = hashlib.sha256()
-        self._piece = bytearray(PIECE_BYTES)
+        self._hash = BackgroundDigest(behind=_PIECES - 1)
+        self._pieces_by_turns = cycle([bytearray(PIECE_BYTES) for _ in range(_PIECES)])
+        self._piece = next(self._pieces_by_turns)
 
     def digest(self) -> bytes:
         """SHA-256 of the whole file, once `load` is through."""
@@ -142,6 +147,8 @@ class Reader:
                 self._load(file)
         except OSError as error:
             raise unreadable(path, error) from error
+        finally:
+            self._hash.close()
 
     def _load(self, file: FileIO) -> None:
         read_plan, position = self._read_plan, self._pass_header(file)
@@ -216,6 +223,9 @@ class Reader:
     def _tensor(self, file: FileIO, stored: torch.dtype, spec: TensorSpec) -> Tensor:
         """The next numbers of the file."""
         tensor = allocate(spec, self._read_plan.device)
+        if stored == spec.dtype and tensor.device.type == "cpu":
+            self._read(file, octets(tensor))
+            return tensor
         flat, start = tensor.view(-1), 0
         for size in self._pieces(file, spec.num_elements * stored.itemsize):
             count = size // stored.itemsize
@@ -223,6 +233,15 @@ class Reader:
             flat[start : start + count].copy_(piece)
             start += count
         return tensor
+
+    def _read(self, file: FileIO, view: memoryview) -> None:
+        """The next bytes of the file, to where they stay; they may be changed then."""
+        for start in range(0, len(view), PIECE_BYTES):
+            piece = view[start : start + PIECE_BYTES]
+            fill(file, piece, self._source.path)
+            self._digest(piece)
+            self._advance(len(piece))
+        self._hash.wait()
 
     def _packed(self, file: FileIO, entry: StoredTensor, layer: PackedLayer) -> Dequantisable:
         """A layer's weights as they are stored: its values come next in this file."""
@@ -246,9 +265,10 @@ class Reader:
             pass
 
     def _pieces(self, file: FileIO, num_bytes: int) -> Iterator[int]:
-        """Read the next `num_bytes` through the piece buffer; yields how much of it is filled."""
+        """Read the next `num_bytes` piece by piece; yields how much of `_piece` is filled."""
         while num_bytes > 0:
             size = min(num_bytes, PIECE_BYTES)
+            self._piece = next(self._pieces_by_turns)
             view = memoryview(self._piece)[:size]
             fill(file, view, self._source.path)
             self._digest(view)
