@@ -40,7 +40,7 @@ run: $(STAMPS)/run $(STAMPS)/qt-run ## set up and open the window
 	$(BIN)/python -m desktop $(ARGS)
 
 test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
-	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and hold them to their references
 	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels tests/models $(ARGS)
