@@ -1,8 +1,8 @@
 /* Many rows through a matrix of 4-bit integers in groups: as integers, with a scale and an offset
  * of each group (int4.c has the formula); on AMX as bfloat16, which weights become as they are
  * packed. */
+#include "linear/few.h"
 #include "linear/groups.h"
-#include "linear/many.h"
 
 #define GROUP_WORDS (GROUP / 4)
 #define SOME (ROWS_AT_ONCE > 4 ? 4 : 1) /* rows, where there are fewer than fit into registers */
@@ -12,23 +12,6 @@
 #define ROW_BYTES (GROUP + 4)
 
 /* ------------------------------------------------------------------ integers */
-
-/* The scales of sixteen groups, and their offsets less 8 scales: weights are multiplied as 0 .. 15.
- */
-static void pack_pairs_of(const uint32_t *pairs, long rows, long groups, long count, char *to) {
-    char transposed[COLUMN * STEP];
-    pack_column((const char *)pairs, rows, 4 * groups, 4 * count, STEP, COLUMN, NULL, transposed);
-    for (long group = 0; group < count; group++) {
-        uint32_t both[COLUMN];
-        float apart[2 * COLUMN];
-        memcpy(both, transposed + group * STEP, STEP);
-        for (int output = 0; output < COLUMN; output++) {
-            apart[output] = from_bfloat(both[output] & 0xffff);
-            apart[COLUMN + output] = from_bfloat(both[output] >> 16) - 8 * apart[output];
-        }
-        memcpy(to + group * GROUP_BYTES + GROUP_WORDS * STEP, apart, sizeof apart);
-    }
-}
 
 /* Two groups, which are sixteen words; of the last there may be one. */
 static void pack_two(const uint8_t *weight, long rows, long row_bytes, long count, char *to) {
@@ -56,8 +39,8 @@ static void pack_groups(const struct many *all, long output, long start, long wo
             pack_two(weight + group * HALF, rows, groups * HALF, smaller(2, count - group),
                      to + group * GROUP_BYTES);
         for (long group = 0; group < count; group += COLUMN)
-            pack_pairs_of(pairs + group, rows, groups, smaller(COLUMN, count - group),
-                          to + group * GROUP_BYTES);
+            pack_pairs(pairs + group, rows, groups, smaller(COLUMN, count - group),
+                       to + group * GROUP_BYTES + GROUP_WORDS * STEP, GROUP_BYTES);
     }
 }
 
@@ -208,6 +191,7 @@ static int multiply_on_amx(struct many *all) {
 
 int waymark_linear_int4_many(struct linear *given) {
     int on_tiles = given->is_bfloat && tiles_allowed();
+    if (!on_tiles && given->rows <= FEW_ROWS) return few_int4(given);
     struct many all = {.given = given,
                        .kind = on_tiles ? OF_BFLOAT : WORDS_OF_INT4,
                        .on_tiles = on_tiles,

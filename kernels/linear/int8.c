@@ -1,13 +1,12 @@
 /* A few rows through a matrix of 8-bit integers with a scale for each output; and turning rows into
  * such integers. */
-#include "linear/product.h"
+#include "linear/bytes.h"
 
 #define SMALLEST 1e-30f /* instead of zero as the scale of a row */
 
 int8_t row_integers[MOST_NUMBERS + 64] __attribute__((aligned(64)));
 float row_scales[MOST_NUMBERS / 16];
-/* What every sum of products of a row is too large by: weights are multiplied as 0 .. 255. */
-static int32_t compensation[MOST_NUMBERS / 16];
+static int32_t excess[MOST_NUMBERS / 16]; /* of each row's sums */
 
 /* ------------------------------------------------------------------ rows */
 
@@ -66,36 +65,12 @@ void quantise_rows(const struct linear *all) {
 
 /* ------------------------------------------------------------------ products */
 
-/* The exact sums of one output. */
-INLINE void sums_of_output(const int8_t *weight, long inputs, long row, int count, int32_t *to) {
-    const bytes flip = (bytes){0} + (int8_t)-128; /* q + 128, in 0 .. 255 */
-    sums totals[AT_ONCE] = {{0}};
-    long place = 0;
-    for (; place + BYTES <= inputs; place += BYTES) {
-        bytes weights = load_bytes(weight + place) ^ flip;
-        __builtin_prefetch(weight + place + AHEAD);
-        for (int each = 0; each < count; each++) {
-            bytes given = load_bytes(row_integers + (row + each) * inputs + place);
-            totals[each] = add_products(totals[each], weights, given);
-        }
-    }
-    if (count == AT_ONCE)
-        sums_of_eight(totals, to);
-    else
-        for (int each = 0; each < count; each++) to[each] = sum_of_ints(totals[each]);
-    for (int each = 0; each < count; each++) {
-        const int8_t *given = row_integers + (row + each) * inputs;
-        to[each] -= compensation[row + each];
-        for (long rest = place; rest < inputs; rest++)
-            to[each] += (int32_t)weight[rest] * given[rest];
-    }
-}
-
 INLINE void one_output(const struct linear *all, long output, long row, int count, float *to) {
     int32_t found[AT_ONCE];
     const int8_t *weight = (const int8_t *)all->weight + output * all->inputs;
     float scale = ((const float *)all->scales)[output];
-    sums_of_output(weight, all->inputs, row, count, found);
+    sums_of_output(weight, all->inputs, row_integers + row * all->inputs, excess + row, count,
+                   found);
     for (int each = 0; each < count; each++)
         to[each] = (float)found[each] * scale * row_scales[row + each];
 }
@@ -112,12 +87,8 @@ static void multiply_some(const void *given, long part, void *result) {
 /* The rows as integers, and what their sums have too much. */
 static void take_rows(const struct linear *all) {
     quantise_rows(all);
-    for (long row = 0; row < all->rows; row++) {
-        int32_t total = 0;
-        for (long place = 0; place < all->inputs / BYTES * BYTES; place++)
-            total += row_integers[row * all->inputs + place];
-        compensation[row] = 128 * total;
-    }
+    for (long row = 0; row < all->rows; row++)
+        excess[row] = excess_of_row(row_integers + row * all->inputs, all->inputs);
 }
 
 int waymark_linear_int8(struct linear *all) {

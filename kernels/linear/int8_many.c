@@ -1,5 +1,5 @@
 /* Many rows through a matrix of 8-bit integers. */
-#include "linear/many.h"
+#include "linear/few.h"
 
 static void pack_bytes(const struct many *all, long output, long start, long words, char *to) {
     pack_columns(all, output, start, words, NULL, to);
@@ -91,6 +91,7 @@ static void integers_of_row(const void *arguments, long row) {
 
 int waymark_linear_int8_many(struct linear *given) {
     int on_tiles = tiles_allowed();
+    if (given->rows <= FEW_ROWS) return few_int8(given);
     enum words kind = on_tiles ? OF_INT8 : WORDS_OF_INT8;
     struct many all = {.given = given,
                        .kind = kind,

@@ -28,6 +28,11 @@ static int products(long rows, int bfloat) {
     return done && waymark_linear_bfloat_many(&all);
 }
 
+static int quantising(int bfloat) {
+    struct quantise all = {room(), room(), room(), OUTPUTS, SIZE - 1, bfloat, 2};
+    return waymark_quantise_int8(&all) && waymark_quantise_int4(&all);
+}
+
 static int experts(int bfloat) {
     void *ids = room(), *weights[] = {room(), room()}, *scales[] = {room(), room()};
     ((int *)ids)[2] = 1;
@@ -133,9 +138,10 @@ int main(void) {
     SetErrorMode(SEM_FAILCRITICALERRORS | SEM_NOGPFAULTERRORBOX);
 #endif
     for (int bfloat = 0; bfloat < 2; bfloat++) {
-        for (long rows = 1; rows < 12; rows += 10)
+        for (long rows = 1; rows < 16; rows += 7)
             if (!products(rows, bfloat)) return 1;
-        if (!experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) || !attention(bfloat))
+        if (!quantising(bfloat) || !experts(bfloat) || !rows(bfloat) || !delta_nets(bfloat) ||
+            !attention(bfloat))
             return 1;
     }
     return 0;

@@ -44,9 +44,9 @@ def test_bits_depend_on_no_number_of_threads(kind: str) -> None:
     expected = matrix(inputs)
     for threads in (2, 3, 4, 8):
         torch.set_num_threads(threads)
-        found = matrix(inputs)
+        found, few = matrix(inputs), matrix(inputs[:5])
         torch.set_num_threads(1)
-        assert torch.equal(found, expected)
+        assert torch.equal(found, expected) and torch.equal(few, expected[:5])
 
 
 @FORMATS
@@ -60,7 +60,7 @@ def test_bits_depend_on_no_other_row(kind: str, number: float) -> None:
     found = matrix(others)
     assert torch.equal(found[1::2], expected[1::2])
     assert bool(found[::2].isfinite().any()) == (number == 7)
-    for count in (9, 33, 64):
+    for count in (1, 4, 8, 9, 33, 64):
         assert torch.equal(matrix(inputs[-count:]), expected[-count:])
 
 
@@ -69,7 +69,7 @@ def test_bits_depend_on_no_other_row(kind: str, number: float) -> None:
     kind=st.sampled_from(KINDS),
     outputs=st.integers(1, 200),
     num_inputs=st.integers(1, 1700),
-    rows=st.sampled_from((1, 2, 5, 6, 7, 11, 12, 13, 31, 32, 33, 200, 1025)),
+    rows=st.sampled_from((1, 2, 5, 6, 7, 9, 11, 12, 13, 31, 32, 33, 200, 1025)),
     data=st.data(),
 )
 def test_rows_in_one_call_are_those_of_many_calls(
@@ -86,8 +86,9 @@ def test_rows_in_one_call_are_those_of_many_calls(
 def test_others_find_the_matrix_unit_set_as_they_left_it(tmp_path: Path) -> None:
     both = """
         static int compute(void) {
-            return multiply(waymark_linear_int8_many) && multiply(waymark_linear_int4_many) &&
-                   multiply(waymark_linear_bfloat_many);
+            return multiply(waymark_linear_int8_many, 40) &&
+                   multiply(waymark_linear_int4_many, 40) &&
+                   multiply(waymark_linear_bfloat_many, 40);
         }
     """
     assert_unit_set_as_before(MULTIPLY + both, tmp_path)
@@ -100,19 +101,20 @@ def test_without_memory_it_says_so(tmp_path: Path) -> None:
         }
 
         int main(void) {
-            return multiply(waymark_linear_int8_many) || multiply(waymark_linear_int4_many) ||
-                   multiply(waymark_linear_bfloat_many);
+            return multiply(waymark_linear_int8_many, 40) || multiply(waymark_linear_int8_many, 3) ||
+                   multiply(waymark_linear_int4_many, 40) || multiply(waymark_linear_int4_many, 3) ||
+                   multiply(waymark_linear_bfloat_many, 40);
         }
     """
     assert ended_with(MULTIPLY + source, tmp_path) == 0
 
 
 MULTIPLY = """
-    static int multiply(int (*many)(struct linear *)) {
+    static int multiply(int (*many)(struct linear *), int rows_of_it) {
         static unsigned short rows[64 * 64], to[40 * 70];
         static float weight[70 * 64], scales[70 * 64];
         struct linear all = {.from = rows, .weight = weight, .scales = scales, .to = to,
-            .rows = 40, .outputs = 70, .inputs = 64, .given = 64, .to_stride = 70,
+            .rows = rows_of_it, .outputs = 70, .inputs = 64, .given = 64, .to_stride = 70,
             .is_bfloat = 1, .threads = 1};
         return many(&all);
     }
