@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from PyInstaller.depend.bindepend import get_imports
 
@@ -20,21 +20,28 @@ LEFT_OUT = re.compile(
     r"|plugins/platformthemes/libqgtk3"
     r"|plugins/imageformats/(lib)?q(icns|pdf|tga|tiff|wbmp)\b)"
 )
+# Every desktop has these, as new as its C library; older copies beside them, or newer ones that ask
+# for a newer C library, would only do harm. The package depends on them.
+OF_THE_SYSTEM = re.compile(r"(libstdc\+\+|libgcc_s|libexpat|libfontconfig|libX11|libX11-xcb)\.so\.")
 
 
 def trimmed(binaries: list[Entry], datas: list[Entry]) -> tuple[list[Entry], list[Entry]]:
     """What stays of both."""
     kept = [entry for entry in binaries if not left_out(entry)]
     needed = linked(kept)
-    return (
-        [entry for entry in kept if not is_shared(entry) or PurePath(entry[0]).name in needed],
-        [entry for entry in datas if not left_out(entry)],
-    )
+    kept = [entry for entry in kept if not is_shared(entry) or PurePath(entry[0]).name in needed]
+    there = {PurePath(entry[0]) for entry in kept}
+    return kept, [
+        entry
+        for entry in datas
+        if not left_out(entry) and (entry[2] != "SYMLINK" or PurePath(entry[1]) in there)
+    ]
 
 
 def left_out(entry: Entry) -> bool:
-    """Whether nothing of this is ever seen."""
-    return LEFT_OUT.match(PurePath(entry[0]).as_posix()) is not None
+    """Whether nothing of this is ever seen, or every system has it."""
+    path = PurePath(entry[0]).as_posix()
+    return any(wanted.match(path) is not None for wanted in (LEFT_OUT, OF_THE_SYSTEM))
 
 
 def is_shared(entry: Entry) -> bool:
@@ -45,13 +52,16 @@ def is_shared(entry: Entry) -> bool:
 
 def linked(entries: list[Entry]) -> set[str]:
     """The names of all libraries that those are linked with which are no mere libraries."""
-    sources = {PurePath(target).name: source for target, source, _ in entries}
-    found: set[str] = {name for name in sources if name.startswith("libpython")}
-    waiting = [source for target, source, _ in entries if not is_shared((target, source, ""))]
-    waiting += [sources[name] for name in found]
+    files = [entry for entry in entries if entry[2] != "SYMLINK"]
+    shared = {PurePath(entry[0]).name: entry[1] for entry in files if is_shared(entry)}
+    # The executables load it by name.
+    needed = {name for name in shared if name.startswith("libpython")}
+    waiting = [entry[1] for entry in files if not is_shared(entry)]
+    waiting += [shared[name] for name in needed]
     while waiting:
-        for name, _ in get_imports(waiting.pop()):
-            if Path(name).name in sources and Path(name).name not in found:
-                found.add(Path(name).name)
-                waiting.append(sources[Path(name).name])
-    return found
+        names = {PurePath(name).name for name, _ in get_imports(waiting.pop())}
+        found = (names & shared.keys()) - needed
+        needed |= found
+        waiting += [shared[name] for name in found]
+    # A link at the top stands for a library below, which others are linked with.
+    return needed | {PurePath(entry[0]).name for entry in files if not is_shared(entry)}
