@@ -45,6 +45,8 @@ from desktop.views import start_dialogs
 from desktop.views.main_window import MainWindow
 from desktop.window_log import report_from_loop, report_uncaught
 
+# Desktops find the icon of a window on Wayland, and its name, in the desktop file of this name.
+APP_ID = "io.github.waymark.Waymark"
 EXIT_REFUSED = 3
 # The last one comes when the terminal that started the app is closed; Windows has none.
 END_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -158,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     faulthandler.enable()
     qt = QApplication(sys.argv[:1])
     qt.setApplicationName("Waymark")
-    qt.setDesktopFileName("waymark")
+    qt.setDesktopFileName(APP_ID)
     # The last visible window may be a dialog; leaving is decided in one place.
     qt.setQuitOnLastWindowClosed(False)
     report_uncaught()
