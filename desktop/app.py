@@ -24,6 +24,7 @@ from qasync import QEventLoop
 
 from core.api.errors import DataFolderBusyError, WaymarkError
 from core.client.client import EngineClient
+from core.client.running import say_running
 from desktop import lost_display
 from desktop.common import theme
 from desktop.controllers.common.engine import Engine
@@ -158,6 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", metavar="DIR", help="keep chats and settings in this folder")
     options = parser.parse_args(arguments)
     faulthandler.enable()
+    say_running()
     qt = QApplication(sys.argv[:1])
     qt.setApplicationName("Waymark")
     qt.setDesktopFileName(APP_ID)
