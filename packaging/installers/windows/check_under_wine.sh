@@ -31,13 +31,15 @@ make_root() {
     touch "$root/made"
 }
 
-# Without network, with mounts that no one else sees.
+# Without network, with mounts that no one else sees. A shell stays the first process there: X tells no first process
+# that it is ready.
 in_root() {
     # shellcheck disable=SC2016 # the inner shell's own words
     unshare --net --mount --pid --fork sh -c '
         root=$1; shift
         mount -t proc proc "$root/proc" && mount --bind /dev "$root/dev"
-        exec chroot "$root" env -i PATH=/usr/bin:/bin HOME=/root WINEDEBUG=-all WINEPREFIX=/tmp/prefix "$@"
+        chroot "$root" env -i PATH=/usr/bin:/bin HOME=/root WINEDEBUG=-all WINEPREFIX=/tmp/prefix "$@"
+        exit $?
     ' - "$root" "$@"
 }
 
