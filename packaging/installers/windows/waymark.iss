@@ -46,10 +46,10 @@ Compression=lzma2
 SolidCompression=yes
 LZMAUseSeparateProcess=yes
 
-#ifdef Sign
-; A tool of this name was given with /S; it also signs the uninstaller.
-SignTool={#Sign}
+#ifdef SignedUninstallers
+; A folder. The first run leaves an uninstaller there and stops, so that it can be signed; the second takes it.
 SignedUninstaller=yes
+SignedUninstallerDir={#SignedUninstallers}
 #endif
 
 [Tasks]
