@@ -18,7 +18,7 @@ SETUP := packaging/setup
 export PIP_QUIET := $(shell [ -t 2 ] || echo 1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Scripts under packaging/ import their siblings, so each of these folders is checked on its own.
-SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py)))
+SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py packaging/*/*/*.py)))
 
 C_SOURCES := $(wildcard kernels/*/*.c kernels/*/*.h)
 
