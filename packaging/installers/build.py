@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "installers"
-BUNDLE = BUILD / "bundle" / "waymark"
+BUNDLE = BUILD / "bundle" / ("Waymark.app" if sys.platform == "darwin" else "waymark")
 # They come with the names of all their parts, which nobody asks for: 100 MB.
 NAMES_ARE_STRIPPED = ("torch/lib/*.so", "libpython*.so.*")
 
@@ -30,8 +30,7 @@ def main() -> None:
     freeze()
     if sys.platform == "linux":
         strip()
-    if (HERE / "licences.py").exists():  # TEMP
-        run(sys.executable, HERE / "licences.py", BUNDLE)
+    run(sys.executable, HERE / "licences.py", BUNDLE)
     megabytes = sum(path.lstat().st_size for path in files()) / 1e6
     print(f"{BUNDLE.relative_to(ROOT)}: {megabytes:.0f} MB")
 
@@ -47,11 +46,14 @@ def compile_kernels() -> None:
     if manifest.exists() and json.loads(manifest.read_text("utf-8"))["sources"] == sources_digest():
         return
     run(sys.executable, ROOT / "packaging" / "native" / "libraries.py", name, "--to", kernels)
+    signer = os.environ.get("WAYMARK_SIGN_IDENTITY")
+    if sys.platform == "darwin" and signer:
+        run(sys.executable, HERE / "macos" / "sign_kernels.py", kernels / name, signer)
 
 
 def freeze() -> None:
     """The folder, anew."""
-    shutil.rmtree(BUNDLE, ignore_errors=True)
+    shutil.rmtree(BUNDLE.parent, ignore_errors=True)
     folders = ("--distpath", BUNDLE.parent, "--workpath", BUILD / "work")
     quietly = ("--noconfirm", "--log-level", "WARN")
     run(sys.executable, "-m", "PyInstaller", *quietly, *folders, HERE / "waymark.spec")

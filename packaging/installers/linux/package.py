@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,7 +70,9 @@ Description: chat with vision-language models on your own computer
 
 def main() -> None:
     """Leave both files in build/installers."""
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    version = subprocess.check_output(
+        [sys.executable, HERE.parent / "version.py"], text=True
+    ).strip()
     # All files bear the time of the last change, so that equal trees make equal packages.
     time = subprocess.check_output(["git", "log", "-1", "--format=%ct"], cwd=ROOT, text=True)
     os.environ["SOURCE_DATE_EPOCH"] = time.strip()
