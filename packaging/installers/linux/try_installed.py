@@ -210,6 +210,10 @@ class Session:
         self._shown("type", "--delay", 20, question)
         self._shown("key", "Return")
 
+    def open_newest(self) -> None:
+        """The first chat of the list."""
+        self._shown("mousemove", "--window", self._window, 110, 195, "click", 1)
+
     def answers(self, number: int) -> list[dict[str, Any]]:
         """All finished replies, once there are so many: text and the engine's counters."""
         return until(lambda: self._finished(number), f"reply {number} is finished")
@@ -292,6 +296,7 @@ def trial(bare: Bare, shown: Screen) -> None:
     session.quit()
     say("The second start: the chat goes on")
     session = Session(bare, shown)
+    session.open_newest()
     time.sleep(1)
     shown.picture("second-start")
     session.ask("And which one is blue?")
