@@ -25,7 +25,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = ROOT / "build" / "installers"
@@ -44,6 +44,7 @@ PASSING = re.compile(
     r"|/etc/ld\.so\.cache$"
 )
 PATIENCE_S = 180.0
+Found = TypeVar("Found")
 
 
 class Failed(Exception):
@@ -321,7 +322,7 @@ def reused_all_but_new(answer: dict[str, Any], earlier: dict[str, Any]) -> None:
     check(answer["reused_tokens"] >= earlier["prompt_tokens"], f"what was read is reused: {answer}")
 
 
-def until(look: Callable[[], Any], what: str) -> Any:
+def until(look: Callable[[], Found], what: str) -> Found:
     """What is found there once something is. Raises Failed after some minutes."""
     end = time.monotonic() + PATIENCE_S
     while not (found := look()):
