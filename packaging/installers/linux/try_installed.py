@@ -170,7 +170,9 @@ class Screen:
 def screen(pictures: Path | None) -> Iterator[Screen]:
     """One that ends with the block."""
     read, write = os.pipe()
-    command = ["Xvfb", "-displayfd", str(write), "-screen", "0", "1280x860x24", "-ac"]
+    # Left by its last client it would begin anew, and whoever connects meanwhile is thrown out.
+    options = ["-screen", "0", "1280x860x24", "-ac", "-noreset"]
+    command = ["Xvfb", "-displayfd", str(write), *options]
     process = subprocess.Popen(command, pass_fds=[write], stderr=subprocess.DEVNULL)
     try:
         os.close(write)
