@@ -21,6 +21,8 @@ WITHOUT_TEXT = {
     "shiboken6": ("LGPL-3.0-only", ("qt-notice", "LGPL-3.0-only", "GPL-3.0-only")),
     "tokenizers": ("Apache-2.0", ("Apache-2.0",)),
 }
+# Its metadata leaves out the exception by which what it makes may be under any licence.
+SAID = {"pyinstaller": "GPL-2.0-or-later WITH Bootloader-exception"}
 QT_SOURCES = "https://download.qt.io/official_releases/QtForPython/pyside6/"
 TEXT = re.compile(r"(licen[cs]e|copying|notice|copyright|authors)([-_.].*)?", re.IGNORECASE)
 LIBRARY = re.compile(r"(lib)?(?P<name>[^/]+?)(-[0-9a-f]{8})?\.(so|dylib|dll)(\.|$).*")
@@ -35,6 +37,8 @@ def distribution_component(
     if name in WITHOUT_TEXT and not texts:
         licence, kept = WITHOUT_TEXT[name]
         texts, is_spdx = kept_texts(*kept), True
+    if name in SAID:
+        licence, is_spdx = SAID[name], True
     if not texts:
         raise LicenceError(f"{name} has no licence text")
     made = Component(
@@ -85,9 +89,12 @@ def _listed(distribution: Distribution, made: Component) -> list[Component]:
 
 
 def _part(entry: dict[str, Any], made: Component) -> Component | None:
-    """One that is not the distribution itself; the texts of crates are no part of its own text."""
+    """One that is not the distribution itself; the texts of crates are no part of its own text.
+
+    What may have gone in is none: where it did, its library lies in the bundle and is seen there.
+    """
     purl, version = entry.get("purl") or "", entry.get("version") or ""
-    if purl.startswith(f"pkg:pypi/{made.name}@"):
+    if purl.startswith(f"pkg:pypi/{made.name}@") or entry.get("scope") in ("optional", "excluded"):
         return None
     expression = _expression(entry)
     if purl.startswith("pkg:cargo/"):

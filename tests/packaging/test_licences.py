@@ -171,7 +171,8 @@ def test_what_is_compiled_into_a_distribution_is_listed_as_its_own_list_says(
         }  # fmt: skip
 
     put(bundle / "_internal" / "rusty.so")
-    crates = [crate("either", "MIT OR Apache-2.0"), crate("both", "Zlib AND MIT")]
+    left_out = {"name": "quantiser", "scope": "optional", "licenses": []}
+    crates = [crate("either", "MIT OR Apache-2.0"), crate("both", "Zlib AND MIT"), left_out]
     text = {"LICENSE": b"rusty"}
     lists = {"rusty.cdx.json": {"components": crates}}
     install(tmp_path, "rusty", {"rusty.so": b""}, "MIT", text, lists)
@@ -183,6 +184,16 @@ def test_what_is_compiled_into_a_distribution_is_listed_as_its_own_list_says(
     install(tmp_path, "rusty", {"rusty.so": b""}, "MIT", text, lists)
     with pytest.raises(licences.LicenceError, match=r"rusty's odd is under Odd-1\.0"):
         described(licences, bundle)
+
+
+def test_the_loader_is_listed_with_the_exception_that_lets_others_use_it(
+    licences: ModuleType, bundle: Path, tmp_path: Path
+) -> None:
+    install(tmp_path, "pyinstaller", {"PyInstaller/a.py": b""}, texts={"COPYING.txt": b"but"})
+    contents = dataclasses.replace(licences.read(bundle), is_frozen=True)
+    _, found = licences.described(contents, licences.Installed([str(tmp_path / SITE)]))
+    loader = next(component for component in found if component.name == "pyinstaller")
+    assert loader.licence == "GPL-2.0-or-later WITH Bootloader-exception"
 
 
 def test_a_macos_bundle_is_read_where_it_keeps_its_files(

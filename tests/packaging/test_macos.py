@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from desktop.app import APP_ID
 from tests.packaging.scripts import INSTALLERS, script
 
 MACOS = INSTALLERS / "macos"
@@ -27,6 +28,22 @@ def test_the_bundle_is_a_program_with_a_window() -> None:
 def test_the_entitlements_are_as_few_as_can_be() -> None:
     entitlements = plistlib.loads((MACOS / "entitlements.plist").read_bytes())
     assert entitlements == {"com.apple.security.cs.allow-unsigned-executable-memory": True}
+
+
+def test_pyinstaller_is_told_who_signs_and_which_program_is_the_app(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = script("macos/app_arguments")
+    monkeypatch.setenv("WAYMARK_SIGN_IDENTITY", "")
+    assert told.executable_arguments()["codesign_identity"] is None
+    monkeypatch.setenv("WAYMARK_SIGN_IDENTITY", "Developer ID Application: Somebody")
+    signed = told.executable_arguments()
+    assert signed["codesign_identity"] == "Developer ID Application: Somebody"
+    assert signed["entitlements_file"] == str(MACOS / "entitlements.plist")
+    bundle = told.bundle_arguments("1.2.3")
+    assert bundle["bundle_identifier"] == APP_ID
+    assert bundle["info_plist"]["CFBundleExecutable"] == "waymark"
+    assert bundle["info_plist"]["LSBackgroundOnly"] is False
 
 
 def test_the_image_holds_the_app_and_a_way_to_applications(tmp_path: Path) -> None:

@@ -26,4 +26,3 @@ default_view = "icon-view"
 window_rect = ((200, 200), (540, 340))
 icon_size = 112
 icon_locations = {_app.name: (140, 150), "Applications": (400, 150)}
-show_status_bar = show_tab_view = show_toolbar = show_pathbar = show_sidebar = False
