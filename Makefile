@@ -18,7 +18,7 @@ SETUP := packaging/setup
 export PIP_QUIET := $(shell [ -t 2 ] || echo 1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Scripts under packaging/ import their siblings, so each of these folders is checked on its own.
-SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py)))
+SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py packaging/*/*/*.py)))
 
 C_SOURCES := $(wildcard kernels/*/*.c kernels/*/*.h)
 
@@ -27,12 +27,17 @@ LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds
 
 export PYTHON TORCH
 
-.PHONY: help run test test-gpu test-long test-hostile bench bench-cache native check house format clean
+# What the installers are built from: pinned versions in an environment of their own.
+INSTALLERS := packaging/installers
+BUILT := build/installers
+BUILDER := $(BUILT)/environment
+
+.PHONY: help run test test-gpu test-long test-hostile bench bench-cache native installer test-installer check house format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
 	@echo "Waymark. Usage: make TARGET"
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-12s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | awk -F'\t' '{ printf "  %-14s %s\n", $$1, $$2 }'
 	@echo "Variables: ARGS='-k tree' (passed to pytest), WORKERS=auto (test processes; 0 runs all in one),"
 	@echo "           TORCH=auto|cpu|cuda (which torch to install), PYTHON=python3.12, VENV=.venv"
 
@@ -60,6 +65,14 @@ bench-cache: $(STAMPS)/test ## print what reuse is worth and what the cache cost
 native: $(STAMPS)/run ## compile the kernels for all processors, to go along with a wheel (downloads a compiler)
 	@$(BIN)/python packaging/native/libraries.py $(ARGS)
 
+installer: $(BUILDER)/.done ## build the installers for this system into build/installers (Linux: .deb and .tar.zst)
+	@$(BUILDER)/bin/python $(INSTALLERS)/build.py
+	@if [ "$$(uname -s)" = Linux ]; then $(BUILDER)/bin/python $(INSTALLERS)/linux/package.py; fi
+
+test-installer: $(STAMPS)/test $(STAMPS)/qt-test ## try what `make installer` built: beside its sources, and in a bare Debian (root)
+	$(BIN)/python -m pytest $(INSTALLERS)/test_frozen.py $(ARGS)
+	$(BUILDER)/bin/python $(INSTALLERS)/linux/try_installed.py
+
 check: $(STAMPS)/check ## formatting, lint, types and import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -81,6 +94,14 @@ format: $(STAMPS)/check ## rewrite the code in the agreed format
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) build kernels/native/shipped *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BUILDER)/.done: $(INSTALLERS)/requirements.txt $(INSTALLERS)/validation.txt $(SETUP)/install_torch.sh
+	@bash $(SETUP)/make_venv.sh $(BUILDER)
+	@TORCH=cpu bash $(SETUP)/install_torch.sh $(BUILDER)
+	@echo "Installing what the installers are built from ..."
+	@$(BUILDER)/bin/python -m pip --disable-pip-version-check install --no-deps -r $(INSTALLERS)/requirements.txt
+	@$(BUILDER)/bin/python -m pip --disable-pip-version-check install -r $(INSTALLERS)/validation.txt
+	@touch $@
 
 $(STAMPS)/venv: $(SETUP)/make_venv.sh
 	@bash $(SETUP)/make_venv.sh $(VENV)

@@ -24,6 +24,7 @@ from qasync import QEventLoop
 
 from core.api.errors import DataFolderBusyError, WaymarkError
 from core.client.client import EngineClient
+from core.client.running import say_running
 from desktop import lost_display
 from desktop.common import theme
 from desktop.controllers.common.engine import Engine
@@ -45,6 +46,8 @@ from desktop.views import start_dialogs
 from desktop.views.main_window import MainWindow
 from desktop.window_log import report_from_loop, report_uncaught
 
+# Desktops find the icon of a window on Wayland, and its name, in the desktop file of this name.
+APP_ID = "io.github.waymark.Waymark"
 EXIT_REFUSED = 3
 # The last one comes when the terminal that started the app is closed; Windows has none.
 END_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -156,9 +159,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", metavar="DIR", help="keep chats and settings in this folder")
     options = parser.parse_args(arguments)
     faulthandler.enable()
+    say_running()
     qt = QApplication(sys.argv[:1])
     qt.setApplicationName("Waymark")
-    qt.setDesktopFileName("waymark")
+    qt.setDesktopFileName(APP_ID)
     # The last visible window may be a dialog; leaving is decided in one place.
     qt.setQuitOnLastWindowClosed(False)
     report_uncaught()

@@ -1,8 +1,10 @@
-"""How processes of ours are started: from what was installed, and from nothing else.
+"""Where our programs and files lie, and how processes of ours are started: from what was installed,
+and from nothing else.
 
 Python puts the current folder before everything when it runs a module by name, and reads variables
 that name code to load. A program of ours is started without either, in a folder of the app's own: a
-model folder, or one in which a stranger's `json.py` lies, is never searched for code.
+model folder, or one in which a stranger's `json.py` lies, is never searched for code. An installed
+app is *frozen*: it has no Python to start, but two executables, the window's and the engine's.
 """
 
 from __future__ import annotations
@@ -15,6 +17,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 """Where our packages are imported from: a source tree, or the folder they were installed into."""
+RESOURCES = ROOT / "resources"
+"""Icons, themes, the demo model and the sample pictures."""
+
+PROGRAMS = ("core.worker", "core.helper", "core.replay", "core.selftest")
+"""All that `python -m core` and the engine's executable run."""
+# Our own Qt finds its plugins without them, and another program's Qt would load ours.
+_QT_FINDS = frozenset({"QT_PLUGIN_PATH", "QML2_IMPORT_PATH"})
+_ENGINE = "waymark-engine.exe" if sys.platform == "win32" else "waymark-engine"
 
 # Loaders run what these name before a program's first line. The search paths for libraries stay, as
 # drivers are installed through them, but without entries that mean the current folder.
@@ -26,15 +36,39 @@ _NAME_CODE = frozenset({
 _SEARCHED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "PATH")
 
 
-def program(module: str, *arguments: str) -> list[str]:
-    """The command line that runs one of our modules."""
-    return [sys.executable, "-P", "-m", module, *arguments]
+def program(name: str, *arguments: str) -> list[str]:
+    """The command line that runs one of PROGRAMS."""
+    if is_frozen():
+        return [str(Path(sys.executable).with_name(_ENGINE)), name, *arguments]
+    return [sys.executable, "-P", "-m", "core", name, *arguments]
+
+
+def is_frozen() -> bool:
+    """Whether this process was started from an executable of an installed app."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def restore_environment() -> None:
+    """Take back what a frozen executable has set for itself, before anything else is started.
+
+    Its loader has read it by then. A compiler or a browser would load our libraries for its own,
+    and our engine would take itself for a part of the process that started it.
+    """
+    if not is_frozen():
+        return
+    original = os.environ.pop("LD_LIBRARY_PATH_ORIG", None)
+    os.environ.pop("LD_LIBRARY_PATH", None)
+    if original is not None:
+        os.environ["LD_LIBRARY_PATH"] = original
+    for name in [name for name in os.environ if name.startswith("_PYI_") or name in _QT_FINDS]:
+        del os.environ[name]
 
 
 def clean_environment(inherited: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment (this process's own by default) without what names code to load.
 
-    Of Python's variables only ours are left, which make this very source tree importable.
+    Of Python's variables only ours are left, which make this very source tree importable; a frozen
+    program reads none.
     """
     source = os.environ if inherited is None else inherited
     kept = {

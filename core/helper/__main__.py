@@ -17,6 +17,7 @@ from typing import BinaryIO
 from core.api.errors import WaymarkError
 from core.client.codec import frame, read_frame, split
 from core.client.programs import die_with_parent
+from core.client.running import say_running
 from core.helper.limits import limit_process, limit_time
 from core.helper.wire import MAX_TASK_BYTES, Fields, Task
 
@@ -86,6 +87,7 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
 def main() -> None:
     """Run as the child of a worker, with the bytes of memory it may use as the only argument."""
     die_with_parent()
+    say_running()
     incoming, outgoing = _pipes()
     warnings.simplefilter("ignore")
     limit_process(int(sys.argv[1]))

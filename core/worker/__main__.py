@@ -10,6 +10,7 @@ from typing import BinaryIO
 from core.api.commands import PROTOCOL_VERSION
 from core.api.events import Hello
 from core.client.programs import die_with_parent
+from core.client.running import say_running
 from core.engine.quiet import QuietTime
 from core.worker.worker import Outbox, Worker
 
@@ -24,6 +25,7 @@ def _frames() -> tuple[BinaryIO, BinaryIO]:
 def main() -> None:
     """Run as the child of a window; there is nothing to see when started by hand."""
     die_with_parent()
+    say_running()
     commands, events = _frames()
     faulthandler.enable()
     # Ctrl-C in a terminal reaches the whole group; the window decides when the worker ends.

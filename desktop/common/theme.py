@@ -11,7 +11,6 @@ import re
 import tomllib
 from dataclasses import dataclass, fields
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QByteArray, QObject, QSize, Qt, Signal
@@ -29,10 +28,11 @@ from PySide6.QtGui import (
 from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QApplication, QStyleFactory, QWidget
 
+from core.client.programs import RESOURCES
+
 Scheme = Literal["light", "dark"]
 Choice = Literal["light", "dark", "system"]
 
-RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 # Smaller than this, a page of text tires the eye; Windows still starts at 9.
 SMALLEST_FONT = 10.0
 # Pixel sizes an icon is drawn at: buttons of 16 and 20, and their doubles for fine screens.

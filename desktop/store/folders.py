@@ -8,10 +8,11 @@ from pathlib import Path
 
 import platformdirs
 
+from core.client.programs import RESOURCES
+
 DATA_VARIABLE = "WAYMARK_DATA"
-ROOT = Path(__file__).resolve().parents[2]
-DEMO_MODEL = ROOT / "resources" / "models" / "demo"
-SAMPLE_PICTURES = ROOT / "resources" / "samples"
+DEMO_MODEL = RESOURCES / "models" / "demo"
+SAMPLE_PICTURES = RESOURCES / "samples"
 
 
 @dataclass(frozen=True, slots=True)

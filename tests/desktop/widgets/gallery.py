@@ -28,6 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.events import ImageRendered
+from core.client.programs import RESOURCES
 from desktop.common import theme
 from desktop.presentation.context_view import Strip
 from desktop.store.tables.records import Picture
@@ -186,7 +187,7 @@ def controls() -> QWidget:
     chats.setFixedHeight(110)
     layout.addWidget(chats)
     icons = QHBoxLayout()
-    for path in sorted((theme.RESOURCES / "icons").glob("*.svg")):
+    for path in sorted((RESOURCES / "icons").glob("*.svg")):
         icons.addWidget(IconButton(path.stem, path.stem))
     icons.setSpacing(0)
     layout.addLayout(icons)

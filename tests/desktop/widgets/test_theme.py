@@ -9,8 +9,9 @@ from PySide6.QtGui import QColor, QPalette
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
+from core.client.programs import RESOURCES
 from desktop.common import theme
-from desktop.common.theme import RESOURCES, Colours, Scheme
+from desktop.common.theme import Colours, Scheme
 
 ICONS = sorted(path.stem for path in (RESOURCES / "icons").glob("*.svg"))
 PAGES = ("window", "side", "surface", "raised")

@@ -1,0 +1,23 @@
+"""`python -m core PROGRAM ...`, which is all that the engine's executable of an installed app does:
+run one of a few programs, as `python -m PROGRAM ...` would."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+from core.client.programs import PROGRAMS, restore_environment
+
+
+def main() -> int:
+    """Run the program that the command line names; others than ours are refused."""
+    restore_environment()
+    if sys.argv[1:2] == [] or sys.argv[1] not in PROGRAMS:
+        print(f"The first argument must be one of {', '.join(PROGRAMS)}.", file=sys.stderr)
+        return 2
+    runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

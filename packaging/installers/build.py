@@ -1,0 +1,82 @@
+"""Makes the folder that every installer packs: two executables, our files, Python, torch and Qt.
+
+    build/installers/environment/bin/python packaging/installers/build.py
+
+Runs in the environment of requirements.txt, on the system that the folder is for, and leaves it in
+build/installers/bundle. `make installer` makes the environment, calls this, and packs for Linux.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "build" / "installers"
+BUNDLE = BUILD / "bundle" / ("Waymark.app" if sys.platform == "darwin" else "waymark")
+# They come with the names of all their parts, which nobody asks for: 100 MB.
+NAMES_ARE_STRIPPED = ("torch/lib/*.so", "libpython*.so.*")
+
+
+def main() -> None:
+    """Build what the system at hand needs."""
+    compile_kernels()
+    freeze()
+    if sys.platform == "linux":
+        strip()
+    run(sys.executable, HERE / "licences.py", BUNDLE)
+    megabytes = sum(path.lstat().st_size for path in files()) / 1e6
+    print(f"{BUNDLE.relative_to(ROOT)}: {megabytes:.0f} MB")
+
+
+def compile_kernels() -> None:
+    """The kernels in C for every level of processors, if those there are not of these sources."""
+    from kernels.native.build import sources_digest
+    from kernels.native.shipped import MANIFEST, folder
+
+    kernels = BUILD / "kernels"
+    name = folder().name
+    manifest = kernels / name / MANIFEST
+    if manifest.exists() and json.loads(manifest.read_text("utf-8"))["sources"] == sources_digest():
+        return
+    run(sys.executable, ROOT / "packaging" / "native" / "libraries.py", name, "--to", kernels)
+    signer = os.environ.get("WAYMARK_SIGN_IDENTITY")
+    if sys.platform == "darwin" and signer:
+        run(sys.executable, HERE / "macos" / "sign_kernels.py", kernels / name, signer)
+
+
+def freeze() -> None:
+    """The folder, anew."""
+    shutil.rmtree(BUNDLE.parent, ignore_errors=True)
+    folders = ("--distpath", BUNDLE.parent, "--workpath", BUILD / "work")
+    quietly = ("--noconfirm", "--log-level", "WARN")
+    run(sys.executable, "-m", "PyInstaller", *quietly, *folders, HERE / "waymark.spec")
+
+
+def strip() -> None:
+    """Take away names in libraries. Others than these are damaged by it."""
+    inside = BUNDLE / "_internal"
+    found = [path for pattern in NAMES_ARE_STRIPPED for path in inside.glob(pattern)]
+    run("strip", "--strip-unneeded", *(path for path in found if not path.is_symlink()))
+
+
+def files() -> Iterator[Path]:
+    """All that is in the folder, each once."""
+    return (path for path in BUNDLE.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def run(*command: str | Path) -> None:
+    """With the packages of this tree."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([str(part) for part in command], cwd=ROOT, env=environment, check=True)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()

@@ -1,0 +1,60 @@
+"""What a bundle consists of: each part with its licence and the texts that go along."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TEXTS = Path(__file__).with_name("texts")
+APACHE = Path(__file__).parents[2] / "LICENSE"
+
+
+class LicenceError(Exception):
+    """Why a bundle can't be described: a part of it is nobody's, or has no text."""
+
+
+@dataclass
+class Component:
+    """One part, made by others or by us."""
+
+    name: str
+    version: str
+    licence: str
+    """As its maker says it; an SPDX expression where `is_spdx`."""
+    is_spdx: bool = True
+    kind: str = "library"
+    purl: str = ""
+    sources: str = ""
+    """Where its source code is to be had, for licences that want this said."""
+    texts: dict[str, bytes] = field(default_factory=dict)
+    parts: list[Component] = field(default_factory=list)
+    """What is inside it; their texts are among its own."""
+
+    @property
+    def key(self) -> str:
+        """A name for a folder, and for references inside the list."""
+        return re.sub(r"[^\w.+-]", "-", self.name).strip(".").lower()
+
+
+def kept_texts(*names: str) -> dict[str, bytes]:
+    """Texts that are kept here, for parts that bring none along."""
+    return {f"{name}.txt": _kept(name).read_bytes() for name in names}
+
+
+def _kept(name: str) -> Path:
+    return APACHE if name == "Apache-2.0" else TEXTS / f"{name}.txt"
+
+
+def texts_for(what: str, expression: str) -> dict[str, bytes]:
+    """The kept texts of the licences that an expression names.
+
+    One is enough, for most let choose. Raises LicenceError where none of them is kept here.
+    """
+    names = set(re.findall(r"[\w.+-]+", expression)) - {"OR", "AND", "WITH"}
+    found = kept_texts(*sorted(name for name in names if _kept(name).exists()))
+    if not found:
+        raise LicenceError(
+            f"{what} is under {expression or 'no licence'}, of which no text is kept"
+        )
+    return found

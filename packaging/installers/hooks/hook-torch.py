@@ -1,0 +1,33 @@
+"""What of torch goes along: what the engine imports, and its libraries without those of its tests.
+
+Takes the place of the hook that comes with PyInstaller's hooks, which takes all there is.
+"""
+
+import sys
+
+from PyInstaller.utils.hooks import PY_DYLIB_PATTERNS, collect_dynamic_libs, get_package_paths
+
+TESTS = (
+    "libaoti_custom_ops",
+    "libbackend_with_compiler",
+    "libjitbackend_test",
+    "libtorchbind_test",
+)
+
+# Some functions are compiled from their own source at import.
+module_collection_mode = "pyz+py"
+# Imported by name.
+hiddenimports = ["torch.testing._internal.logging_tensor"]
+binaries = [
+    (source, target)
+    for source, target in collect_dynamic_libs(
+        "torch", search_patterns=[*PY_DYLIB_PATTERNS, "*.so.*"]
+    )
+    if not any(name in source for name in TESTS)
+]
+if sys.platform != "win32":
+    _, package = get_package_paths("torch")
+    # `import torch` refuses without it.
+    binaries.append((f"{package}/bin/torch_shm_manager", "torch/bin"))
+# Links beside the libraries would have torch look for its own in the wrong folder.
+bindepend_symlink_suppression = ["**/torch/lib/*.so*"]

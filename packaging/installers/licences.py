@@ -1,0 +1,146 @@
+"""Gives a finished bundle the licence texts of everything in it, and a list of it all.
+
+    python packaging/installers/licences.py BUNDLE_FOLDER
+
+Runs in the environment that the bundle was built from. Writes the folder `licences` into the bundle
+(into its resources in a macOS app): LICENCES.txt for people, waymark.cdx.json for programs, and a
+folder of texts for each component. A file that nobody is known to have made, or a component without
+a text, is named, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from bill import bill, index, validate
+from components import APACHE, Component, LicenceError
+from contents import LICENCES, Contents, for_people, read
+from distributions import distribution_component, python_component
+from owners import Installed, Owners, owners
+from system import package_of, system_component
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = PurePosixPath("kernels/native/shipped")
+
+
+def main() -> int:
+    """Describe one bundle; returns the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("bundle", type=Path, metavar="BUNDLE_FOLDER")
+    folder = parser.parse_args().bundle
+    try:
+        contents = read(folder)
+        app, components = described(contents, Installed())
+        text = bill(app, components)
+        validate(text)
+    except LicenceError as error:
+        print(f"{folder} can't be described:\n{error}", file=sys.stderr)
+        return 1
+    target = for_people(folder) / LICENCES
+    write(target, [app, *components])
+    (target / "LICENCES.txt").write_text(index(app, components), encoding="utf-8", newline="\n")
+    (target / "waymark.cdx.json").write_text(text, encoding="utf-8", newline="\n")
+    print(f"{target}: {len(components)} components, {sum(len(c.texts) for c in components)} texts")
+    return 0
+
+
+def described(contents: Contents, installed: Installed) -> tuple[Component, list[Component]]:
+    """The app, and everything in it that has a licence of its own.
+
+    Raises LicenceError, which names all faults.
+    """
+    found = owners(contents, installed, package_of)
+    absent = set(found.distributions) - set(installed.by_name)
+    faults = [f"nobody is known to have made {what}" for what in sorted(found.nobodys)]
+    faults += [f"{name} is in the bundle and not in this environment" for name in sorted(absent)]
+    components = own_parts(contents)
+    for make in makers(contents, found, installed):
+        try:
+            components.append(make())
+        except LicenceError as error:
+            faults.append(str(error))
+    if faults:
+        raise LicenceError("\n".join(faults))
+    return app(), components
+
+
+def makers(
+    contents: Contents, found: Owners, installed: Installed
+) -> Iterator[Callable[[], Component]]:
+    """What makes each component that others made."""
+    for name, files in found.distributions.items():
+        if name in installed.by_name:
+            yield partial(distribution_component, name, installed.by_name[name], files)
+    for package, libraries in found.system.items():
+        yield partial(system_component, package, libraries)
+    if found.python:
+        yield python_component
+    if any(place.is_relative_to(SHIPPED) for place in contents.files):
+        yield partial(compiler_component, contents)
+
+
+def app() -> Component:
+    """Waymark itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    texts = {"LICENSE": APACHE.read_bytes()}
+    return Component(
+        "Waymark", project["version"], project["license"], kind="application", texts=texts
+    )
+
+
+def own_parts(contents: Contents) -> list[Component]:
+    """What of ours is no program, as far as the bundle has it."""
+    kinds = {
+        "resources/models/demo": ("Waymark demo model", "machine-learning-model"),
+        "resources/icons": ("Waymark icons", "data"),
+        "resources/samples": ("Waymark sample pictures", "data"),
+        "resources/themes": ("Waymark themes", "data"),
+        str(SHIPPED): ("Waymark compiled kernels", "library"),
+    }
+    whole = app()
+    return [
+        Component(name, whole.version, whole.licence, kind=kind, texts=whole.texts)
+        for folder, (name, kind) in kinds.items()
+        if any(place.is_relative_to(folder) for place in contents.files)
+    ]
+
+
+def compiler_component(contents: Contents) -> Component:
+    """What the kernels' compiler put into them of its own. Raises LicenceError without its text."""
+    manifests = [
+        path
+        for place, path in contents.files.items()
+        if place.is_relative_to(SHIPPED) and place.name == "manifest.json"
+    ]
+    pins = {pin for path in manifests for pin in json.loads(path.read_text("utf-8"))["compiler"]}
+    name, _, version = "; ".join(sorted(pins)).partition("==")
+    found = sorted((ROOT / "build" / "native").glob("compiler-*/**/ziglang/LICENSE"))
+    if name != "ziglang" or not found:
+        raise LicenceError(f"the kernels' compiler ({name or 'not named'}) has no licence text")
+    mingw = found[0].parent.glob("lib/libc/mingw/COPYING")
+    texts = {"LICENSE": found[0].read_bytes(), **{f"mingw-{p.name}": p.read_bytes() for p in mingw}}
+    return Component(
+        "Zig runtime routines", version, "MIT", purl=f"pkg:pypi/ziglang@{version}", texts=texts
+    )
+
+
+def write(target: Path, components: list[Component]) -> None:
+    """The texts, each component's in a folder of its own; what many refer to once, beside them."""
+    shutil.rmtree(target, ignore_errors=True)
+    for component in components:
+        for name, data in component.texts.items():
+            shared = name.startswith("common-licenses/")
+            path = target / name if shared else target / component.key / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

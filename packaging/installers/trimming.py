@@ -1,0 +1,67 @@
+"""What of Qt no one sees here is left out, and with it the libraries that only it needed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from PyInstaller.depend.bindepend import get_imports
+
+Entry = tuple[str, str, str]
+"""Where it lies in the bundle, where it comes from, and its kind."""
+
+# Kept are windows on X11, Wayland, Windows and macOS, or on none; the system's own file dialogs;
+# the formats of pictures that people have. Left out are screens without a desktop, GTK's theme,
+# which loads all of GTK, and translations of Qt, which a window without a translator never reads.
+LEFT_OUT = re.compile(
+    r"PySide6/(Qt/)?(translations/"
+    r"|plugins/(egldeviceintegrations|generic|networkinformation|tls)/"
+    r"|plugins/platforms/(lib)?q(eglfs|linuxfb|minimal|minimalegl|vkkhrdisplay|vnc)\b"
+    r"|plugins/platformthemes/libqgtk3"
+    r"|plugins/imageformats/(lib)?q(icns|pdf|tga|tiff|wbmp)\b)"
+)
+# Every desktop has these, as new as its C library; older copies beside them, or newer ones that ask
+# for a newer C library, would only do harm. The package depends on them.
+OF_THE_SYSTEM = re.compile(r"(libstdc\+\+|libgcc_s|libexpat|libfontconfig|libX11|libX11-xcb)\.so\.")
+
+
+def trimmed(binaries: list[Entry], datas: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """What stays of both."""
+    kept = [entry for entry in binaries if not left_out(entry)]
+    needed = linked(kept)
+    kept = [entry for entry in kept if not is_shared(entry) or PurePath(entry[0]).name in needed]
+    there = {PurePath(entry[0]) for entry in kept}
+    return kept, [
+        entry
+        for entry in datas
+        if not left_out(entry) and (entry[2] != "SYMLINK" or PurePath(entry[1]) in there)
+    ]
+
+
+def left_out(entry: Entry) -> bool:
+    """Whether nothing of this is ever seen, or every system has it."""
+    path = PurePath(entry[0]).as_posix()
+    return any(wanted.match(path) is not None for wanted in (LEFT_OUT, OF_THE_SYSTEM))
+
+
+def is_shared(entry: Entry) -> bool:
+    """Whether it is there only for others that are linked with it: Qt's own, or the system's."""
+    folder = PurePath(entry[0]).parent.as_posix()
+    return folder in {".", "PySide6/Qt/lib"} and ".so" in entry[0]
+
+
+def linked(entries: list[Entry]) -> set[str]:
+    """The names of all libraries that those are linked with which are no mere libraries."""
+    files = [entry for entry in entries if entry[2] != "SYMLINK"]
+    shared = {PurePath(entry[0]).name: entry[1] for entry in files if is_shared(entry)}
+    # The executables load it by name.
+    needed = {name for name in shared if name.startswith("libpython")}
+    waiting = [entry[1] for entry in files if not is_shared(entry)]
+    waiting += [shared[name] for name in needed]
+    while waiting:
+        names = {PurePath(name).name for name, _ in get_imports(waiting.pop())}
+        found = (names & shared.keys()) - needed
+        needed |= found
+        waiting += [shared[name] for name in found]
+    # A link at the top stands for a library below, which others are linked with.
+    return needed | {PurePath(entry[0]).name for entry in files if not is_shared(entry)}

@@ -1,0 +1,95 @@
+"""An installed app is started from two executables; the rest of the code is the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.client import programs
+from core.client.programs import (
+    PROGRAMS,
+    RESOURCES,
+    ROOT,
+    clean_environment,
+    program,
+    restore_environment,
+)
+
+
+@pytest.fixture
+def frozen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """As in an installed app: the executable that runs is the window's. Returns its folder."""
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "waymark"))
+    return tmp_path
+
+
+def test_a_frozen_program_is_the_engine_beside_the_executable_that_runs(frozen: Path) -> None:
+    command = program("core.helper", "400000000")
+    assert [Path(command[0]).parent, Path(command[0]).stem] == [frozen, "waymark-engine"]
+    assert command[1:] == ["core.helper", "400000000"]
+
+
+def test_a_program_is_run_by_python_from_a_source_tree() -> None:
+    assert program("core.helper", "7") == [sys.executable, "-P", "-m", "core", "core.helper", "7"]
+
+
+def test_programs_that_are_not_ours_get_the_environment_that_the_app_was_started_in(
+    frozen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {
+        "LD_LIBRARY_PATH": "/opt/waymark/_internal:/opt/cuda",
+        "LD_LIBRARY_PATH_ORIG": "/opt/cuda",
+        "_PYI_ARCHIVE_FILE": "/opt/waymark/waymark",
+        "_PYI_PARENT_PROCESS_LEVEL": "0",
+        "QT_PLUGIN_PATH": "/opt/waymark/_internal/PySide6/Qt/plugins",
+        "QT_SCALE_FACTOR": "2",
+    }
+    monkeypatch.setattr(os, "environ", dict(given))
+    restore_environment()
+    assert os.environ == {"LD_LIBRARY_PATH": "/opt/cuda", "QT_SCALE_FACTOR": "2"}
+    del os.environ["LD_LIBRARY_PATH"]
+    os.environ["LD_LIBRARY_PATH"] = "/opt/waymark/_internal"
+    restore_environment()
+    assert "LD_LIBRARY_PATH" not in os.environ
+
+
+def test_a_source_tree_leaves_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"LD_LIBRARY_PATH": "/opt/cuda", "QT_PLUGIN_PATH": "/opt/plugins", "_PYI_X": "1"}
+    monkeypatch.setattr(os, "environ", dict(given))
+    restore_environment()
+    assert os.environ == given
+
+
+@pytest.mark.parametrize("named", [[], ["http.server"], ["core.engine"], ["-c", "print(1)"]])
+def test_nothing_but_our_programs_is_run_by_name(named: list[str]) -> None:
+    done = run([sys.executable, "-P", "-m", "core", *named])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert all(name in done.stderr for name in PROGRAMS)
+
+
+def test_a_program_gets_its_arguments_and_its_exit_code_comes_back() -> None:
+    done = run(program("core.replay", "/nowhere/script.json", "--model", "/nowhere"))
+    assert done.returncode == 2
+    assert "/nowhere/script.json" in done.stderr
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_our_files_lie_beside_our_packages() -> None:
+    assert Path(programs.__file__).is_relative_to(ROOT)
+    assert {each.name for each in RESOURCES.iterdir()} >= {"icons", "models", "samples", "themes"}

@@ -1,0 +1,62 @@
+"""The workflow that makes a release, as far as it can be held to the tree without running it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from core.client.programs import ROOT
+from tests.packaging.scripts import script
+
+WORKFLOW = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+USES = re.findall(r"uses: (.+)", WORKFLOW)
+
+
+@pytest.mark.parametrize("action", sorted(set(USES)))
+def test_an_action_is_pinned_to_a_commit_and_says_its_version(action: str) -> None:
+    assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)
+
+
+def test_only_the_draft_may_write() -> None:
+    before, _, draft = WORKFLOW.partition("\n  draft:\n")
+    assert "\npermissions: {}\n" in before and "write" not in re.sub("#.*", "", before)
+    assert draft.count("contents: write") == 1 and "secrets." not in draft
+    assert "--draft" in draft and "SHA256SUMS" in draft
+
+
+def test_the_image_and_the_runtime_that_are_not_ours_are_pinned_by_their_bytes() -> None:
+    assert re.search(r"container: \S+@sha256:[0-9a-f]{64}\n", WORKFLOW)
+    assert re.search(r"RUNTIME_SHA256: [0-9a-f]{64}\n", WORKFLOW)
+
+
+def test_a_step_that_is_given_a_secret_is_skipped_without_it() -> None:
+    steps = re.findall(r"^      - .*?(?=^      - |^  \w|\Z)", WORKFLOW, re.MULTILINE | re.DOTALL)
+    given = [step for step in steps if "${{ secrets." in step]
+    assert len(given) == 5
+    assert all(
+        re.search(r"^        if: env\.(SIGNS|NOTARISES) == 'true'$", step, re.M) for step in given
+    )
+
+
+def test_the_files_that_it_names_are_there() -> None:
+    named = set(re.findall(r"packaging/installers/[a-z]+/\w+\.\w+", WORKFLOW))
+    assert len(named) == 4
+    assert not [name for name in named if not (ROOT / name).is_file()]
+
+
+def test_a_tag_is_held_to_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    version = script("version")
+    assert version.main(["--tag", f"v{version.version()}"]) == 0
+    assert capsys.readouterr().out.strip() == version.version()
+    assert version.main(["--tag", "v99.0.0"]) == 1
+    assert "v99.0.0" in capsys.readouterr().err
+
+
+def test_a_version_that_windows_has_no_form_for_is_not_released(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    version = script("version")
+    monkeypatch.setattr(version, "version", lambda: "1.0.0rc1")
+    assert version.main(["--tag", "v1.0.0rc1"]) == 1
+    assert "three numbers" in capsys.readouterr().err
