@@ -101,8 +101,10 @@ def test_without_memory_it_says_so(tmp_path: Path) -> None:
         }
 
         int main(void) {
-            return multiply(waymark_linear_int8_many, 40) || multiply(waymark_linear_int8_many, 3) ||
-                   multiply(waymark_linear_int4_many, 40) || multiply(waymark_linear_int4_many, 3) ||
+            return multiply(waymark_linear_int8_many, 40) ||
+                   multiply(waymark_linear_int8_many, 3) ||
+                   multiply(waymark_linear_int4_many, 40) ||
+                   multiply(waymark_linear_int4_many, 3) ||
                    multiply(waymark_linear_bfloat_many, 40);
         }
     """
