@@ -4,7 +4,8 @@
 
 Installs the package into a new root (mmdebstrap), starts the window there as an ordinary user on a
 screen of its own (Xvfb), drops a sample picture on it, asks, and checks the answer and what was
-reused in the file of chats; starts anew and goes on; removes the package and looks what is left.
+reused in the file of chats; starts anew and goes on; removes the package and looks what is left;
+goes on with the portable archive, unpacked by that user.
 
 It needs root, for the root and its mounts; mmdebstrap, Xvfb, xdotool and ImageMagick; the network
 once, for the root's packages; 3 GB under build/. Pointer and keys are all that it moves.
@@ -108,6 +109,14 @@ class Bare:
         done = subprocess.run(self.command(*words), capture_output=True, text=True, check=False)
         check(done.returncode == 0, f"{' '.join(words)} succeeds: {done.stdout}{done.stderr}")
 
+    def unpacked(self, archive: Path) -> str:
+        """What starts a portable archive that its person has unpacked."""
+        folder = self.at(HOME / "a folder")
+        folder.mkdir()
+        run("tar", "-xf", archive, "-C", folder)
+        run("chown", "-R", "1000:1000", folder)
+        return f"{HOME}/{folder.name}/{archive.name.removesuffix('.tar.zst')}/AppRun"
+
     def files(self) -> set[str]:
         """All there are."""
         found = set()
@@ -186,9 +195,9 @@ def screen(pictures: Path | None) -> Iterator[Screen]:
 class Session:
     """The window in the bare system, from its start to its end, and the hand that moves it."""
 
-    def __init__(self, bare: Bare, shown: Screen) -> None:
+    def __init__(self, bare: Bare, shown: Screen, program: str = "waymark") -> None:
         self._bare, self._shown = bare, shown
-        command = bare.command("waymark", user=1000, display=shown.display)
+        command = bare.command(program, user=1000, display=shown.display)
         self._errors = TRIED / "window.txt"
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(command, stdout=errors, stderr=errors)
@@ -258,12 +267,13 @@ def main() -> int:
     if os.geteuid() != 0:
         parser.error("only root can make a root")
     found = sorted(BUILD.glob("waymark_*_amd64.deb"))
-    if len(found) != 1:
-        parser.error("build/installers has no package, or several: run make installer")
+    archives = sorted(BUILD.glob("waymark-*-linux-x86_64.tar.zst"))
+    if len(found) != 1 or len(archives) != 1:
+        parser.error("build/installers has not one of each file: run make installer")
     bare = Bare(found[0])
     try:
         with screen(chosen.pictures) as shown:
-            trial(bare, shown)
+            trial(bare, archives[0], shown)
     except Failed as failed:
         print(f"FAILED: {failed}", file=sys.stderr)
         return 1
@@ -273,7 +283,7 @@ def main() -> int:
     return 0
 
 
-def trial(bare: Bare, shown: Screen) -> None:
+def trial(bare: Bare, archive: Path, shown: Screen) -> None:
     """From the first start to the last trace. Raises Failed."""
     say("A bare Debian")
     bare.make()
@@ -316,6 +326,14 @@ def trial(bare: Bare, shown: Screen) -> None:
     check(not strange, f"nothing else is left: {strange[:20]}")
     check(not before - bare.files(), "nothing that was there is gone")
     check(bare.at(HOME / ".local/share/waymark/chats.db").exists(), "the chats are")
+    say("The portable archive, unpacked in a folder of the user's")
+    session = Session(bare, shown, bare.unpacked(archive))
+    session.open_newest()
+    session.ask("Is there a square?")
+    fourth = session.answers(4)[3]
+    check(fourth["chat"] == first["chat"], "it is the same chat")
+    reused_all_but_new(fourth, third)
+    session.quit()
 
 
 def reused_all_but_new(answer: dict[str, Any], earlier: dict[str, Any]) -> None:
