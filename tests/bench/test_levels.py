@@ -113,7 +113,7 @@ def test_a_quick_run_is_at_the_level_that_it_names() -> None:
     assert ran.returncode == 0, ran.stderr[-3_000:]
     for name in NAMES:
         assert f"## {place(name, '0.8B', 'cpu', level)}\n\nA tiny shape, at level" in ran.stdout
-    assert "| transformers float32 | ratio |" in ran.stdout
+    assert "**int8**, beside transformers in float32\n" in ran.stdout
 
 
 def test_every_level_has_its_places_on_the_page(tmp_path: Path) -> None:

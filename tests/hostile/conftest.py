@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pytest
 
-from core.client.programs import program
 from core.helper import process
 from core.helper.process import Helper
 from tests.hostile.watched_helper import VIOLATION
@@ -17,7 +16,7 @@ from tests.hostile.watched_helper import VIOLATION
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Every helper of this test is a watched one; the list tells which exit codes they had."""
     ended: list[int] = []
-    monkeypatch.setattr(process, "program", partial(_watched_program))
+    monkeypatch.setattr(process, "program", _watched_program)
     end = process._Running._why_it_ended
 
     def why(self: process._Running) -> str:
@@ -32,7 +31,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def _watched_program(module: str, *arguments: str) -> list[str]:
     assert module == "core.helper"
-    return program("tests.hostile.watched_helper", *arguments)
+    return [sys.executable, "-P", "-m", "tests.hostile.watched_helper", *arguments]
 
 
 @pytest.fixture
