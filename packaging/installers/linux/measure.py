@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from try_installed import Screen, screen
+from session import Screen, screen
 
 from tests.oracle.checkpoints import Tiny, write_folder
 
