@@ -121,6 +121,13 @@ def causal_attention(
     return decode_attention(queries, keys, values, LENGTHS.of(keys), scale, window)
 
 
+def step_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+) -> Tensor:
+    """As `fused.step_attention`."""
+    return fused.each_alone(causal_attention, queries, keys, values, scale, window)
+
+
 GPU_OPS = Ops(
     rms_norm=rms_norm,
     add_rms_norm=add_rms_norm,
@@ -144,6 +151,7 @@ GPU_OPS = Ops(
     rotate=rotate,
     norm_rotate=norm_rotate,
     causal_attention=causal_attention,
+    step_attention=step_attention,
     run_attention=fused.run_attention,
     full_attention=fused.full_attention,
     swiglu=swiglu,

@@ -1,6 +1,6 @@
 """Traces of a GPU's steps: one CUDA graph of all that a step launches.
 
-A graph makes the same launches with the same arguments again. So the token's number lies on the
+A graph makes the same launches with the same arguments again. So the numbers of tokens lie on the
 device, and two things read it there: the writing of a row, and attention. A step that reads the
 rows it has written in any other way would see too few of them later, and is not captured.
 """
@@ -21,12 +21,14 @@ from kernels.common.views import lies_in
 CaptureLaunches = Callable[[Callable[[], Tensor]], tuple[Callable[[], object], Tensor]]
 """Keeps what a step would launch, without doing it: what does it, and where the result will be."""
 
+MOST_TOKENS = 8  # of a step
+
 # What may be done to rows that were stored to, beside looking at a part of them.
 _ALLOWED = MAKE_ROOM | {torch.ops.aten.index_copy_.default}
 
 
 class Lengths:
-    """How many rows attention reads, as one integer [1] int32 on the device."""
+    """How many rows attention of a token reads, as one integer [1] int32 on the device."""
 
     def __init__(self) -> None:
         self._captured: tuple[int, Tensor] | None = None
@@ -34,19 +36,21 @@ class Lengths:
     def of(self, rows: Tensor) -> Tensor:
         """All of `rows`, or those up to the token that a trace is replayed for.
 
-        Raises NotCapturableError for rows that are not as many as the captured token has.
+        Raises NotCapturableError for rows that are not as many as a captured token has.
         """
         if self._captured is None:
             return _made(rows.shape[0], rows.device)
-        num_rows, cell = self._captured
-        if rows.shape[0] != num_rows:
+        num_rows, cells = self._captured
+        token = rows.shape[0] - num_rows
+        if not 0 <= token < cells.shape[0]:
             raise NotCapturableError("attention to rows that don't grow")
-        return cell
+        return cells[token : token + 1]
 
     @contextmanager
-    def read_from(self, cell: Tensor, num_rows: int) -> Iterator[None]:
-        """Inside, a step is captured for a token with `num_rows` rows, itself among them."""
-        self._captured = num_rows, cell
+    def read_from(self, cells: Tensor, num_rows: int) -> Iterator[None]:
+        """Inside, a step is captured, whose first token has `num_rows` rows, itself among them;
+        `cells` hold these numbers for it and the tokens behind it."""
+        self._captured = num_rows, cells
         try:
             yield
         finally:
@@ -67,15 +71,17 @@ class Graph:
 
     def __init__(self, device: torch.device, token: int) -> None:
         self._token = token
-        self._row = torch.full((1,), token, dtype=torch.int64, device=device)
-        self._length = torch.full((1,), token + 1, dtype=torch.int32, device=device)
+        # Of as many tokens as a step may have.
+        self._order = torch.arange(MOST_TOKENS, device=device)
+        self._row = self._order + token
+        self._length = (self._row + 1).int()
         self._stored: set[int] = set()
         self._replay: Callable[[], object] | None = None
 
-    def store(self, row: Tensor, rows: Tensor) -> None:
+    def store(self, new: Tensor, rows: Tensor) -> None:
         """As `Tracer`."""
         self._stored.add(_place(rows))
-        rows.index_copy_(0, self._row, row)
+        rows.index_copy_(0, self._row[: new.shape[0]], new)
 
     def part(self) -> None:
         """As `Tracer`: a graph is replayed whole, in milliseconds."""
@@ -84,8 +90,8 @@ class Graph:
         """As `Trace`."""
         assert self._replay is not None
         check()
-        self._row.fill_(token)
-        self._length.fill_(token + 1)
+        torch.add(self._order, token, out=self._row)
+        self._length.copy_(self._row).add_(1)
         self._replay()
 
     def note(self, capture: CaptureLaunches, step: Callable[[Tracer], Tensor]) -> Tensor:

@@ -55,6 +55,7 @@ def native_ops(library: Library, widened: bool = False) -> Ops:
         mamba2_run_=mamba2.mamba2_run_,
         rotate=rotation.rotate,
         causal_attention=attention.causal_attention,
+        step_attention=attention.step_attention,
         run_attention=attention.run_attention,
         full_attention=attention.full_attention,
         swiglu=pointwise.swiglu,

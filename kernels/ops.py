@@ -129,7 +129,7 @@ class Convolve(Protocol):
 
 
 class ConvolveStep(Protocol):
-    """The same of one token; `tail` is updated in place."""
+    """The same of a few tokens, one after the other; `tail` is updated in place."""
 
     def __call__(
         self,
@@ -167,6 +167,7 @@ class Ops:
     rotate: Callable[[Tensor, Tensor, Tensor], Tensor]
     norm_rotate: Callable[[Tensor, Tensor, float, Tensor, Tensor], Tensor]
     causal_attention: Attend
+    step_attention: Attend
     run_attention: Attend
     full_attention: Callable[[Tensor, Tensor, Tensor, float], Tensor]
     swiglu: GatedProduct
@@ -216,6 +217,7 @@ PLAIN_OPS = Ops(
     rotate=rotate,
     norm_rotate=norm_rotate,
     causal_attention=fused.causal_attention,
+    step_attention=fused.step_attention,
     run_attention=fused.run_attention,
     full_attention=fused.full_attention,
     swiglu=swiglu,

@@ -102,6 +102,12 @@ class KVSlab:
         all_values[start:end] = values
         return all_keys[:end], all_values[:end]
 
+    def clear(self, start: int, end: int) -> None:
+        """Leave nothing in rows start..end, which belong to nothing."""
+        for pair in self.view(start, end).layers.values():
+            for rows in pair:
+                rows.zero_()
+
     def rows(self, layer: int) -> tuple[Tensor, Tensor]:
         """Where a layer's rows lie, [limit, heads, head_dim] each, once there are any: the same
         place as long as there is a slab, but only rows that were reserved may be written."""

@@ -190,7 +190,7 @@ class Session:
                 if reason is not None:
                     return reason
                 self._flag.check()
-                logits = decode.step(self._reply_ids[-1])
+                (logits,) = decode.step(self._reply_ids[-1:])
             return "context"
         finally:
             last = self._reader.close()

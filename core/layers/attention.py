@@ -116,7 +116,9 @@ class Attention:
         keys = self._rotated(keys, self.key_norm, rotation)
         all_keys, all_values = memory.extend_kv(layer, keys, values)
         attend = ops.run_attention if both_ways else ops.causal_attention
-        if len(memory.runs) == 1:
+        if memory.is_step:
+            attend = ops.step_attention
+        if memory.is_step or len(memory.runs) == 1:
             return attend(queries, all_keys, all_values, self.scale, self.window)
         attended, end = [], all_keys.shape[0] - queries.shape[0]
         for run in queries.split(memory.runs):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import LayerMemory, RecurrentSpec, StateTensor
+from core.layers.memory import LayerMemory, LayerState, RecurrentSpec, StateTensor
 from core.layers.norm import GatedRMSNorm
 from core.layers.runs import Runs, convolved_parts, in_runs
 from core.weights.plan import Weights
@@ -96,15 +96,21 @@ class GatedDeltaNet:
     def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
         if memory.is_step:
-            return self._step(hidden, *memory.state(layer))
+            return self._step(hidden, memory, layer)
         return in_runs(self._runs, hidden, memory, layer)
 
-    def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
-        """The output [1, hidden_size] of one token; updates `tail` and `state` in place."""
+    def _step(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
+        """The output [n, hidden_size] of tokens one after the other."""
         mixed, gate, beta, step = self.projections(hidden, True)
-        heads = self._heads(self._ops.causal_conv_step(mixed, tail, self.conv))
-        gates = self._gates(beta, step)
-        read = self._ops.recurrent_gated_delta_step(*heads, *gates, state=state)
+        decay, beta = self._gates(beta, step)
+
+        def advance(state: LayerState, count: int) -> Tensor:
+            tail, matrices = state
+            heads = self._heads(self._ops.causal_conv_step(mixed[:count], tail, self.conv))
+            gates = decay[:count], beta[:count]
+            return self._ops.recurrent_gated_delta_step(*heads, *gates, state=matrices)
+
+        read = memory.advance(layer, advance)
         return self.output(self.norm(read, gate.view(read.shape)).flatten(1), True)
 
     def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import LayerMemory, RecurrentSpec, StateTensor
+from core.layers.memory import LayerMemory, LayerState, RecurrentSpec, StateTensor
 from core.layers.norm import RMSNorm
 from core.layers.runs import Runs, convolved_parts, in_runs
 from core.weights.plan import Weights
@@ -84,17 +84,27 @@ class Mamba1:
     def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
         if memory.is_step:
-            return self._step(hidden, *memory.state(layer))
+            return self._step(hidden, memory, layer)
         return in_runs(self._runs, hidden, memory, layer)
 
-    def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
-        """The output [1, hidden_size] of one token; updates `tail` and `state` in place."""
+    def _step(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
+        """The output [n, hidden_size] of tokens one after the other."""
+        ops = self._ops
         mixed, gate = self._projected(hidden, True)
-        inputs = self._ops.causal_conv_step(mixed, tail, self.conv, self.conv_bias, hidden.dtype)
+
+        def convolve(state: LayerState, count: int) -> Tensor:
+            taps = self.conv, self.conv_bias
+            return ops.causal_conv_step(mixed[:count], state[0], *taps, hidden.dtype)
+
+        inputs = memory.advance(layer, convolve)
         b, c, steps = self._selected(inputs, True)
-        read = self._ops.mamba1_step(
-            inputs, b, c, self._times(steps), self.rate, self.skip, state=state
-        )
+        given = inputs, b, c, self._times(steps)
+
+        def scan(state: LayerState, count: int) -> Tensor:
+            rows = (each[:count] for each in given)
+            return ops.mamba1_step(*rows, self.rate, self.skip, state=state[1])
+
+        read = memory.advance(layer, scan)
         return self.output(self._opened(read, gate), True)
 
     def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:

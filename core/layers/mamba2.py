@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import LayerMemory, RecurrentSpec, StateTensor
+from core.layers.memory import LayerMemory, LayerState, RecurrentSpec, StateTensor
 from core.layers.runs import Runs, convolved_parts, in_runs
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
@@ -111,16 +111,22 @@ class Mamba2:
     def __call__(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
         """`hidden` [n, hidden_size], normalised -> [n, hidden_size]."""
         if memory.is_step:
-            return self._step(hidden, *memory.state(layer))
+            return self._step(hidden, memory, layer)
         return in_runs(self._runs, hidden, memory, layer)
 
-    def _step(self, hidden: Tensor, tail: Tensor, state: Tensor) -> Tensor:
-        """The output [1, hidden_size] of one token; updates `tail` and `state` in place."""
+    def _step(self, hidden: Tensor, memory: LayerMemory, layer: int) -> Tensor:
+        """The output [n, hidden_size] of tokens one after the other."""
         gate, mixed, steps = self._projected(hidden, True)
-        columns = self._ops.causal_conv_step(mixed, tail, self.conv, self.conv_bias)
-        read = self._ops.mamba2_step(
-            *self._heads(columns), self._times(steps), self.rate, self.skip, state=state
-        )
+        times = self._times(steps)
+
+        def advance(state: LayerState, count: int) -> Tensor:
+            tail, space = state
+            taps = self.conv, self.conv_bias
+            heads = self._heads(self._ops.causal_conv_step(mixed[:count], tail, *taps))
+            of_tokens = *heads, times[:count]
+            return self._ops.mamba2_step(*of_tokens, self.rate, self.skip, state=space)
+
+        read = memory.advance(layer, advance)
         return self.output(self._opened(read, gate), True)
 
     def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:

@@ -7,6 +7,7 @@ slab and the recurrent state of the sequence being worked on.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,12 +56,17 @@ LayerSpec = FullAttentionSpec | RecurrentSpec
 LayerState = tuple[Tensor, ...]
 
 
+Advance = Callable[[LayerState, int], Tensor]
+"""Updates a state in place over the first so many tokens of a step; returns what they read."""
+
+
 class LayerMemory(Protocol):
-    """The memory of one forward over the tokens of a run, of several, or of a token generated.
+    """The memory of one forward over the tokens of a run, of several, or of tokens generated.
 
     `runs` are the rows of each run, in their order; a picture's comes alone. With `is_step` the
-    rows are generated, whose states nobody keeps, so that kernels may round otherwise. `layer` is a
-    slot: one for each mixer of the model, of which a block may have several, or none.
+    rows are generated, whose states nobody keeps, so that kernels may round otherwise: each is a
+    run, with the bits that it has in a step of its own. `layer` is a slot: one for each mixer of
+    the model, of which a block may have several, or none.
     """
 
     @property
@@ -74,7 +80,16 @@ class LayerMemory(Protocol):
         ...
 
     def state(self, layer: int, run: int = 0) -> LayerState:
-        """The recurrent state before a run, which the layer updates in place, run after run."""
+        """The recurrent state before a run, which the layer updates in place, run after run; not
+        of a step."""
+        ...
+
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        """What `advance` gives for all tokens of a step.
+
+        Where the last of them turn out not to follow it is called again, for fewer and with the
+        state from before the step: what else it reads must stay.
+        """
         ...
 
     def check_cancelled(self) -> None:

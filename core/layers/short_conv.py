@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from core.layers.linear import JoinedLinear, Linear
-from core.layers.memory import LayerMemory, RecurrentSpec, StateTensor
+from core.layers.memory import LayerMemory, LayerState, RecurrentSpec, StateTensor
 from core.layers.runs import Runs, in_runs
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
@@ -45,7 +45,11 @@ class ShortConv:
         """`hidden` [n, width], normalised -> [n, width]."""
         if memory.is_step:
             (projected,) = self.projection(hidden, True)
-            return self.output(self._convolved(projected, *memory.state(layer)), True)
+
+            def advance(state: LayerState, count: int) -> Tensor:
+                return self._convolved(projected[:count], *state)
+
+            return self.output(memory.advance(layer, advance), True)
         return in_runs(self._runs, hidden, memory, layer)
 
     def _runs(self, hidden: Tensor, runs: Runs) -> Tensor:

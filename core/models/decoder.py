@@ -140,17 +140,18 @@ class Decoder:
         another both ways.
         Returns [n, hidden_size] after the final norm. Raises RequestCancelled between layers.
         """
-        if len(memory.runs) == 1:
-            return self.through(embeddings, self.rotations(positions), memory, image=image)
-        # Run by run: torch's cosine rounds otherwise at the end of a tensor than within it.
-        runs = [self.rotations(each) for each in positions.split(memory.runs, dim=1)]
-        rotations = {name: _joined([run[name] for run in runs]) for name in self.ropes}
+        rotations = self.rotations(positions, memory.runs)
         return self.through(embeddings, rotations, memory, image=image)
 
     @torch.inference_mode()
-    def rotations(self, positions: Tensor) -> Rotations:
-        """How positions [3, n] rotate queries and keys, for every kind of layer that asks."""
-        return {name: rope(positions) for name, rope in self.ropes.items()}
+    def rotations(self, positions: Tensor, runs: tuple[int, ...]) -> Rotations:
+        """How positions [3, n] of `runs` rotate queries and keys, for every kind of layer that
+        asks."""
+        if len(runs) == 1:
+            return {name: rope(positions) for name, rope in self.ropes.items()}
+        # Run by run: torch's cosine rounds otherwise at the end of a tensor than within it.
+        apart = [self.rotations(each, (each.shape[1],)) for each in positions.split(runs, dim=1)]
+        return {name: _joined([run[name] for run in apart]) for name in self.ropes}
 
     @torch.inference_mode()
     def through(

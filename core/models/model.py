@@ -59,8 +59,9 @@ class Model(Protocol):
         """
         ...
 
-    def rotations(self, positions: Tensor) -> Rotations:
-        """How positions [3, n] rotate queries and keys, for every kind of layer that asks."""
+    def rotations(self, positions: Tensor, runs: tuple[int, ...]) -> Rotations:
+        """How positions [3, n] of `runs` rotate queries and keys, for every kind of layer that
+        asks."""
         ...
 
     def through(

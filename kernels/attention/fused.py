@@ -8,6 +8,8 @@ no query of a block sees are left out, and the blocks depend on the shapes and t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -22,6 +24,30 @@ def causal_attention(
 ) -> Tensor:
     """As `reference.causal_attention`."""
     return _in_blocks(queries, keys, values, scale, window, causal=True)
+
+
+def step_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None = None
+) -> Tensor:
+    """As `causal_attention` of each query for itself."""
+    return each_alone(causal_attention, queries, keys, values, scale, window)
+
+
+def each_alone(
+    attend: Callable[[Tensor, Tensor, Tensor, float, int | None], Tensor],
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    scale: float,
+    window: int | None,
+) -> Tensor:
+    """`attend`, a causal attention, of one query after the other."""
+    ends = range(keys.shape[0] - queries.shape[0] + 1, keys.shape[0] + 1)
+    found = [
+        attend(query, keys[:end], values[:end], scale, window)
+        for query, end in zip(queries.split(1), ends, strict=True)
+    ]
+    return found[0] if len(found) == 1 else torch.cat(found)
 
 
 def run_attention(

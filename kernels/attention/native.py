@@ -33,12 +33,31 @@ class NativeAttention:
         window: int | None = None,
     ) -> Tensor:
         if queries.shape[0] == 1:
-            found = self._attention_of_one(queries, keys, values, scale, window)
-        else:
-            found = self._attention_of_many(queries, keys, values, scale, window, causal=True)
+            return self.step_attention(queries, keys, values, scale, window)
+        found = self._attention_of_many(queries, keys, values, scale, window, causal=True)
         if found is None:
             return fused.causal_attention(queries, keys, values, scale, window)
         return found
+
+    def step_attention(
+        self,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        scale: float,
+        window: int | None = None,
+    ) -> Tensor:
+        if not (_attended(queries, keys, values) and queries.dtype in TYPES):
+            return fused.step_attention(queries, keys, values, scale, window)
+        num_tokens = queries.shape[0]
+        result = torch.empty(queries.shape, dtype=queries.dtype)
+        self._library.attend(
+            *map(address, (queries, keys, values, result)), self._token_of(keys, num_tokens),
+            num_tokens, keys.shape[0] - num_tokens + 1, window or 0, *_groups(queries, keys),
+            queries.stride(0), keys.stride(0), values.stride(0), scale, is_bfloat(queries),
+            get_num_threads(),
+        )  # fmt: skip
+        return result
 
     def run_attention(
         self,
@@ -56,19 +75,6 @@ class NativeAttention:
     def full_attention(self, queries: Tensor, keys: Tensor, values: Tensor, scale: float) -> Tensor:
         found = self._attention_of_many(queries, keys, values, scale, None, causal=False)
         return fused.full_attention(queries, keys, values, scale) if found is None else found
-
-    def _attention_of_one(
-        self, query: Tensor, keys: Tensor, values: Tensor, scale: float, window: int | None
-    ) -> Tensor | None:
-        if not (_attended(query, keys, values) and query.dtype in TYPES):
-            return None
-        result = torch.empty(query.shape, dtype=query.dtype)
-        self._library.attend(
-            *map(address, (query, keys, values, result)), self._token_of(keys), keys.shape[0],
-            window or 0, *_groups(query, keys), keys.stride(0), values.stride(0), scale,
-            is_bfloat(query), get_num_threads(),
-        )  # fmt: skip
-        return result
 
     def _attention_of_many(
         self,
@@ -92,12 +98,12 @@ class NativeAttention:
         )  # fmt: skip
         return result
 
-    def _token_of(self, keys: Tensor) -> int | None:
-        """Where the token's number lies while a step is captured, whose keys will be more."""
+    def _token_of(self, keys: Tensor, num_tokens: int) -> int | None:
+        """Where the first token's number lies while a step is captured, whose keys will be more."""
         token = self._library.token
         if token is None:
             return None
-        if keys.shape[0] != token.value + 1:
+        if keys.shape[0] != token.value + num_tokens:
             raise NotCapturableError("attention to a part of the context")
         return ctypes.addressof(token)
 

@@ -1,4 +1,6 @@
-/* One token attends to all before it, a thread some splits of keys.
+/* A token attends to all before it, a thread some splits of keys; then the next one.
+ *
+ * Several take as long as each for itself, and have the bits of each for itself.
  *
  * Splits have a fixed length and are put together in their order, so the bits don't depend on
  * the number of threads. Keys and values of all heads are gone through as they lie in memory, and
@@ -244,7 +246,6 @@ static float *room_for(long numbers) {
 /* Leaves away what a window hides. */
 static void choose_keys(struct attend *all) {
     long size = all->is_bfloat ? 2 : 4;
-    if (all->token) all->num_keys = *(const long *)all->token + 1;
     if (all->window == 0 || all->num_keys <= all->window) return;
     long hidden = all->num_keys - all->window;
     all->keys = (const char *)all->keys + hidden * all->key_stride * size;
@@ -252,8 +253,13 @@ static void choose_keys(struct attend *all) {
     all->num_keys = all->window;
 }
 
-int waymark_attend(struct attend *given) {
+static int one_token(const struct attend *given, long token) {
     struct attend all = *given; /* which may be called again */
+    long size = all.is_bfloat ? 2 : 4;
+    all.queries = (const char *)all.queries + token * all.query_stride * size;
+    all.to = (char *)all.to + token * all.kv_heads * all.group * all.dim * size;
+    if (all.token) all.num_keys = *(const long *)all.token + 1;
+    all.num_keys += token;
     choose_keys(&all);
     all.splits = (all.num_keys + SPLIT - 1) / SPLIT;
     long heads = all.kv_heads * all.group, numbers = heads * all.dim;
@@ -267,4 +273,10 @@ int waymark_attend(struct attend *given) {
     pool_run(some_splits, NULL, &all, sizeof all, parts, all.threads);
     for (long head = 0; head < heads; head++) put_together(&all, head, all.to);
     return 1;
+}
+
+int waymark_attend(struct attend *all) {
+    long token = 0;
+    while (token < all->tokens && one_token(all, token)) token++;
+    return token == all->tokens;
 }

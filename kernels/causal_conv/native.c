@@ -48,9 +48,11 @@ int waymark_convolve(struct convolve *all) {
     return 1;
 }
 
-/* ------------------------------------------------------------------ one token */
+/* ------------------------------------------------------------------ a few tokens */
 
-INLINE void step(const struct conv_step *all, long taps, int is_bfloat) {
+/* From `from` to `to`. */
+INLINE void step(const struct conv_step *all, const void *from, void *to, long taps,
+                 int is_bfloat) {
     const float *weight = all->weight;
     long channels = all->channels;
     float sums[AT_ONCE];
@@ -58,30 +60,36 @@ INLINE void step(const struct conv_step *all, long taps, int is_bfloat) {
         long count = smaller(AT_ONCE, channels - start);
         for (long each = 0; each < count; each++) {
             long channel = start + each;
-            float total = read_number(all->from, channel, is_bfloat) *
-                          weight[(taps - 1) * channels + channel];
+            float total =
+                read_number(from, channel, is_bfloat) * weight[(taps - 1) * channels + channel];
             for (long tap = 0; tap < taps - 1; tap++)
                 total += read_number(all->tail, tap * channels + channel, is_bfloat) *
                          weight[tap * channels + channel];
             sums[each] = total;
         }
-        finish(sums, all->bias, all->to, start, count, all->to_bfloat);
+        finish(sums, all->bias, to, start, count, all->to_bfloat);
     }
 }
 
-int waymark_conv_step(struct conv_step *all) {
-    long bytes = all->channels * (all->is_bfloat ? 2 : 4), taps = all->taps;
-    char *tail = all->tail;
+static void one_step(const struct conv_step *all, long token) {
+    long size = all->is_bfloat ? 2 : 4, bytes = all->channels * size, taps = all->taps;
+    const char *from = (const char *)all->from + token * all->stride * size;
+    char *tail = all->tail, *to = all->to;
+    to += token * all->channels * (all->to_bfloat ? 2 : 4);
     /* Known at compile time: the loop over taps goes, and that over channels becomes vector code.
      */
     if (taps == 4 && all->is_bfloat)
-        step(all, 4, 1);
+        step(all, from, to, 4, 1);
     else if (all->is_bfloat)
-        step(all, taps, 1);
+        step(all, from, to, taps, 1);
     else
-        step(all, taps, 0);
-    if (taps < 2) return 1;
+        step(all, from, to, taps, 0);
+    if (taps < 2) return;
     memmove(tail, tail + bytes, (taps - 2) * bytes);
-    memcpy(tail + (taps - 2) * bytes, all->from, bytes);
+    memcpy(tail + (taps - 2) * bytes, from, bytes);
+}
+
+int waymark_conv_step(struct conv_step *all) {
+    for (long token = 0; token < all->tokens; token++) one_step(all, token);
     return 1;
 }

@@ -41,13 +41,13 @@ class NativeConvolution:
         bias: Tensor | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
-        taps, channels = weight.shape
+        taps = weight.shape[0]
         lie = tail.is_contiguous() and tail.dtype == inputs.dtype
         if not (in_rows(inputs) and lie and dtype in TYPES):
             return reference.causal_conv_step(inputs, tail, weight, bias, dtype)
-        result = torch.empty(1, channels, dtype=dtype)
+        result = torch.empty(inputs.shape, dtype=dtype)
         self._library.conv_step(
-            *map(address, (inputs, tail, weight, bias, result)), channels, taps,
-            is_bfloat(inputs), is_bfloat(result),
+            *map(address, (inputs, tail, weight, bias, result)), *inputs.shape, taps,
+            inputs.stride(0), is_bfloat(inputs), is_bfloat(result),
         )  # fmt: skip
         return result

@@ -34,10 +34,14 @@ def causal_conv_step(
     bias: Tensor | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """One token [1, channels] of a run, in few calls; `tail` is updated in place.
+    """One token [1, channels] of a run, in few calls, or one after the other; `tail` is updated in
+    place.
 
-    Returns the outputs [1, channels], computed in float32, as `dtype`.
+    Returns the outputs [n, channels], computed in float32, as `dtype`.
     """
+    if inputs.shape[0] > 1:
+        steps = [causal_conv_step(row, tail, weight, bias, dtype) for row in inputs.split(1)]
+        return torch.cat(steps)
     rows = torch.cat((tail, inputs))
     total = rows.to(torch.float32, copy=True).mul_(weight).sum(0, keepdim=True)
     if bias is not None:

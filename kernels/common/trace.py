@@ -1,8 +1,8 @@
-"""The trace of a step: what a model computes for one token, kept so that it can be replayed.
+"""The trace of a step: what a model computes for a few tokens, kept so that it can be replayed.
 
 Python takes longer to call some hundred operations than many of them take. All that changes from
-one token to the next is numbers in places that stay: so the calls are kept while they are made for
-one token, and made again for the others. This says what a backend that can do so offers.
+one step to the next is numbers in places that stay: so the calls are kept while they are made for
+one step, and made again for the others. This says what a backend that can do so offers.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ class NotCapturableError(Exception):
 class Tracer(Protocol):
     """What a step has to say while it is captured, beside calling operations."""
 
-    def store(self, row: Tensor, rows: Tensor) -> None:
-        """Write `row` [1, ..] to the place in `rows` [tokens, ..] that is the token's.
+    def store(self, new: Tensor, rows: Tensor) -> None:
+        """Write `new` [n, ..] to the places in `rows` [tokens, ..] from the token's on.
 
-        Only rows that were stored to, from the first to the token's, can be attended to.
+        Only rows that were stored to, from the first to the last of these, can be attended to.
         """
         ...
 
@@ -74,7 +74,8 @@ class Trace(Protocol):
     outlive it."""
 
     def replay(self, token: int, check: Callable[[], None]) -> None:
-        """Do it for token number `token`, from 0; `check` is called between parts and may raise.
+        """Do it for token number `token`, from 0, and those behind it; `check` is called between
+        parts and may raise.
 
         Raises MemoryError. After either the tensors it writes are of no use.
         """
@@ -82,7 +83,7 @@ class Trace(Protocol):
 
 
 Capture = Callable[[int, Callable[[Tracer], Tensor]], tuple[Trace, Tensor]]
-"""`capture(token, step)` computes `step` for token number `token` and keeps it.
+"""`capture(token, step)` computes `step`, whose first token has the number `token`, and keeps it.
 
 Returns what `step` returned beside the trace, which writes there again. Raises
 NotCapturableError, with `step` perhaps half done."""

@@ -1,4 +1,5 @@
-/* The gated delta rule for one token, a thread some heads. The state is read and written once:
+/* The gated delta rule for a few tokens, a thread some heads. The state is read and written once,
+ * and stays in a cache from token to token:
  *
  *     S <- e^g S;  delta = beta (v - S^T k);  S <- S + k delta^T;  o = S^T q
  *
@@ -10,7 +11,7 @@
 
 #define COLUMNS 128 /* of a state, taken at once: 8 registers of sums */
 #define MOST_KEYS 1024
-POOL_TAKES(struct delta_step);
+POOL_TAKES(struct delta_run);
 
 INLINE void columns(float *state, long stride, long dim, long width, const float *query,
                     const float *key, const float *value, float kept, float beta, float *to) {
@@ -29,33 +30,40 @@ INLINE void columns(float *state, long stride, long dim, long width, const float
     memcpy(to, answer, width * sizeof *to);
 }
 
-static long blocks_of(const struct delta_step *all) {
+static long blocks_of(const struct delta_run *all) {
     return (all->value_dim + COLUMNS - 1) / COLUMNS;
 }
 
-static void one_block(const void *given, long part, void *result) {
-    const struct delta_step *all = given;
-    unsigned before = drop_smallest();
-    long head = part / blocks_of(all), start = part % blocks_of(all) * COLUMNS;
+static void one_token(const struct delta_run *all, long token, long head, long start) {
     long key_head = head / (all->value_heads / all->key_heads), dim = all->key_dim;
     long stride = all->value_dim, width = stride - start < COLUMNS ? stride - start : COLUMNS;
+    long number = token * all->value_heads + head;
     float query[MOST_KEYS], key[MOST_KEYS];
-    (void)result;
-    of_length((const float *)all->queries + key_head * dim, query, dim, 1.0f / sqrtf((float)dim));
-    of_length((const float *)all->keys + key_head * dim, key, dim, 1.0f);
-    float decay = ((const float *)all->decay)[head], beta = ((const float *)all->beta)[head];
+    of_length((const float *)all->queries + token * all->query_stride + key_head * dim, query, dim,
+              1.0f / sqrtf((float)dim));
+    of_length((const float *)all->keys + token * all->key_stride + key_head * dim, key, dim, 1.0f);
+    float decay = ((const float *)all->decay)[number], beta = ((const float *)all->beta)[number];
     float kept = kept_of(decay);
     float *state = (float *)all->state + head * dim * stride + start;
-    const float *value = (const float *)all->values + head * stride + start;
-    float *to = (float *)all->to + head * stride + start;
+    const float *value = (const float *)all->values + token * all->value_stride;
+    float *to = (float *)all->to + number * stride + start;
+    value += head * stride + start;
     if (width == COLUMNS)
         columns(state, stride, dim, COLUMNS, query, key, value, kept, beta, to);
     else
         columns(state, stride, dim, width, query, key, value, kept, beta, to);
+}
+
+static void one_block(const void *given, long part, void *result) {
+    const struct delta_run *all = given;
+    unsigned before = drop_smallest();
+    (void)result;
+    for (long token = 0; token < all->tokens; token++)
+        one_token(all, token, part / blocks_of(all), part % blocks_of(all) * COLUMNS);
     keep_smallest(before);
 }
 
-int waymark_delta_step(struct delta_step *all) {
+int waymark_delta_step(struct delta_run *all) {
     pool_run(one_block, NULL, all, sizeof *all, all->value_heads * blocks_of(all), all->threads);
     return 1;
 }

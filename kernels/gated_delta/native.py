@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, get_num_threads
 
@@ -29,16 +31,11 @@ class NativeDeltaRule:
         *,
         state: Tensor,
     ) -> Tensor:
-        inputs = (queries, keys, values, decay, beta)
-        fits = keys.shape[2] <= _WIDEST_KEY and state.is_contiguous()
-        if not (fits and all(each.dtype == torch.float32 and together(each) for each in inputs)):
-            return reference.recurrent_gated_delta_step(*inputs, state=state)
-        result = torch.empty(values.shape)
-        self._library.delta_step(
-            *map(address, inputs), state.data_ptr(), result.data_ptr(), keys.shape[1], *state.shape,
-            get_num_threads(),
-        )  # fmt: skip
-        return result
+        inputs, gates = (queries, keys, values), (decay, beta)
+        fits = keys.shape[2] <= _WIDEST_KEY
+        if not (fits and _readable(inputs, gates, state)):
+            return reference.recurrent_gated_delta_step(*inputs, *gates, state=state)
+        return _over(self._library.delta_step, inputs, gates, state)
 
     def chunked_gated_delta_(
         self,
@@ -54,16 +51,9 @@ class NativeDeltaRule:
         key_dim, value_dim = state.shape[1:]
         fits = max(key_dim, value_dim) <= _WIDEST_IN_CHUNKS and value_dim % 16 == 0
         fits = fits and keys.shape[0] > 0 and state.shape[0] % keys.shape[1] == 0
-        float32 = all(each.dtype == torch.float32 for each in (*inputs, *gates))
-        lie = all(map(together, inputs)) and all(each.is_contiguous() for each in (*gates, state))
-        if not (fits and float32 and lie):
+        if not (fits and _readable(inputs, gates, state)):
             return reference.chunked_gated_delta_(*inputs, *gates, state=state)
-        result = torch.empty(values.shape)
-        self._library.delta_run(
-            *map(address, (*inputs, *gates, state, result)), keys.shape[0], keys.shape[1],
-            *state.shape, *(each.stride(0) for each in inputs), get_num_threads(),
-        )  # fmt: skip
-        return result
+        return _over(self._library.delta_run, inputs, gates, state)
 
     def delta_gates(
         self, step: Tensor, beta: Tensor, rate: Tensor, bias: Tensor
@@ -77,3 +67,24 @@ class NativeDeltaRule:
             is_bfloat(step),
         )  # fmt: skip
         return decay, open_by
+
+
+Given = tuple[Tensor, ...]
+
+
+def _readable(inputs: Given, gates: Given, state: Tensor) -> bool:
+    """Whether queries, keys and values, decay and beta lie as the kernels read them."""
+    float32 = all(each.dtype == torch.float32 for each in (*inputs, *gates))
+    whole = all(each.is_contiguous() for each in (*gates, state))
+    return float32 and whole and all(map(together, inputs))
+
+
+def _over(kernel: Callable[..., None], inputs: Given, gates: Given, state: Tensor) -> Tensor:
+    """What `kernel` reads of the state, which it updates."""
+    _, keys, values = inputs
+    result = torch.empty(values.shape)
+    kernel(
+        *map(address, (*inputs, *gates, state, result)), *keys.shape[:2], *state.shape,
+        *(each.stride(0) for each in inputs), get_num_threads(),
+    )  # fmt: skip
+    return result

@@ -35,15 +35,18 @@ def recurrent_gated_delta(
 ) -> tuple[Tensor, Tensor]:
     """Token by token: outputs [n, hv, dv] float32 and the state after them, a new tensor."""
     state = state.clone()
-    inputs = (queries, keys, values, decay, beta)
-    tokens = zip(*(torch.split(each, 1) for each in inputs), strict=True)
-    return torch.cat([recurrent_gated_delta_step(*token, state=state) for token in tokens]), state
+    return recurrent_gated_delta_step(queries, keys, values, decay, beta, state=state), state
 
 
 def recurrent_gated_delta_step(
     queries: Tensor, keys: Tensor, values: Tensor, decay: Tensor, beta: Tensor, *, state: Tensor
 ) -> Tensor:
-    """One token: outputs [1, hv, dv] float32; `state` is updated in place."""
+    """One token, or one after the other: outputs [n, hv, dv] float32; `state` is updated in
+    place."""
+    if keys.shape[0] > 1:
+        inputs = (queries, keys, values, decay, beta)
+        tokens = zip(*(each.split(1) for each in inputs), strict=True)
+        return torch.cat([recurrent_gated_delta_step(*token, state=state) for token in tokens])
     copies = state.shape[0] // keys.shape[1]
     query, key = _each(_unit_rows(queries), copies), _each(_unit_rows(keys), copies)
     value, beta = values.float().transpose(0, 1), beta.float().T.unsqueeze(-1)

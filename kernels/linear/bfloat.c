@@ -39,13 +39,8 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
     }
 }
 
-static void multiply_one(const void *given, long part, void *result) {
-    multiply_row(given, part, result, one_output);
-}
-
 static void multiply_some(const void *given, long part, void *result) {
-    (void)result;
-    multiply_rows(given, part, one_output);
+    multiply_rows(given, part, result, one_output);
 }
 
 static void take_rows(const struct linear *all) {
@@ -60,7 +55,7 @@ static void take_rows(const struct linear *all) {
 
 int waymark_linear_bfloat(struct linear *all) {
     take_rows(all);
-    run_product(multiply_one, multiply_some, all, 2 * all->inputs);
+    run_product(multiply_some, all, 2 * all->inputs);
     return 1;
 }
 

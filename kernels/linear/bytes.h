@@ -12,7 +12,8 @@ static inline int32_t excess_of_row(const int8_t *row, long inputs) {
     return 128 * total;
 }
 
-/* The sums of one output; `rows` lie one after the other, `count` of them, 1 or AT_ONCE. */
+/* The sums of one output; `rows` lie one after the other, `count` of them. `to` has
+ * room for AT_ONCE. */
 INLINE void sums_of_output(const int8_t *weight, long inputs, const int8_t *rows,
                            const int32_t *excess, int count, int32_t *to) {
     const bytes flip = (bytes){0} + (int8_t)-128; /* q + 128, in 0 .. 255 */
@@ -26,7 +27,7 @@ INLINE void sums_of_output(const int8_t *weight, long inputs, const int8_t *rows
             totals[each] = add_products(totals[each], weights, given);
         }
     }
-    if (count == AT_ONCE)
+    if (count > 2)
         sums_of_eight(totals, to);
     else
         for (int each = 0; each < count; each++) to[each] = sum_of_ints(totals[each]);

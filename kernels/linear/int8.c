@@ -75,13 +75,8 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
         to[each] = (float)found[each] * scale * row_scales[row + each];
 }
 
-static void multiply_one(const void *given, long part, void *result) {
-    multiply_row(given, part, result, one_output);
-}
-
 static void multiply_some(const void *given, long part, void *result) {
-    (void)result;
-    multiply_rows(given, part, one_output);
+    multiply_rows(given, part, result, one_output);
 }
 
 /* The rows as integers, and what their sums have too much. */
@@ -93,7 +88,7 @@ static void take_rows(const struct linear *all) {
 
 int waymark_linear_int8(struct linear *all) {
     take_rows(all);
-    run_product(multiply_one, multiply_some, all, all->inputs);
+    run_product(multiply_some, all, all->inputs);
     return 1;
 }
 

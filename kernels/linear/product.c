@@ -6,33 +6,29 @@
 #define PARTS_OF_THREAD 8
 #define FEWEST_BYTES 65536
 #define MOST_BYTES 524288
-#define MOST_OUTPUTS (POOL_RESULT / (long)sizeof(float))
+#define MOST_RESULTS (POOL_RESULT / (long)sizeof(float))
 POOL_TAKES(struct linear);
 
-/* One row: results go to `result` first, since a part may be done twice. */
 static void put_results(const void *given, long part, const void *result) {
     const struct linear *all = given;
-    long first = first_output(all, part), end = end_of_outputs(all, part);
-    for (long output = first; output < end; output++)
-        put_result(all, 0, output, ((const float *)result)[output - first]);
+    const float *found = result;
+    for (long output = first_output(all, part); output < end_of_outputs(all, part); output++)
+        for (long row = 0; row < all->rows; row++) put_result(all, row, output, *found++);
 }
 
-/* Of a part, where `rows` rows have weights of their own. */
-static long outputs_of_part(const struct linear *all, long rows, long row_bytes) {
+/* Of a part with `results` an output, where `rows` rows have weights of their own. */
+static long outputs_of_part(const struct linear *all, long rows, long results, long row_bytes) {
     long bytes = row_bytes * all->outputs * rows / (PARTS_OF_THREAD * all->threads);
     bytes = bytes < FEWEST_BYTES ? FEWEST_BYTES : bytes > MOST_BYTES ? MOST_BYTES : bytes;
     long outputs = bytes / row_bytes, fewest = (rows * all->outputs + POOL_PARTS - 1) / POOL_PARTS;
     outputs = outputs < fewest ? fewest : outputs;
-    return outputs < 1 ? 1 : outputs > MOST_OUTPUTS ? MOST_OUTPUTS : outputs;
+    return outputs < 1 ? 1 : smaller(outputs, MOST_RESULTS / results);
 }
 
-void run_product(pool_compute one, pool_compute some, struct linear *all, long row_bytes) {
-    all->outputs_of_part = outputs_of_part(all, 1, row_bytes);
+void run_product(pool_compute some, struct linear *all, long row_bytes) {
+    all->outputs_of_part = outputs_of_part(all, 1, all->rows, row_bytes);
     long parts = pool_parts(all->outputs, all->outputs_of_part);
-    if (all->rows == 1)
-        pool_run(one, put_results, all, sizeof *all, parts, all->threads);
-    else
-        pool_rows(some, all, parts, all->threads);
+    pool_run(some, put_results, all, sizeof *all, parts, all->threads);
 }
 
 /* ------------------------------------------------------------------ experts */
@@ -59,7 +55,7 @@ void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes)
         long rows = smaller(all->rows - some.first, MOST_ROUTED);
         for (long row = 0; row < rows; row++)
             some.ids[row] = (uint16_t)((const int32_t *)all->ids)[some.first + row];
-        some.each.outputs_of_part = outputs_of_part(&some.each, rows, row_bytes);
+        some.each.outputs_of_part = outputs_of_part(&some.each, rows, 1, row_bytes);
         some.parts_of_row = pool_parts(all->outputs, some.each.outputs_of_part);
         pool_run(one, put_routed, &some, sizeof some, rows * some.parts_of_row, all->threads);
     }

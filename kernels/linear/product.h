@@ -2,7 +2,7 @@
  *
  * A part is some outputs, and each result is added up by one thread in one order, so the bits are
  * the same for every number of threads. The rows of a matrix lie one after the other as they were
- * kept. Rows of inputs are taken eight at a time, or one.
+ * kept. What a row gives has the bits that it has alone.
  */
 #ifndef WAYMARK_PRODUCT_H
 #define WAYMARK_PRODUCT_H
@@ -14,7 +14,7 @@
 
 /* Numbers of all rows together: what the places below have room for. */
 #define MOST_NUMBERS (1 << 20)
-#define AT_ONCE 8 /* rows of inputs */
+#define AT_ONCE 8 /* rows of inputs at most */
 /* Bytes ahead of where a row is read. Rows follow one another in memory, so nothing is in vain. */
 #define AHEAD 2048
 
@@ -35,7 +35,7 @@ float scale_of_row(const struct linear *all, long row);
 void quantise_numbers(const struct linear *all, long row, long start, long count, float scale,
                       int8_t *to);
 
-/* One output of `count` rows from `row` on, without its bias; `count` is 1 or AT_ONCE. */
+/* One output of `count` rows from `row` on, without its bias. */
 typedef void (*output_of)(const struct linear *all, long output, long row, int count, float *to);
 
 static inline long first_output(const struct linear *all, long part) {
@@ -53,31 +53,32 @@ INLINE void put_result(const struct linear *all, long row, long output, float fo
     write_number(all->to, row * all->to_stride + output, found, all->is_bfloat);
 }
 
-/* A part of a GEMV, into `result`: it may be done twice. */
-INLINE void multiply_row(const struct linear *all, long part, float *result, output_of one_output) {
-    long first = first_output(all, part), end = end_of_outputs(all, part);
-    for (long output = first; output < end; output++)
-        one_output(all, output, 0, 1, result + output - first);
-}
-
-/* A part of a product with more rows. */
-INLINE void multiply_rows(const struct linear *all, long part, output_of one_output) {
-    float found[AT_ONCE];
-    for (long output = first_output(all, part); output < end_of_outputs(all, part); output++)
-        for (long row = 0; row < all->rows;) {
-            int count = row + AT_ONCE <= all->rows ? AT_ONCE : 1;
-            if (count == 1)
-                one_output(all, output, row, 1, found);
-            else
-                one_output(all, output, row, AT_ONCE, found);
-            for (int each = 0; each < count; each++, row++)
-                put_result(all, row, output, found[each]);
+/* A part, into `result` [outputs, rows]: it may be done twice. How many rows there are is known at
+ * compile time, so that their sums stay in registers. */
+INLINE void multiply_rows(const struct linear *all, long part, float *result,
+                          output_of one_output) {
+    long end = end_of_outputs(all, part);
+    for (long output = first_output(all, part); output < end; output++, result += all->rows) {
+        switch (all->rows) {
+#define COUNT(count)                                                                               \
+    case count:                                                                                    \
+        one_output(all, output, 0, count, result);                                                 \
+        break;
+            COUNT(1)
+            COUNT(2)
+            COUNT(3)
+            COUNT(4)
+            COUNT(5)
+            COUNT(6)
+            COUNT(7)
+            COUNT(8)
+#undef COUNT
         }
+    }
 }
 
-/* `one` does a part of a GEMV and leaves its results, `some` one with more rows.
- * `row_bytes` are those of a row of weights. */
-void run_product(pool_compute one, pool_compute some, struct linear *all, long row_bytes);
+/* `some` does a part and leaves its results. `row_bytes` are those of a row of weights. */
+void run_product(pool_compute some, struct linear *all, long row_bytes);
 
 /* ------------------------------------------------------------------ experts */
 

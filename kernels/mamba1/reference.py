@@ -29,7 +29,11 @@ def mamba1_step(
     *,
     state: Tensor,
 ) -> Tensor:
-    """One token: outputs [1, channels] float32; `state` is updated in place."""
+    """One token, or one after the other: outputs [n, channels] float32; `state` is updated in
+    place."""
+    if inputs.shape[0] > 1:
+        tokens = zip(*(each.split(1) for each in (inputs, b, c, steps)), strict=True)
+        return torch.cat([mamba1_step(*token, rate, skip, state=state) for token in tokens])
     given = inputs[0].float()
     state.mul_((rate * steps[0]).clamp_(min=_FORGOTTEN).exp_())
     state.addcmul_(b[0].float()[:, None], given * steps[0])

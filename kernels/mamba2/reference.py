@@ -46,7 +46,11 @@ def mamba2_step(
     *,
     state: Tensor,
 ) -> Tensor:
-    """One token: outputs [1, heads, P] float32; `state` is updated in place."""
+    """One token, or one after the other: outputs [n, heads, P] float32; `state` is updated in
+    place."""
+    if inputs.shape[0] > 1:
+        tokens = zip(*(each.split(1) for each in (inputs, b, c, steps)), strict=True)
+        return torch.cat([mamba2_step(*token, rate, skip, state=state) for token in tokens])
     copies = state.shape[0] // b.shape[1]
     values = inputs[0].float()
     b, c = (_each(each[0].float(), copies) for each in (b, c))

@@ -7,8 +7,9 @@
 #ifndef WAYMARK_CALLS_H
 #define WAYMARK_CALLS_H
 
-/* `from` [rows, given] filled up with zeros to `inputs`, through `weight` [outputs, inputs]:
- * `to` [rows, outputs], whose rows are `to_stride` apart. `bias` [outputs] may be missing. */
+/* `from` [rows, given], eight rows at most but for many, filled up with zeros to `inputs`, through
+ * `weight` [outputs, inputs]: `to` [rows, outputs], whose rows are `to_stride` apart. `bias`
+ * [outputs] may be missing. */
 struct linear {
     const void *from, *weight, *scales, *bias;
     void *to;
@@ -132,13 +133,14 @@ struct convolve {
 };
 int waymark_convolve(struct convolve *);
 
-/* The same of one token: `tail` [taps - 1, channels] before it, updated in place. */
+/* The same of one token after the other: `from` [tokens, channels], which lie `stride` apart, and
+ * `tail` [taps - 1, channels] before them, updated in place. */
 struct conv_step {
     const void *from;
     void *tail;
     const void *weight, *bias;
     void *to;
-    long channels, taps;
+    long tokens, channels, taps, stride;
     int is_bfloat, to_bfloat;
 };
 int waymark_conv_step(struct conv_step *);
@@ -157,21 +159,10 @@ struct short_conv {
 };
 int waymark_short_conv(struct short_conv *);
 
-/* The gated delta rule for one token, all float32: `queries`, `keys` [key_heads, key_dim], `values`
- * and `to` [value_heads, value_dim], `decay`, `beta` [value_heads], `state` [value_heads, key_dim,
- * value_dim], updated in place. */
-struct delta_step {
-    const void *queries, *keys, *values, *decay, *beta;
-    void *state, *to;
-    long key_heads, value_heads, key_dim, value_dim;
-    int threads;
-};
-int waymark_delta_step(struct delta_step *);
-
-/* The same for many tokens: `queries`, `keys` [tokens, key_heads, key_dim] and `values` [tokens,
- * value_heads, value_dim] whose tokens are a stride apart, `decay`, `beta` [tokens, value_heads],
- * `to` [tokens, value_heads, value_dim]. `key_dim` is 256 at most, `value_dim` as well and a
- * multiple of sixteen. */
+/* The gated delta rule, all float32: `queries`, `keys` [tokens, key_heads, key_dim] and `values`
+ * [tokens, value_heads, value_dim] whose tokens are a stride apart, `decay`, `beta` [tokens,
+ * value_heads], `to` [tokens, value_heads, value_dim], `state` [value_heads, key_dim, value_dim],
+ * updated in place. */
 struct delta_run {
     const void *queries, *keys, *values, *decay, *beta;
     void *state, *to;
@@ -180,6 +171,9 @@ struct delta_run {
     int threads;
     void *failed; /* its own */
 };
+/* One token after the other; `key_dim` is 1024 at most. */
+int waymark_delta_step(struct delta_run *);
+/* Many in blocks: `key_dim` is 256 at most, `value_dim` as well and a multiple of sixteen. */
 int waymark_delta_run(struct delta_run *);
 
 /* The log decay rate * softplus(step + bias) and sigmoid(beta) of rows of `heads` numbers; `rate`,
@@ -245,14 +239,16 @@ struct rotate {
 };
 int waymark_rotate(struct rotate *);
 
-/* One token's `queries` [kv_heads * group, dim] over the last `window` (all if 0) of `num_keys`
- * keys and values, whose tokens are a stride apart. With `token`, which counts from 0, there are as
- * many keys as tokens so far. */
+/* A token's `queries` [kv_heads * group, dim] over the last `window` (all if 0) of `num_keys` keys
+ * and values, all of whose tokens are a stride apart; then those of the next token, which has a key
+ * more, for `tokens` of them. With `token`, which counts from 0, the first has as many keys as
+ * there are tokens up to that one. */
 struct attend {
     const void *queries, *keys, *values;
     void *to;
     const void *token;
-    long num_keys, window, kv_heads, group, dim, key_stride, value_stride;
+    long tokens, num_keys, window, kv_heads, group, dim;
+    long query_stride, key_stride, value_stride;
     float scale;
     int is_bfloat, threads;
     void *partial; /* its own, and the rest */
@@ -311,12 +307,12 @@ struct add {
 };
 int waymark_add(struct add *);
 
-/* `bytes` of `from` to row `token` of `to`. */
+/* `rows` of `bytes` each, `stride` bytes apart, to row `token` of `to` and those behind it. */
 struct store {
     const void *from;
     void *to;
     const void *token;
-    long bytes;
+    long rows, bytes, stride;
 };
 int waymark_store(struct store *);
 

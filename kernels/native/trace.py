@@ -15,6 +15,7 @@ from torch import Tensor
 from kernels.common.trace import MAKE_ROOM, NotCapturableError, Tracer, Watch
 from kernels.common.views import lies_in
 from kernels.native.calls import calls
+from kernels.native.layout import together
 from kernels.native.library import Call, Library, address
 
 
@@ -42,15 +43,15 @@ class CallTrace:
         self._stored: set[int | None] = set()
         self._array: Any = None
 
-    def store(self, row: Tensor, rows: Tensor) -> None:
+    def store(self, new: Tensor, rows: Tensor) -> None:
         """As `Tracer`."""
-        together = row.is_contiguous() and rows.is_contiguous()
-        alike = row.dtype == rows.dtype and row.shape == (1, *rows.shape[1:])
-        if not (together and alike):
+        alike = new.dtype == rows.dtype and new.shape[1:] == rows.shape[1:]
+        if not (together(new) and rows.is_contiguous() and alike):
             raise NotCapturableError("a row of another kind, or not in one piece")
         place = ctypes.addressof(self._token)
-        self._library.store(address(row), address(rows), place, row.nbytes)
-        self._tensors += (row, rows)
+        size, stride = new[0].nbytes, new.stride(0) * new.element_size()
+        self._library.store(address(new), address(rows), place, new.shape[0], size, stride)
+        self._tensors += (new, rows)
         self._stored.add(address(rows))
 
     def part(self) -> None:

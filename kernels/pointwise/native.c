@@ -85,6 +85,9 @@ int waymark_add(struct add *all) {
 }
 
 int waymark_store(struct store *all) {
-    memcpy((char *)all->to + *(const long *)all->token * all->bytes, all->from, all->bytes);
+    char *to = (char *)all->to + *(const long *)all->token * all->bytes;
+    const char *from = all->from;
+    for (long row = 0; row < all->rows; row++)
+        memcpy(to + row * all->bytes, from + row * all->stride, all->bytes);
     return 1;
 }

@@ -140,7 +140,7 @@ class Waymark:
         )
         ids = [place.first]
         for _ in range(size):
-            ids.append(int(decode.step(ids[-1]).argmax()))
+            ids.append(int(decode.step(ids[-1:]).argmax()))
         seconds = self._now() - began
         context = place.cut.token.value
         # A step reads what is behind it and writes the states.

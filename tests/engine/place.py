@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -49,4 +49,18 @@ class Place:
     @torch.inference_mode()
     def logits(self, tracer: StepCapture, count: int) -> list[Tensor]:
         decode = self.decode(tracer)
-        return [decode.step(token % 50).clone() for token in range(count)]
+        return [decode.step([token % 50])[0].clone() for token in range(count)]
+
+    @torch.inference_mode()
+    def logits_of_steps(
+        self, tracer: StepCapture, sizes: Sequence[tuple[int, int]]
+    ) -> list[Tensor]:
+        """Over the same tokens in steps of several: so many of each step, of which so many are
+        kept; the others are wrong."""
+        decode, found = self.decode(tracer), list[Tensor]()
+        for size, kept in sizes:
+            right = [token % 50 for token in range(len(found), len(found) + kept)]
+            wrong = [(7 * token + 3) % 50 for token in range(size - kept)]
+            found += decode.step([*right, *wrong])[:kept].clone()
+            decode.keep(kept)
+        return found

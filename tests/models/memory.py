@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.layers.memory import FullAttentionSpec, LayerSpec, LayerState, RecurrentSpec
+from core.layers.memory import Advance, FullAttentionSpec, LayerSpec, LayerState, RecurrentSpec
 
 CPU = torch.device("cpu")
 
@@ -39,6 +39,9 @@ class ConcatenatingMemory:
 
     def state(self, layer: int, run: int = 0) -> LayerState:
         return self.states[layer]
+
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        return advance(self.states[layer], len(self.runs))
 
     def check_cancelled(self) -> None:
         self.num_checks += 1

@@ -1,7 +1,7 @@
-"""One-token steps that are captured when the first is computed, and replayed from then on.
+"""Steps that are captured when the first is computed, and replayed from then on.
 
 A trace knows places in memory. So it has states of its own, which take over those of every
-reply, and belongs to one slab, whose rows never move.
+reply, and belongs to one slab, whose rows never move. For each number of tokens there is one.
 """
 
 from __future__ import annotations
@@ -15,100 +15,184 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
+from core.engine.passes.computed import advance
 from core.engine.passes.run_memory import StepMemory
-from core.layers.memory import LayerState
+from core.layers.memory import Advance
+from core.layers.rope import Rotations
 from core.models.model import Model
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 
 _LOG = logging.getLogger(__name__)
 
 
-class CapturedStep:
-    """What one model computes for one token over one slab. For one reply at a time.
+class CapturedSteps:
+    """What one model computes for a step over one slab. For one reply at a time.
 
-    Holds one set of states and what a step computes in between, as long as it is there.
+    Holds one set of states and what steps compute in between, as long as it is there.
     """
 
     def __init__(self, model: Model, slab: KVSlab, capture: Capture) -> None:
-        self.model, self.slab = model, slab
-        self._capture = capture
-        device = model.device
-        self._hidden = torch.empty(1, model.hidden_size, dtype=model.dtype, device=device)
-        self._rotations = model.rotations(torch.zeros(3, 1, dtype=torch.int64, device=device))
-        self._state = RecurrentState.zeros(model.layer_specs, device).copy()
-        self._trace: Trace | None = None
-        self._result = self._hidden
-        self._replies = 0
-        self._begun: RecurrentState | None = None  # until the reply's first token
+        self.model, self.slab, self.capture = model, slab, capture
+        self.state = RecurrentState.zeros(model.layer_specs, model.device).copy()
+        self.replies = 0
+        self._widths: dict[int, _Width] = {}
+        # Before the last step of several tokens.
+        self._before: RecurrentState | None = None
+        self._last: _Width | None = None
 
     @torch.inference_mode()
-    def begin(self, state: RecurrentState) -> int:
-        """A reply begins behind `state`, which stays as it is; returns the reply's number."""
-        self._state.copy_from(state)
-        self._begun = state
-        self._replies += 1
-        return self._replies
+    def begin(self, state: RecurrentState) -> CapturedReply:
+        """A reply begins behind `state`, which stays as it is."""
+        self.state.copy_from(state)
+        self.replies += 1
+        return CapturedReply(self, self.replies)
 
     @torch.inference_mode()
     def forward(
-        self,
-        reply: int,
-        embedding: Tensor,
-        positions: Tensor,
-        token: int,
-        check: Callable[[], None],
+        self, embeddings: Tensor, positions: Tensor, token: int, check: Callable[[], None]
     ) -> Tensor:
-        """As `Model.forward` of token number `token`; the next call writes there again.
+        """As `Model.forward` of token number `token` and those behind it; the next call with as
+        many tokens writes there again."""
+        num_tokens = embeddings.shape[0]
+        self.slab.reserve(token + num_tokens)
+        if num_tokens > 1:
+            if self._before is None:
+                self._before = self.state.room()
+            self._before.copy_from(self.state)
+        width = self._widths.get(num_tokens) or _Width(self, num_tokens)
+        width.fill(embeddings, self.model.rotations(positions, (1,) * num_tokens))
+        if num_tokens not in self._widths:
+            width.note(token, check)
+            self._widths[num_tokens] = width
+        else:
+            width.replay(token, check)
+        self._last = width
+        return width.result
 
-        Raises NotCapturableError at the first call, and is of no use then.
-        """
-        if reply != self._replies:
+    @torch.inference_mode()
+    def keep(self, count: int) -> None:
+        """Of the tokens of the last step, which were several, only the first `count` happened."""
+        assert self._last is not None and self._before is not None
+        self.state.copy_from(self._before)
+        self._last.advance(count)
+
+    @property
+    def num_traces(self) -> int:
+        return len(self._widths)
+
+
+class CapturedReply:
+    """The steps of one reply, as `ComputedSteps` has them."""
+
+    def __init__(self, steps: CapturedSteps, number: int) -> None:
+        self._steps, self._number = steps, number
+
+    @property
+    def state(self) -> RecurrentState:
+        """After the last step; the next one updates it."""
+        return self._own.state
+
+    def forward(
+        self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
+    ) -> Tensor:
+        """As `CapturedSteps`. Raises NotCapturableError at the first step of so many tokens, which
+        then did not happen."""
+        return self._own.forward(embeddings, positions, token.value, check)
+
+    def keep(self, count: int) -> None:
+        """As `CapturedSteps`."""
+        self._own.keep(count)
+
+    @property
+    def _own(self) -> CapturedSteps:
+        if self._number != self._steps.replies:
             raise RuntimeError("another reply has begun")
-        self.slab.reserve(token + 1)
-        self._hidden.copy_(embedding)
-        for name, rotation in self.model.rotations(positions).items():
+        return self._steps
+
+
+class _Width:
+    """Steps of so many tokens: where what goes in lies, and the trace."""
+
+    def __init__(self, steps: CapturedSteps, num_tokens: int) -> None:
+        model = steps.model
+        self._steps, self._num_tokens = steps, num_tokens
+        self._hidden = torch.empty(
+            num_tokens, model.hidden_size, dtype=model.dtype, device=model.device
+        )
+        positions = torch.zeros(3, num_tokens, dtype=torch.int64, device=model.device)
+        self._rotations = model.rotations(positions, (1,) * num_tokens)
+        self.result = self._hidden
+        self._trace: Trace
+        self._advances: list[tuple[int, Advance]] = []
+        self._traces_of_advances: dict[int, Trace] = {}
+
+    def fill(self, embeddings: Tensor, rotations: Rotations) -> None:
+        """What the next step is about."""
+        self._hidden.copy_(embeddings)
+        for name, rotation in rotations.items():
             for own, given in zip(self._rotations[name], rotation, strict=True):
                 own.copy_(given)
-        begun, self._begun = self._begun, None
-        if self._trace is None:
-            assert begun is not None, "a step that can't be captured was asked for again"
-            trace, self._result = self._capture(token, self._step(token, check))
-            self._validate(trace, begun, token, check)
-            self._trace = trace
-        else:
-            self._trace.replay(token, check)
-        return self._result
 
-    def _validate(
-        self, trace: Trace, begun: RecurrentState, token: int, check: Callable[[], None]
-    ) -> None:
+    def replay(self, token: int, check: Callable[[], None]) -> None:
+        self._trace.replay(token, check)
+
+    def note(self, token: int, check: Callable[[], None]) -> None:
+        """Compute the step and keep it. Raises NotCapturableError, with the states of before."""
+        state = self._steps.state
+        before = state.copy()
+        try:
+            self._trace, self.result = self._steps.capture(token, self._step(token, check))
+            self._validate(before, token, check)
+        except BaseException:
+            state.copy_from(before)
+            raise
+
+    def advance(self, count: int) -> None:
+        """Update the states from before the step over its first `count` tokens."""
+        if count in self._traces_of_advances:
+            self._traces_of_advances[count].replay(0, lambda: None)
+            return
+
+        def step(tracer: Tracer) -> Tensor:
+            advance(self._steps.state, self._advances, count)
+            return self._hidden
+
+        self._traces_of_advances[count], _ = self._steps.capture(0, step)
+
+    def _validate(self, before: RecurrentState, token: int, check: Callable[[], None]) -> None:
         """Compute the next token's step over another row, and replay it: result, states and rows
         must have the same bits. Then replay the first token's again: nothing of it stays.
 
         What goes wrong in a trace shows in no error: a place that something else uses as well,
         a number that was taken for a constant, such as which experts the first row went to.
         """
-        first, later = self._result.clone(), min(token + 1, self.slab.capacity - 1)
-        row = self._hidden.clone()
-        self._hidden.copy_(row.roll(1, dims=1))
-        memory = StepMemory(self.slab, self._state, TokenIndex(later), check)
-        computed = self.model.through(self._hidden, self._rotations, memory)
-        rows = [each for pair in self.slab.view(later, later + 1).layers.values() for each in pair]
-        expected = [computed, *_tensors(memory.after), *(each.clone() for each in rows)]
+        slab, state = self._steps.slab, self._steps.state
+        last = slab.capacity - self._num_tokens
+        first, later = self.result.clone(), min(token + 1, last)
+        given = self._hidden.clone()
+        self._hidden.copy_(given.roll(1, dims=1))
+        after = state.copy()
+        memory = StepMemory(slab, after, TokenIndex(later), check, self._num_tokens)
+        computed = self._steps.model.through(self._hidden, self._rotations, memory)
+        view = slab.view(later, later + self._num_tokens)
+        rows = [each for pair in view.layers.values() for each in pair]
+        expected = [computed, *_tensors(after), *(each.clone() for each in rows)]
         for each in rows:
             each.zero_()
-        trace.replay(later, check)
-        alike = all(map(torch.equal, (self._result, *_tensors(self._state), *rows), expected))
-        self._state.copy_from(begun)
-        self._hidden.copy_(row)
-        trace.replay(token, check)
-        if not (alike and torch.equal(self._result, first)):
+        self._trace.replay(later, check)
+        alike = all(map(torch.equal, (self.result, *_tensors(state), *rows), expected))
+        state.copy_from(before)
+        self._hidden.copy_(given)
+        self._trace.replay(token, check)
+        if not (alike and torch.equal(self.result, first)):
             raise NotCapturableError("replayed it gives other bits")
 
     def _step(self, token: int, check: Callable[[], None]) -> Callable[[Tracer], Tensor]:
         def step(tracer: Tracer) -> Tensor:
-            memory = _Memory(tracer, self.slab, self._state, token, check)
-            return self.model.through(self._hidden, self._rotations, memory)
+            steps = self._steps
+            memory = _Memory(tracer, steps.slab, steps.state, token, check, self._num_tokens)
+            self._advances = memory.advances
+            return steps.model.through(self._hidden, self._rotations, memory)
 
         return step
 
@@ -117,10 +201,8 @@ def _tensors(state: RecurrentState) -> list[Tensor]:
     return [tensor for tensors in state.layers.values() for tensor in tensors]
 
 
-class _Memory:
+class _Memory(StepMemory):
     """A `LayerMemory` (core.layers.memory) of a step that is captured."""
-
-    is_step, runs = True, (1,)
 
     def __init__(
         self,
@@ -129,42 +211,40 @@ class _Memory:
         state: RecurrentState,
         token: int,
         check: Callable[[], None],
+        num_tokens: int,
     ) -> None:
-        self._recorder, self._slab, self._state, self._token = tracer, slab, state, token
-        self._check = check
+        super().__init__(slab, state, TokenIndex(token), check, num_tokens)
+        self._tracer, self._end = tracer, token + num_tokens
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         all_keys, all_values = self._slab.rows(layer)
-        self._recorder.store(keys, all_keys)
-        self._recorder.store(values, all_values)
-        return all_keys[: self._token + 1], all_values[: self._token + 1]
-
-    def state(self, layer: int, run: int = 0) -> LayerState:
-        return self._state.layers[layer]
+        self._tracer.store(keys, all_keys)
+        self._tracer.store(values, all_values)
+        return all_keys[: self._end], all_values[: self._end]
 
     def check_cancelled(self) -> None:
-        self._check()
-        self._recorder.part()
+        super().check_cancelled()
+        self._tracer.part()
 
 
 class StepCapture:
-    """Has the captured step of a loaded model, if its kernels can capture it.
+    """Has the captured steps of a loaded model, if its kernels can capture them.
 
-    The step stays, with its slab, until one over another slab is asked for.
+    They stay, with their slab, until those over another slab are asked for.
     """
 
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
-        self._step: CapturedStep | None = None
+        self._steps: CapturedSteps | None = None
 
-    def step(self, model: Model, slab: KVSlab) -> CapturedStep | None:
-        """The step over `slab`, perhaps yet to be captured; None where steps can't be."""
+    def step(self, model: Model, slab: KVSlab) -> CapturedSteps | None:
+        """Those over `slab`, perhaps yet to be captured; None where steps can't be."""
         if self._capture is None:
             return None
-        if self._step is None or self._step.slab is not slab or self._step.model is not model:
-            self._step = None  # its memory first
-            self._step = CapturedStep(model, slab, self._capture)
-        return self._step
+        if self._steps is None or self._steps.slab is not slab or self._steps.model is not model:
+            self._steps = None  # its memory first
+            self._steps = CapturedSteps(model, slab, self._capture)
+        return self._steps
 
     def beside(self) -> StepCapture:
         """Another, for a slab that is not to outlive a request."""
@@ -173,4 +253,4 @@ class StepCapture:
     def give_up(self, reason: NotCapturableError) -> None:
         """Steps are computed one by one from now on."""
         _LOG.info("Steps are not captured: %s", reason)
-        self._capture = self._step = None
+        self._capture = self._steps = None

@@ -1,8 +1,13 @@
-"""One-token steps behind a prompt. What they leave in the slab and in the state is never reused."""
+"""Steps behind a prompt, of a token or of a few. What they leave in the slab and in the states is
+never reused.
+
+A step of several tokens has the bits of as many steps of one, so a reply is the same however its
+tokens were shared out. Those that turn out not to follow are taken back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -11,9 +16,12 @@ from core.api.prompt import Cut
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.passes.captured import StepCapture
-from core.engine.passes.run_memory import StepMemory
+from core.engine.passes.computed import ComputedSteps
 from core.models.model import Model
 from kernels.common.trace import NotCapturableError
+
+# Of a step, as many as the kernels of steps take.
+MOST_TOKENS = 8
 
 
 class Decode:
@@ -32,33 +40,47 @@ class Decode:
         steps: StepCapture,
     ) -> None:
         """`state` stays as it is."""
-        self._model, self._slab, self._state = model, slab, state
-        self._next = start
-        self._check = check
+        self._model, self._slab, self._check = model, slab, check
+        # Where the last step began, and the next one begins.
+        self._last = self.next = start
         self._steps = steps
-        self._memory: StepMemory | None = None
-        self._captured = steps.step(model, slab)
-        self._reply = self._captured.begin(state) if self._captured is not None else 0
+        captured = steps.step(model, slab)
+        self._captured = captured.begin(state) if captured is not None else None
+        self._computed = ComputedSteps(model, slab, state) if captured is None else None
 
-    def step(self, token_id: int) -> Tensor:
-        """Feed one id; returns the float32 logits [vocab] for the next."""
+    def step(self, ids: Sequence[int]) -> Tensor:
+        """Feed MOST_TOKENS ids at most; returns the float32 logits [n, vocab] behind each."""
         device = self._model.device
-        embedding = self._model.embed(torch.tensor([token_id], device=device))
-        position = self._next.position.value
-        positions = torch.tensor([[position]] * 3, device=device)
-        hidden = self._forward(embedding, positions)
-        self._next = Cut(self._next.token + 1, self._next.position + 1)
-        return self._model.logits(hidden)[0]
+        embeddings = self._model.embed(torch.tensor(ids, device=device))
+        first = self.next.position.value
+        positions = torch.arange(first, first + len(ids), device=device).expand(3, -1)
+        hidden = self._forward(embeddings, positions)
+        self._last, self.next = self.next, _behind(self.next, len(ids))
+        return self._model.logits(hidden)
 
-    def _forward(self, embedding: Tensor, positions: Tensor) -> Tensor:
+    def keep(self, count: int) -> None:
+        """Of the tokens of the last step only the first `count`, one at least, happened."""
+        fed, self.next = self.next, _behind(self._last, count)
+        if self.next == fed:
+            return
+        if self._captured is not None:
+            self._captured.keep(count)
+        elif self._computed is not None:
+            self._computed.keep(count)
+        self._slab.clear(self.next.token.value, fed.token.value)
+
+    def _forward(self, embeddings: Tensor, positions: Tensor) -> Tensor:
+        token = self.next.token
         if self._captured is not None:
             try:
-                token = self._next.token.value
-                return self._captured.forward(self._reply, embedding, positions, token, self._check)
-            except NotCapturableError as reason:  # of the first step: nothing was lost by trying
+                return self._captured.forward(embeddings, positions, token, self._check)
+            except NotCapturableError as reason:  # the states are those from before this step
+                self._computed = ComputedSteps(self._model, self._slab, self._captured.state)
                 self._steps.give_up(reason)
                 self._captured = None
-        if self._memory is None:
-            self._memory = StepMemory(self._slab, self._state, self._next.token, self._check)
-        self._memory.token = self._next.token
-        return self._model.forward(embedding, positions, self._memory)
+        assert self._computed is not None
+        return self._computed.forward(embeddings, positions, token, self._check)
+
+
+def _behind(cut: Cut, num_tokens: int) -> Cut:
+    return Cut(cut.token + num_tokens, cut.position + num_tokens)

@@ -9,7 +9,7 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.layers.memory import LayerState
+from core.layers.memory import Advance, LayerState
 
 
 class RunMemory:
@@ -51,6 +51,9 @@ class RunMemory:
                 own.copy_(given)
         return after
 
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        raise AssertionError("a prompt is no step")
+
     def check_cancelled(self) -> None:
         self._check()
 
@@ -62,24 +65,34 @@ class RunMemory:
 
 
 class StepMemory:
-    """A `LayerMemory` of one-token steps, `token` being the next: nobody else has its states."""
+    """A `LayerMemory` of a step, `token` being its first: nobody else has its states."""
 
-    is_step, runs = True, (1,)
+    is_step = True
 
     def __init__(
-        self, slab: KVSlab, state: RecurrentState, token: TokenIndex, check: Callable[[], None]
+        self,
+        slab: KVSlab,
+        state: RecurrentState,
+        token: TokenIndex,
+        check: Callable[[], None],
+        num_tokens: int = 1,
     ) -> None:
-        """`state` is copied once: `after` is that of the last step."""
-        self.token = token
-        self.after = state.copy()
-        self._slab = slab
+        """`state` is updated in place; `advances` are the calls that did so, each with its
+        layer."""
+        self.runs = (1,) * num_tokens
+        self.advances: list[tuple[int, Advance]] = []
+        self._slab, self._state, self._token = slab, state, token
         self._check = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        return self._slab.write(layer, self.token.value, keys, values)
+        return self._slab.write(layer, self._token.value, keys, values)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
-        return self.after.layers[layer]
+        return self._state.layers[layer]
+
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        self.advances.append((layer, advance))
+        return advance(self.state(layer), len(self.runs))
 
     def check_cancelled(self) -> None:
         self._check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import logging
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from core.cache.slab import GROWTH, KVSlab
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from kernels.ops import PLAIN_OPS
-from tests.engine.place import Place
+from tests.engine.place import LIMIT, Place
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.fixtures import PURE, RECURRENT
 from tests.promises.machine import Machine, user
@@ -39,8 +40,35 @@ def test_replies_have_the_bits_of_forwards(
         place = Place(loaded, tokens)
         expected = place.logits(StepCapture(None), 20)
         assert all(map(torch.equal, place.logits(tracer, 20), expected)), tokens
-        step = tracer.step(place.model, place.slab)
-        assert step is not None and step._trace is not None, "nothing was captured"
+        steps = tracer.step(place.model, place.slab)
+        assert steps is not None and steps.num_traces == 1, "nothing was captured"
+
+
+@NEEDS_COMPILER
+@pytest.mark.parametrize("precision", COMPILED)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_steps_of_several_tokens_have_the_bits_of_single_ones(
+    loaded_of: Callable[..., LoadedModel], family: str, precision: str
+) -> None:
+    """Whether they are captured or not, and what is kept of them: logits, rows and states."""
+    loaded = loaded_of(family, precision)
+    draw = random.Random(1)
+    sizes = [(size, draw.randint(1, size)) for size in [*range(1, 9), *range(8, 0, -1)]]
+    sizes += [(8, 8), (1, 1), (5, 1), (5, 4), (5, 1), (1, 1)]
+    total = sum(kept for _, kept in sizes)
+    for tracer in (StepCapture(None), loaded.steps):
+        place = Place(loaded, 125)
+        expected = place.logits(StepCapture(None), total)
+        rows = place.slab.copy_out(0, 125 + total)
+        place.slab.clear(125, LIMIT)
+        found = place.logits_of_steps(tracer, sizes)
+        assert len(found) == total and all(map(torch.equal, found, expected))
+        for pair, own in zip(
+            rows.layers.values(), place.slab.view(0, 125 + total).layers.values(), strict=True
+        ):
+            assert all(map(torch.equal, pair, own))
+        behind = place.slab.view(125 + total, LIMIT).layers.values()
+        assert not any(each.any() for pair in behind for each in pair)
 
 
 @NEEDS_COMPILER
@@ -70,11 +98,11 @@ def test_a_reply_that_another_follows_is_at_its_end(
     tracer = StepCapture(loaded_of("hybrid", "int8").steps._capture)
     with torch.inference_mode():
         first = place.decode(tracer)
-        first.step(1)
+        first.step([1])
         second = place.decode(tracer)
         with pytest.raises(RuntimeError, match="another reply"):
-            first.step(2)
-        second.step(2)
+            first.step([2])
+        second.step([2])
 
 
 @NEEDS_COMPILER
@@ -93,7 +121,7 @@ def test_it_can_be_cancelled_between_layers(loaded_of: Callable[..., LoadedModel
     with torch.inference_mode():
         decode = place.decode(tracer, look)
         with pytest.raises(RequestCancelled):
-            decode.step(0)
+            decode.step([0])
     assert looks == 3
     assert all(map(torch.equal, place.logits(tracer, 3), expected))
 
@@ -157,11 +185,11 @@ def test_a_side_request_leaves_nothing_behind(loaded_of: Callable[..., LoadedMod
     machine = Machine(loaded)
     chat = [user("Hello there")]
     expected = machine.ask(chat)
-    trace, slabs = loaded.steps._step, living(KVSlab)
+    trace, slabs = loaded.steps._steps, living(KVSlab)
     assert trace is not None
     aside = machine.ask(chat, side=True)
     assert aside.ids == expected.ids and len(aside.ids) > 1
-    assert living(KVSlab) == slabs and loaded.steps._step is trace
+    assert living(KVSlab) == slabs and loaded.steps._steps is trace
 
 
 def living(kind: type) -> int:

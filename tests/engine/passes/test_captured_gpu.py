@@ -55,8 +55,23 @@ def test_replies_have_the_bits_of_forwards(
     other = place.logits(StepCapture(None), 1)
     place.fill(1)
     assert all(map(torch.equal, place.logits(captured, 1), other))
-    step = captured.step(place.model, place.slab)
-    assert step is not None and step._trace is not None, "nothing was captured"
+    steps = captured.step(place.model, place.slab)
+    assert steps is not None and steps.num_traces == 1, "nothing was captured"
+
+
+@pytest.mark.parametrize(
+    ("family", "precision"), [("hybrid", "bfloat16"), ("hybrid", "int8"), ("falcon_h1", "bfloat16")]
+)
+def test_steps_of_several_tokens_are_captured_too(
+    loaded_of: Callable[..., LoadedModel], family: str, precision: str
+) -> None:
+    """To the bits that they have where they are computed, and what is kept of them as well."""
+    sizes = [(3, 2), (3, 3), (1, 1), (3, 1), (3, 2)]
+    place, captured = Place(loaded_of(family, precision), 31), tracer()
+    expected = place.logits_of_steps(StepCapture(None), sizes)
+    assert all(map(torch.equal, place.logits_of_steps(captured, sizes), expected))
+    steps = captured.step(place.model, place.slab)
+    assert steps is not None and steps.num_traces == 2
 
 
 def test_a_whole_reply_is_the_same(loaded_of: Callable[..., LoadedModel]) -> None:
@@ -65,13 +80,13 @@ def test_a_whole_reply_is_the_same(loaded_of: Callable[..., LoadedModel]) -> Non
     captured = tracer()
     found = Machine(replace(loaded, steps=captured)).ask(chat)
     assert found.ids == expected.ids and len(found.ids) > 2
-    assert captured._step is not None and captured._step._trace is not None
+    assert captured._steps is not None and captured._steps.num_traces == 1
 
 
 def plays_plain_attention(loaded: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     model: Any = loaded.model
     block = model.blocks[-1]
-    ops = replace(block.mixer._ops, causal_attention=PLAIN_OPS.causal_attention)
+    ops = replace(block.mixer._ops, step_attention=PLAIN_OPS.step_attention)
     monkeypatch.setattr(block.mixer, "_ops", ops)
 
 
@@ -128,27 +143,28 @@ def takes_the_token_for_a_constant(token: int, step: Step) -> tuple[Trace, Tenso
 def writes_the_same_row_always(token: int, step: Step) -> tuple[Trace, Tensor]:
     trace, result = graph.capture_step(CPU, captured.capture, token, step)
     replay = trace._replay
-    trace._replay = lambda: (trace._row.fill_(token), replay())
+    trace._replay = lambda: (trace._row.copy_(trace._order + token), replay())
     return trace, result
 
 
 def leaves_states_as_they_were(token: int, step: Step) -> tuple[Trace, Tensor]:
     trace, result = graph.capture_step(CPU, captured.capture, token, step)
     cells: Any = step.__closure__
-    (owner,) = (cell.cell_contents for cell in cells if _has_state(cell))
+    (width,) = (cell.cell_contents for cell in cells if _has_steps(cell))
+    owner = width._steps
     replay = trace._replay
 
     def forget() -> None:
-        before = owner._state.copy()
+        before = owner.state.copy()
         replay()
-        owner._state.copy_from(before)
+        owner.state.copy_from(before)
 
     trace._replay = forget
     return trace, result
 
 
-def _has_state(cell: Any) -> bool:
-    return hasattr(cell.cell_contents, "_state")
+def _has_steps(cell: Any) -> bool:
+    return hasattr(cell.cell_contents, "_steps")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +191,7 @@ def test_a_length_that_does_not_grow_is_refused() -> None:
     rows = torch.zeros(9, 1)
     assert int(lengths.of(rows)) == 9
     with lengths.read_from(cell, 9):
-        assert lengths.of(rows) is cell
+        assert torch.equal(lengths.of(rows), cell)
         with pytest.raises(NotCapturableError, match="don't grow"):
             lengths.of(rows[:8])
     assert int(lengths.of(rows[:8])) == 8

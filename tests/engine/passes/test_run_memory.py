@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
+from core.engine.passes.computed import advance
 from core.engine.passes.run_memory import RunMemory, StepMemory
-from core.layers.memory import RecurrentSpec, StateTensor
+from core.layers.memory import LayerState, RecurrentSpec, StateTensor
 from kernels.common.trace import Watch
 
 SPECS = (RecurrentSpec((StateTensor((3, 5), torch.bfloat16), StateTensor((2, 4), torch.float32))),)
@@ -66,11 +68,22 @@ def test_a_run_that_a_layer_took_no_part_in_has_no_state() -> None:
         memory.new_states()
 
 
-def test_steps_move_one_copy_on() -> None:
-    before = RecurrentState.zeros(SPECS, CPU)
-    memory = StepMemory(slab(), before, TokenIndex(0), ignore)
-    for _ in range(3):
-        for tensor in memory.state(0):
-            tensor.add_(1)
-    assert all(tensor.eq(3).all() for tensor in memory.state(0))
-    assert all(not tensor.any() for tensor in before.layers[0])
+def test_steps_are_taken_back_by_the_calls_that_made_them() -> None:
+    """What was before stays, and of a step what is not kept never was."""
+    before = RecurrentState.zeros(SPECS, CPU).copy()
+    state, calls = before.copy(), list[int]()
+
+    def add(own: LayerState, count: int) -> Tensor:
+        calls.append(count)
+        for tensor in own:
+            tensor.add_(count)
+        return own[0]
+
+    for num_tokens in (1, 1, 3):
+        memory = StepMemory(slab(), state, TokenIndex(0), ignore, num_tokens)
+        kept = state.copy()
+        memory.advance(0, add)
+    assert all(tensor.eq(5).all() for tensor in state.layers[0])
+    advance(kept, memory.advances, 2)
+    assert all(tensor.eq(4).all() for tensor in kept.layers[0])
+    assert calls == [1, 1, 3, 2] and not any(tensor.any() for tensor in before.layers[0])
