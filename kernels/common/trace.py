@@ -64,6 +64,10 @@ class Tracer(Protocol):
         """
         ...
 
+    def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
+        """Write all numbers to a tensor of the same kind, which is read `soon` or perhaps never."""
+        ...
+
     def part(self) -> None:
         """One part of the step ends here."""
         ...

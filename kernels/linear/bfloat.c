@@ -32,11 +32,10 @@ INLINE void one_output(const struct linear *all, long output, long row, int coun
         for (int each = 0; each < count; each++)
             totals[each] = add_numbers(totals[each], weight + place, (row + each) * inputs + place);
     }
-    for (int each = 0; each < count; each++) {
-        to[each] = sum_of(totals[each]);
+    sums_of_each(totals, REGISTER, count, to);
+    for (int each = 0; each < count; each++)
         for (long rest = place; rest < inputs; rest++)
             to[each] += from_bfloat(weight[rest]) * NUMBER((row + each) * inputs + rest);
-    }
 }
 
 static void multiply_some(const void *given, long part, void *result) {

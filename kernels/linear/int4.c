@@ -8,34 +8,34 @@
 
 #define GROUPS (BYTES / HALF) /* multiplied at once; a group has four of their sums */
 
-/* For every four sums: -8 times the inputs' sum, and that sum. */
-static int32_t compensation[MOST_NUMBERS / GROUP * 4 + 16] __attribute__((aligned(64)));
-static float input_sums[MOST_NUMBERS / GROUP * 4 + 16] __attribute__((aligned(64)));
+/* Of every group of a row of inputs. */
+static float input_sums[MOST_NUMBERS / GROUP + SUMS] __attribute__((aligned(64)));
 
-/* For each group of four sums its pair of bfloat16, scale and offset. */
-static inline sum_words spread(const uint32_t *pairs) {
-#if BYTES == 64
-    const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    __m128i four = _mm_loadu_si128((const __m128i *)pairs);
-    return (sum_words)_mm512_permutexvar_epi32(places, _mm512_castsi128_si512(four));
-#elif BYTES == 32
-    const __m256i places = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
-    __m128i two = _mm_loadl_epi64((const __m128i *)pairs);
-    return (sum_words)_mm256_permutevar8x32_epi32(_mm256_castsi128_si256(two), places);
-#else
-    return (sum_words){0} + *pairs;
-#endif
+/* Of as many groups as a register holds: the scale of each, and its offset less 8 scales, since
+ * weights are multiplied as 0 .. 15. */
+struct pairs {
+    sum_floats scales, offsets;
+};
+
+static inline struct pairs load_pairs(const uint32_t *from, long count) {
+    sum_words both = {0};
+    memcpy(&both, from, count < SUMS ? count * sizeof *from : sizeof both);
+    sum_floats scales = (sum_floats)(both << 16);
+    return (struct pairs){scales, (sum_floats)(both >> 16 << 16) - 8 * scales};
 }
 
-static inline float sum_of_sums(sum_floats given) {
+/* For each sum of some groups from `first` on, a constant, the number of its group. */
+INLINE sum_floats spread(sum_floats numbers, int first) {
 #if BYTES == 64
-    return _mm512_reduce_add_ps((__m512)given);
+    const __m512i places = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
+    __m512i from = _mm512_add_epi32(places, _mm512_set1_epi32(first));
+    return (sum_floats)_mm512_permutexvar_ps(from, (__m512)numbers);
+#elif BYTES == 32
+    const __m256i places = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
+    __m256i from = _mm256_add_epi32(places, _mm256_set1_epi32(first));
+    return (sum_floats)_mm256_permutevar8x32_ps((__m256)numbers, from);
 #else
-    float lanes[SUMS];
-    memcpy(lanes, &given, sizeof given);
-    for (int width = SUMS / 2; width > 0; width /= 2)
-        for (int lane = 0; lane < width; lane++) lanes[lane] += lanes[lane + width];
-    return lanes[0];
+    return (sum_floats){0} + numbers[first];
 #endif
 }
 
@@ -50,38 +50,47 @@ static float one_group(const uint8_t *weight, uint32_t pair, const int8_t *given
     return (float)products * from_bfloat(pair & 0xffff) + (float)inputs * from_bfloat(pair >> 16);
 }
 
+/* GROUPS groups of some rows, whose weights are at `weight`. */
+INLINE void add_groups(const uint8_t *weight, const int8_t *inputs, long inputs_of_row,
+                       sum_floats scale, int count, sum_floats *totals) {
+    const bytes low_half = (bytes){0} + 15;
+    bytes both = load_bytes(weight);
+    bytes even = both & low_half, odd = (bytes)((sum_words)both >> 4) & low_half;
+    __builtin_prefetch(weight + AHEAD);
+    for (int each = 0; each < count; each++, inputs += inputs_of_row) {
+        sums found =
+            add_int4_products((sums){0}, even, load_bytes(inputs), odd, load_bytes(inputs + BYTES));
+        totals[each] += __builtin_convertvector(found, sum_floats) * scale;
+    }
+}
+
 INLINE void one_output(const struct linear *all, long output, long row, int count, float *to) {
     long groups = all->inputs / GROUP, group = 0;
     const uint8_t *weight = (const uint8_t *)all->weight + output * groups * HALF;
     const uint32_t *pairs = (const uint32_t *)all->scales + output * groups;
-    const bytes low_half = (bytes){0} + 15;
+    const int8_t *inputs = row_integers + row * all->inputs;
+    const float *sums_of_row = input_sums + row * groups;
     sum_floats totals[AT_ONCE] = {{0}};
-    for (; group + GROUPS <= groups; group += GROUPS) {
-        bytes both = load_bytes(weight + group * HALF);
-        bytes even = both & low_half, odd = (bytes)((sum_words)both >> 4) & low_half;
-        sum_words pair = spread(pairs + group);
-        sum_floats scale = (sum_floats)(pair << 16), offset = (sum_floats)(pair >> 16 << 16);
-        __builtin_prefetch(weight + group * HALF + AHEAD);
-        if (group % 16 == 0) __builtin_prefetch((const char *)(pairs + group) + AHEAD);
+    for (long some_end; group + GROUPS <= groups; group = some_end) {
+        long some_groups = smaller(groups - group, SUMS) / GROUPS * GROUPS;
+        struct pairs some = load_pairs(pairs + group, some_groups);
+        some_end = group + some_groups;
+        __builtin_prefetch((const char *)(pairs + group) + AHEAD);
         for (int each = 0; each < count; each++) {
-            long start = (row + each) * groups + group;
-            const int8_t *inputs = row_integers + start * GROUP;
-            sums total;
-            sum_floats of_group;
-            memcpy(&total, compensation + start * 4, sizeof total);
-            memcpy(&of_group, input_sums + start * 4, sizeof of_group);
-            total =
-                add_int4_products(total, even, load_bytes(inputs), odd, load_bytes(inputs + BYTES));
-            /* One product a sum: of two a compiler chooses which it rounds. */
-            totals[each] += of_group * offset;
-            totals[each] += __builtin_convertvector(total, sum_floats) * scale;
+            sum_floats sums_of_groups;
+            /* Beyond a row's end offsets are 0, and there is room behind the last. */
+            memcpy(&sums_of_groups, sums_of_row + each * groups + group, sizeof sums_of_groups);
+            totals[each] += sums_of_groups * some.offsets;
         }
+        for (int first = 0; first < some_groups; first += GROUPS)
+            add_groups(weight + (group + first) * HALF, inputs + (group + first) * GROUP,
+                       all->inputs, spread(some.scales, first), count, totals);
     }
+    sums_of_each(totals, BYTES, count, to);
     for (int each = 0; each < count; each++) {
-        to[each] = sum_of_sums(totals[each]);
         for (long rest = group; rest < groups; rest++)
             to[each] += one_group(weight + rest * HALF, pairs[rest],
-                                  row_integers + ((row + each) * groups + rest) * GROUP);
+                                  inputs + each * all->inputs + rest * GROUP);
         to[each] *= row_scales[row + each];
     }
 }
@@ -97,11 +106,10 @@ static void sort_row(long row, long groups) {
     for (long group = 0; group < groups;) {
         long start = row * groups + group, count = group + GROUPS <= groups ? GROUPS : 1;
         int8_t *from = row_integers + start * GROUP;
-        for (long four = 0; four < count * 4; four++) {
+        for (long each = 0; each < count; each++) {
             int32_t total = 0;
-            for (long place = 0; place < 8; place++) total += from[8 * four + place];
-            compensation[start * 4 + four] = -8 * total;
-            input_sums[start * 4 + four] = (float)total;
+            for (long place = 0; place < GROUP; place++) total += from[each * GROUP + place];
+            input_sums[start + each] = (float)total;
         }
         for (long place = 0; place < count * HALF; place++) {
             sorted[place] = from[2 * place];

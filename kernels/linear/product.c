@@ -9,11 +9,20 @@
 #define MOST_RESULTS (POOL_RESULT / (long)sizeof(float))
 POOL_TAKES(struct linear);
 
+INLINE void put_results_of(const struct linear *all, long row, long part, const float *found) {
+    long first = first_output(all, part), end = end_of_outputs(all, part);
+    if (all->is_bfloat && !all->bias) {
+        uint16_t *to = (uint16_t *)all->to + row * all->to_stride;
+        for (long output = first; output < end; output++) to[output] = to_bfloat(*found++);
+    } else {
+        for (long output = first; output < end; output++) put_result(all, row, output, *found++);
+    }
+}
+
 static void put_results(const void *given, long part, const void *result) {
     const struct linear *all = given;
-    const float *found = result;
-    for (long output = first_output(all, part); output < end_of_outputs(all, part); output++)
-        for (long row = 0; row < all->rows; row++) put_result(all, row, output, *found++);
+    for (long row = 0; row < all->rows; row++)
+        put_results_of(all, row, part, (const float *)result + row * all->outputs_of_part);
 }
 
 /* Of a part with `results` an output, where `rows` rows have weights of their own. */
@@ -38,10 +47,7 @@ POOL_TAKES(struct routed);
 static void put_routed(const void *given, long part, const void *result) {
     const struct routed *all = given;
     const struct linear *each = &all->each;
-    long row = all->first + part / all->parts_of_row, own_part = part % all->parts_of_row;
-    long first = first_output(each, own_part), end = end_of_outputs(each, own_part);
-    for (long output = first; output < end; output++)
-        put_result(each, row, output, ((const float *)result)[output - first]);
+    put_results_of(each, all->first + part / all->parts_of_row, part % all->parts_of_row, result);
 }
 
 void run_routed(pool_compute one, const struct expert_rows *all, long row_bytes) {

@@ -53,16 +53,17 @@ INLINE void put_result(const struct linear *all, long row, long output, float fo
     write_number(all->to, row * all->to_stride + output, found, all->is_bfloat);
 }
 
-/* A part, into `result` [outputs, rows]: it may be done twice. How many rows there are is known at
- * compile time, so that their sums stay in registers. */
+/* A part, into `result` [rows, outputs_of_part]: it may be done twice. How many rows there are is
+ * known at compile time, so that their sums stay in registers. */
 INLINE void multiply_rows(const struct linear *all, long part, float *result,
                           output_of one_output) {
     long end = end_of_outputs(all, part);
-    for (long output = first_output(all, part); output < end; output++, result += all->rows) {
+    for (long output = first_output(all, part); output < end; output++, result++) {
+        float found[AT_ONCE];
         switch (all->rows) {
 #define COUNT(count)                                                                               \
     case count:                                                                                    \
-        one_output(all, output, 0, count, result);                                                 \
+        one_output(all, output, 0, count, found);                                                  \
         break;
             COUNT(1)
             COUNT(2)
@@ -74,6 +75,7 @@ INLINE void multiply_rows(const struct linear *all, long part, float *result,
             COUNT(8)
 #undef COUNT
         }
+        for (long row = 0; row < all->rows; row++) result[row * all->outputs_of_part] = found[row];
     }
 }
 

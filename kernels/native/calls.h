@@ -307,6 +307,15 @@ struct add {
 };
 int waymark_add(struct add *);
 
+/* `bytes` from one place to another; past the caches if `streamed`, as what is not read soon. */
+struct copy {
+    const void *from;
+    void *to;
+    long bytes;
+    int streamed, threads;
+};
+int waymark_copy(struct copy *);
+
 /* `rows` of `bytes` each, `stride` bytes apart, to row `token` of `to` and those behind it. */
 struct store {
     const void *from;

@@ -132,7 +132,9 @@ static int attention(int bfloat) {
                                .scale = 1,
                                .causal = 1,
                                .threads = 2};
-    return waymark_store(&row) && waymark_attend(&all) && waymark_attend_many(&many);
+    struct copy copies = {room(), room(), OUTPUTS * SIZE, bfloat, 2};
+    return waymark_copy(&copies) && waymark_store(&row) && waymark_attend(&all) &&
+           waymark_attend_many(&many);
 }
 
 int main(void) {

@@ -85,6 +85,43 @@ INLINE void sums_of(const floats *given, int count, float *to) {
     for (; each < count; each++) to[each] = sum_of(given[each]);
 }
 
+#if REGISTER >= 32
+/* Those of four vectors, each with the bits that it has beside any others. */
+static inline void sums_of_four(const __m256 *given, float *to) {
+    __m256 pairs =
+        _mm256_hadd_ps(_mm256_hadd_ps(given[0], given[1]), _mm256_hadd_ps(given[2], given[3]));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
+}
+#endif
+
+/* Those of `count` vectors of `size` bytes, each with the bits that it has alone. */
+INLINE void sums_of_each(const void *given, int size, int count, float *to) {
+    for (int first = 0; first < count; first += 4) {
+        int some = count - first < 4 ? count - first : 4;
+        const char *from = (const char *)given + first * size;
+#if REGISTER >= 32
+        __m256 four[4] = {_mm256_setzero_ps()};
+        float sums[4];
+        for (int each = 0; each < some; each++) {
+            memcpy(four + each, from + each * size, 32);
+            if (size == 64) {
+                __m256 high;
+                memcpy(&high, from + each * size + 32, 32);
+                four[each] = _mm256_add_ps(four[each], high);
+            }
+        }
+        sums_of_four(four, sums);
+        memcpy(to + first, sums, some * sizeof *to);
+#else
+        for (int each = 0; each < some; each++) {
+            float lanes[4];
+            memcpy(lanes, from + each * size, sizeof lanes);
+            to[first + each] = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+        }
+#endif
+    }
+}
+
 static inline float from_bfloat(uint16_t given) {
     uint32_t bits = (uint32_t)given << 16;
     float found;

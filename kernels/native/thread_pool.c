@@ -237,9 +237,14 @@ void pool_run(pool_compute compute, pool_keep keep, const void *arguments, long 
 /* ------------------------------------------------------------------ prompts */
 
 static pool_parallel parallel;
+static int rows_are_kept;
 
 void pool_share_with(pool_parallel theirs) {
     parallel = theirs;
+}
+
+void pool_keep_rows(int kept) {
+    rows_are_kept = kept;
 }
 
 int pool_shares_rows(void) {
@@ -271,7 +276,7 @@ void pool_rows(pool_compute compute, const void *arguments, long parts, int thre
     struct parts all = {compute, arguments, 0, parts, 0}, *given = &all;
     if (parts == 1 || threads == 1) {
         alone(compute, NULL, arguments, parts);
-    } else if (parallel) {
+    } else if (parallel && !rows_are_kept) {
         parallel(take_parts, &all, threads, 0);
     } else {
         for (; all.first < parts; all.first += POOL_PARTS) {

@@ -35,6 +35,10 @@ void pool_share_with(pool_parallel theirs);
 /* The same with three functions of another OpenMP: openmp.c. */
 void pool_share_with_intel(void *fork, void *push, void *number);
 
+/* Until it is told again everything runs on our own threads: steps do, and their few rows must not
+ * wake torch's in between. */
+void pool_keep_rows(int kept);
+
 /* Whether it does. */
 int pool_shares_rows(void);
 

@@ -10,7 +10,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, get_num_threads
 
 from kernels.common.trace import MAKE_ROOM, NotCapturableError, Tracer, Watch
 from kernels.common.views import lies_in
@@ -53,6 +53,15 @@ class CallTrace:
         self._library.store(address(new), address(rows), place, new.shape[0], size, stride)
         self._tensors += (new, rows)
         self._stored.add(address(rows))
+
+    def copy(self, numbers: Tensor, to: Tensor, *, soon: bool) -> None:
+        """As `Tracer`."""
+        whole = numbers.is_contiguous() and to.is_contiguous()
+        if not (whole and numbers.shape == to.shape and numbers.dtype == to.dtype):
+            raise NotCapturableError("a copy of another kind, or not in one piece")
+        places = address(numbers), address(to)
+        self._library.copy(*places, numbers.nbytes, not soon, get_num_threads())
+        self._tensors += (numbers, to)
 
     def part(self) -> None:
         """As `Tracer`."""

@@ -91,3 +91,31 @@ int waymark_store(struct store *all) {
         memcpy(to + row * all->bytes, from + row * all->stride, all->bytes);
     return 1;
 }
+
+/* ------------------------------------------------------------------ copies */
+
+#define COPIED_AT_ONCE 65536 /* bytes of a part */
+
+static void copy_part(const void *given, long part, void *result) {
+    const struct copy *all = given;
+    long start = part * COPIED_AT_ONCE, end = smaller(start + COPIED_AT_ONCE, all->bytes);
+    const char *from = all->from;
+    char *to = all->to;
+    (void)result;
+#ifdef __AVX2__
+    if (all->streamed && ((uintptr_t)(from + start) | (uintptr_t)(to + start) | end) % 32 == 0) {
+        for (; start < end; start += 32)
+            _mm256_stream_si256((__m256i *)(to + start),
+                                _mm256_load_si256((const __m256i *)(from + start)));
+        _mm_sfence();
+        return;
+    }
+#endif
+    memcpy(to + start, from + start, end - start);
+}
+
+int waymark_copy(struct copy *all) {
+    long parts = (all->bytes + COPIED_AT_ONCE - 1) / COPIED_AT_ONCE;
+    pool_run(copy_part, NULL, all, sizeof *all, parts, all->threads);
+    return 1;
+}

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 
 import torch
 from torch import Tensor
@@ -37,7 +39,7 @@ class CapturedSteps:
         self.replies = 0
         self._widths: dict[int, _Width] = {}
         # Before the last step of several tokens.
-        self._before: RecurrentState | None = None
+        self.before: RecurrentState | None = None
         self._last: _Width | None = None
 
     @torch.inference_mode()
@@ -55,10 +57,8 @@ class CapturedSteps:
         many tokens writes there again."""
         num_tokens = embeddings.shape[0]
         self.slab.reserve(token + num_tokens)
-        if num_tokens > 1:
-            if self._before is None:
-                self._before = self.state.room()
-            self._before.copy_from(self.state)
+        if num_tokens > 1 and self.before is None:
+            self.before = self.state.room()
         width = self._widths.get(num_tokens) or _Width(self, num_tokens)
         width.fill(embeddings, self.model.rotations(positions, (1,) * num_tokens))
         if num_tokens not in self._widths:
@@ -72,9 +72,8 @@ class CapturedSteps:
     @torch.inference_mode()
     def keep(self, count: int) -> None:
         """Of the tokens of the last step, which were several, only the first `count` happened."""
-        assert self._last is not None and self._before is not None
-        self.state.copy_from(self._before)
-        self._last.advance(count)
+        assert self._last is not None
+        self._last.keep(count)
 
     @property
     def num_traces(self) -> int:
@@ -124,7 +123,7 @@ class _Width:
         self.result = self._hidden
         self._trace: Trace
         self._advances: list[tuple[int, Advance]] = []
-        self._traces_of_advances: dict[int, Trace] = {}
+        self._shorter: dict[int, Trace] = {}
 
     def fill(self, embeddings: Tensor, rotations: Rotations) -> None:
         """What the next step is about."""
@@ -147,17 +146,22 @@ class _Width:
             state.copy_from(before)
             raise
 
-    def advance(self, count: int) -> None:
+    def keep(self, count: int) -> None:
         """Update the states from before the step over its first `count` tokens."""
-        if count in self._traces_of_advances:
-            self._traces_of_advances[count].replay(0, lambda: None)
+        if count in self._shorter:
+            self._shorter[count].replay(0, lambda: None)
             return
 
         def step(tracer: Tracer) -> Tensor:
-            advance(self._steps.state, self._advances, count)
+            state, before = self._steps.state, self._steps.before
+            assert before is not None
+            for layer, advances in groupby(self._advances, itemgetter(0)):
+                for own, given in zip(state.layers[layer], before.layers[layer], strict=True):
+                    tracer.copy(given, own, soon=True)
+                advance(state, advances, count)
             return self._hidden
 
-        self._traces_of_advances[count], _ = self._steps.capture(0, step)
+        self._shorter[count], _ = self._steps.capture(0, step)
 
     def _validate(self, before: RecurrentState, token: int, check: Callable[[], None]) -> None:
         """Compute the next token's step over another row, and replay it: result, states and rows
@@ -190,7 +194,8 @@ class _Width:
     def _step(self, token: int, check: Callable[[], None]) -> Callable[[Tracer], Tensor]:
         def step(tracer: Tracer) -> Tensor:
             steps = self._steps
-            memory = _Memory(tracer, steps.slab, steps.state, token, check, self._num_tokens)
+            places = steps.slab, steps.state, token, check, self._num_tokens
+            memory = _Memory(tracer, steps.before, *places)
             self._advances = memory.advances
             return steps.model.through(self._hidden, self._rotations, memory)
 
@@ -207,20 +212,30 @@ class _Memory(StepMemory):
     def __init__(
         self,
         tracer: Tracer,
+        before: RecurrentState | None,
         slab: KVSlab,
         state: RecurrentState,
         token: int,
         check: Callable[[], None],
         num_tokens: int,
     ) -> None:
+        """States of a step of several tokens go to `before` first, each right before it is read:
+        so it is read from memory once."""
         super().__init__(slab, state, TokenIndex(token), check, num_tokens)
         self._tracer, self._end = tracer, token + num_tokens
+        self._before = before if num_tokens > 1 else None
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         all_keys, all_values = self._slab.rows(layer)
         self._tracer.store(keys, all_keys)
         self._tracer.store(values, all_values)
         return all_keys[: self._end], all_values[: self._end]
+
+    def advance(self, layer: int, advance: Advance) -> Tensor:
+        if self._before is not None and layer not in {other for other, _ in self.advances}:
+            for own, to in zip(self.state(layer), self._before.layers[layer], strict=True):
+                self._tracer.copy(own, to, soon=False)
+        return super().advance(layer, advance)
 
     def check_cancelled(self) -> None:
         super().check_cancelled()
