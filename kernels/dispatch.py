@@ -124,6 +124,6 @@ def _compiled(library: Library, integers: Integers | None, product: Product) -> 
     alone = integers is not None or product != "torch"
     # Torch's product, fast as it is for towers, lets rows depend on those beside them.
     exact_alone = NativeBfloatFormat(library) if alone and product == "torch" else None
-    held = WeightFormats(formats[integers], bfloats, True, alone, exact_alone)
+    held = WeightFormats(formats[integers], bfloats, True, alone, exact_alone, steps_alone=True)
     ops = native_ops(library, widened=product == "floats")
     return Backend(title, held, ops, shares_out=True, capture=partial(capture_step, library))

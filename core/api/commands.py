@@ -19,7 +19,7 @@ from core.api.events import (
     Loaded,
     Prepared,
 )
-from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
 
 PROTOCOL_VERSION = 5
 
@@ -105,6 +105,7 @@ class Generate(OfPrompt[Finished]):
     type: Literal["generate"] = "generate"
     side: bool = False
     sampling: SamplingParams = SamplingParams()
+    draft: DraftSettings = DraftSettings()
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
     cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
     logits_file: str | None = None

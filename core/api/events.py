@@ -81,6 +81,19 @@ class CacheBytes(_Frozen):
     disk_budget: int = 0
 
 
+class DraftCounts(_Frozen):
+    """What became of a reply's drafts: `cycles` are the steps of its tokens but the first.
+
+    Of these so many were `empty`, without a draft, and of so many the whole draft was `rejected`.
+    """
+
+    cycles: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    empty: int = 0
+    rejected: int = 0
+
+
 class RequestStats(_Frozen):
     """The engine's own counters for one request: prompt = reused + evaluated, always.
 
@@ -88,6 +101,7 @@ class RequestStats(_Frozen):
     the part of it spent in the model. `seed` is the one used, drawn fresh if none was given.
     `disk_trouble` says in words why contexts can't be kept on disk now.
     `message_starts` is the token index at which each message begins, the system message left out.
+    `draft` is None where nothing was drafted, by wish or because steps can't be joined here.
     """
 
     prompt_tokens: int = 0
@@ -111,6 +125,7 @@ class RequestStats(_Frozen):
     context_length: int = 0
     message_starts: tuple[int, ...] = ()
     seed: int | None = None
+    draft: DraftCounts | None = None
 
 
 class LoadFacts(_Frozen):

@@ -6,12 +6,13 @@ import os
 
 import torch
 
-from core.api.prompt import Image, Prompt
+from core.api.prompt import Cut, Image, Prompt
 from core.cache.restore import Restored
 from core.cache.side import Branch
 from core.cache.slab import KVSlab
 from core.engine.images import Pictures
 from core.engine.loaded import LoadedModel
+from core.engine.passes.decode import MOST_TOKENS, Decode
 from core.engine.passes.prefill import Prefill
 
 
@@ -98,3 +99,14 @@ def _walk(prompt: Prompt) -> list[tuple[int, int, int]]:
         # After an image the next position is the largest on any axis plus one.
         first = 1 + max(max(place) for place in places)
     return walked
+
+
+def check_generated(decode: Decode, slab: KVSlab, start: Cut, num_fed: int) -> None:
+    """Assert that behind a prompt that ends at `start` there are rows of the `num_fed` tokens that
+    were fed and stayed, one of each, and no others."""
+    end = start.token.value + max(0, num_fed)
+    written = [token for token, _ in decode.places]
+    assert len(set(decode.places)) == len(written), "a token's place in the context is doubled"
+    assert written == list(range(start.token.value, end)), "the context holds other tokens"
+    behind = slab.view(end, min(end + MOST_TOKENS, slab.capacity)).layers.values()
+    assert not any(rows.any() for pair in behind for rows in pair), "keys of rejected tokens stay"

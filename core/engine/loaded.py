@@ -10,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
 from core.cache.host_copies import SideStream
 from core.cache.tier import DiskTier
+from core.engine.drafting.controller import StepCosts
 from core.engine.draw_choice import choose_drawing
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
@@ -71,6 +72,7 @@ class LoadedModel:
     drawing: Drawing
     weight_bytes: int
     info: ModelInfo
+    step_costs: StepCosts = field(default_factory=StepCosts)
 
 
 def load(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.api.events import ContextPart, Miss, RequestStats
+from core.api.events import ContextPart, DraftCounts, Miss, RequestStats
 from core.api.prompt import Prompt
 from core.cache.context import ContextCache
 from core.cache.restore import Restored
@@ -26,6 +27,7 @@ class Report:
     context_length: int
     message_starts: tuple[int, ...]
     seed: int
+    drafts: Callable[[], DraftCounts | None] = lambda: None
     evaluated_to: int = field(init=False)
     reply_tokens: int = 0
     prefill_s: float | None = None
@@ -74,6 +76,7 @@ class Report:
             context_length=self.context_length,
             message_starts=self.message_starts,
             seed=self.seed,
+            draft=self.drafts(),
         )
 
     @property

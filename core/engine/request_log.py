@@ -28,6 +28,7 @@ FROM_STATS = (
     "decode_tokens_per_s",
     "bytes",
     "checkpoints_held",
+    "draft",
 )
 KEYS = (
     "at",

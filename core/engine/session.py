@@ -6,9 +6,11 @@ when it ends, however it ends, what it left in the tree is whole.
 
 from __future__ import annotations
 
+import operator
 import secrets
 import time
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
 import torch
@@ -22,6 +24,7 @@ from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
+from core.engine.drafting.speculation import Speculation
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
@@ -172,30 +175,76 @@ class Session:
         """Draw tokens until something ends the reply."""
         assert prefill.last_hidden is not None
         self._flag.check()
-        logits = self._loaded.model.logits(prefill.last_hidden[None])[0]
-        self._write_logits(logits)
+        logits = self._loaded.model.logits(prefill.last_hidden[None])
+        self._write_logits(logits[0])
+        command, loaded = self._command, self._loaded
         decode = Decode(
-            self._loaded.model,
+            loaded.model,
             self._context.slab,
             prefill.state,
             self._prompt.end,
             self._flag.check,
-            self._loaded.steps.beside() if self._command.side else self._loaded.steps,
+            loaded.steps.beside() if command.side else loaded.steps,
+            command.draft.skip_rollback,
         )
-        stream = ReplyStream(self._command.request, self._report, self._emit)
-        room = self._context.context_length - self._prompt.num_tokens
+        if debug.integrity():
+            self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
+        speculation = self._speculation()
+        self._report.drafts = speculation.counts
+        stream = ReplyStream(command.request, self._report, self._emit)
         try:
-            while len(self._reply_ids) < room:
-                reason = self._draw(logits, stream)
-                if reason is not None:
-                    return reason
-                self._flag.check()
-                (logits,) = decode.step(self._reply_ids[-1:])
-            return "context"
+            return self._generate(logits, decode, speculation, stream)
         finally:
+            decode.close()
             last = self._reader.close()
             stream.push(last.answer, last.reasoning, [])
             stream.flush()
+
+    def _speculation(self) -> Speculation:
+        """What drafts tokens. A side request is too short to gain by it."""
+        settings, model = self._command.draft, self._loaded.model
+        if not model.joins_steps or (self._command.side and settings.mode == "auto"):
+            settings = settings.model_copy(update={"mode": "off"})
+        return Speculation(settings, self._prompt, model.vocab_size, self._loaded.step_costs)
+
+    def _generate(
+        self, logits: Tensor, decode: Decode, speculation: Speculation, stream: ReplyStream
+    ) -> FinishReason:
+        """Draw from `logits` [1, vocab], then from those of step after step. What a step computed
+        behind a drafted token counts if that token is drawn, and is taken back else."""
+        ids = self._reply_ids
+        room = self._context.context_length - self._prompt.num_tokens
+        most = min(
+            room, *filter(None, (self._sampling.max_tokens, self._command.stop_after_tokens))
+        )
+        draft: list[int] | None = None
+        while len(ids) < room:
+            before = len(ids)
+            reason = self._draw_rows(logits, draft or [], stream)
+            drawn = ids[before:]
+            if draft is not None:
+                accepted = sum(map(operator.eq, drawn, draft))
+                decode.keep(len(drawn))
+                speculation.note(len(draft), accepted)
+            if debug.integrity():
+                debug.check_generated(decode, self._context.slab, self._prompt.end, len(ids) - 1)
+            if reason is not None:
+                return reason
+            self._flag.check()
+            speculation.follow(drawn)
+            draft = speculation.draft(most - len(ids))
+            logits = decode.step([ids[-1], *draft])
+        return "context"
+
+    def _draw_rows(
+        self, logits: Tensor, draft: list[int], stream: ReplyStream
+    ) -> FinishReason | None:
+        """Draw from each row of `logits`, as long as what is drawn is what was drafted."""
+        for row, drafted in zip_longest(logits, draft):
+            reason = self._draw(row, stream)
+            if reason is not None or self._reply_ids[-1] != drafted:
+                return reason
+        return None
 
     def _draw(self, logits: Tensor, stream: ReplyStream) -> FinishReason | None:
         """Sample one token and say why the reply ends here, if it does."""

@@ -98,11 +98,12 @@ class Mamba1:
 
         inputs = memory.advance(layer, convolve)
         b, c, steps = self._selected(inputs, True)
-        given = inputs, b, c, self._times(steps)
+        times = self._times(steps)
 
         def scan(state: LayerState, count: int) -> Tensor:
-            rows = (each[:count] for each in given)
-            return ops.mamba1_step(*rows, self.rate, self.skip, state=state[1])
+            selected = b[:count], c[:count], times[:count]
+            given = inputs[:count], *selected, self.rate, self.skip
+            return ops.mamba1_step(*given, state=state[1])
 
         read = memory.advance(layer, scan)
         return self.output(self._opened(read, gate), True)

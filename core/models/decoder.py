@@ -96,7 +96,7 @@ class Decoder:
         self.tower = stack.tower
         self._multipliers = stack.embedding_multiplier, stack.logits_multiplier
         self.num_parameters = weights.num_parameters
-        self.joins_runs = weights.joins_runs
+        self.joins_runs, self.joins_steps = weights.joins_runs, weights.joins_steps
 
     @property
     def has_vision(self) -> bool:

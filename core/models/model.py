@@ -25,6 +25,8 @@ class Model(Protocol):
     num_parameters: int
     # Whether the bits of a row of a forward depend on no other but by attention and states.
     joins_runs: bool
+    # Whether a step of a few tokens has the bits of as many steps of one.
+    joins_steps: bool
 
     @property
     def has_vision(self) -> bool: ...

@@ -32,6 +32,7 @@ EMPTY_LINE: Line = dict.fromkeys(
         "decode_tokens_per_s",
         "bytes",
         "seed",
+        "draft",
         "settled_tokens",
         "read_ahead_tokens",
         "error",

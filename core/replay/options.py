@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
-from core.api.params import CacheSettings, ModelSettings, Precision
+from core.api.params import CacheSettings, DraftSettings, ModelSettings, Precision
 
 
 def model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
@@ -36,6 +36,16 @@ def cache_settings(options: argparse.Namespace) -> CacheSettings:
     )
 
 
+def draft_settings(options: argparse.Namespace) -> DraftSettings:
+    """How tokens are drafted."""
+    return DraftSettings(
+        mode=options.draft,
+        tokens=options.draft_tokens,
+        noise=options.draft_noise,
+        skip_rollback=options.skip_rollback,
+    )
+
+
 def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     """The command line; argparse ends the process with exit code 2 when it doesn't fit."""
     parser = argparse.ArgumentParser(
@@ -54,5 +64,9 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--context", type=int, help="context length in tokens")
     parser.add_argument("--no-cache", action="store_true", help="start every step cold")
     parser.add_argument("--data", type=Path, help="data folder (default: a fresh temporary one)")
+    parser.add_argument("--draft", choices=("auto", "off", "lookup"), default="auto")
+    parser.add_argument("--draft-tokens", type=int, help="a fixed length of drafts, 1 to 7")
+    parser.add_argument("--draft-noise", type=float, default=0.0, help="share of tokens replaced")
+    parser.add_argument("--skip-rollback", action="store_true", help="leave wrong tokens in place")
     parser.add_argument("--logits", help="safetensors file for each step's first logits")
     return parser.parse_args(arguments)

@@ -3,6 +3,7 @@
     python -m core.replay SCRIPT.json --model DIR [--device cpu|cuda]
         [--dtype float32|bfloat16|int8|int4] [--checkpoints N] [--interval T] [--host-bytes N]
         [--device-bytes N] [--disk-bytes N] [--grid G] [--no-cache] [--data DIR] [--logits FILE]
+        [--draft auto|off|lookup] [--draft-tokens N] [--draft-noise P] [--skip-rollback]
 
 This is how bugs are reported and benchmarks run. The script's format is in
 `core.replay.steps`. Exit code 0 when all went well, 1 when a step ended in an error, 2 when
@@ -24,7 +25,7 @@ from core.client.blobs import BlobStore
 from core.client.client import EngineClient
 from core.replay.chats import Chat, Chats
 from core.replay.lines import Line, answer_line, empty_line, error_line, prepared_line
-from core.replay.options import cache_settings, model_settings
+from core.replay.options import cache_settings, draft_settings, model_settings
 from core.replay.steps import (
     AnsweringStep,
     ChatStep,
@@ -57,6 +58,7 @@ class Replay:
         self._options = options
         self._model = model_settings(options, data)
         self._cache = cache_settings(options)
+        self._draft = draft_settings(options)
         self._blobs = BlobStore(data / "images")
         self._chats = Chats()
         self._logits: dict[str, bytes] = {}
@@ -139,6 +141,7 @@ class Replay:
             chat=chat_key(step.chat),
             side=isinstance(step, Side),
             sampling=step.sampling if step.sampling is not None else self._script.sampling,
+            draft=self._draft,
             thinking=step.thinking,
             cache=self._cache,
             stop_after_tokens=step.stop_after_tokens,

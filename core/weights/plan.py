@@ -144,6 +144,12 @@ class Weights:
         """Whether products of a row have the same bits however many rows share a call."""
         return self._formats is not None and self._formats.rows_alone
 
+    @property
+    def joins_steps(self) -> bool:
+        """Whether a step of a few rows has the bits of as many steps of one."""
+        formats = self._formats
+        return formats is not None and formats.steps_alone and self.dtype == torch.bfloat16
+
     def ops(self, *shapes: OpShape) -> Ops:
         """What a layer calls with numbers of these `shapes`."""
         self.shapes.update(shapes)

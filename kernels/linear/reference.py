@@ -152,7 +152,8 @@ class WeightFormats:
     can't serve for that, and would otherwise be there twice. `rows_alone`: products of a row, and
     the operations that go with them, have the same bits however many rows share a call.
     `exact_alone` holds exact matrices that tokens go through, which must have such bits too; where
-    it is None, `exact` does.
+    it is None, `exact` does. `steps_alone`: a step of a few rows of bfloat16 has the bits of as
+    many steps of one.
     """
 
     usual: WeightFormat
@@ -160,6 +161,7 @@ class WeightFormats:
     rows_from_file: bool = False
     rows_alone: bool = False
     exact_alone: WeightFormat | None = None
+    steps_alone: bool = False
 
     def of(self, exact: bool) -> WeightFormat:
         """The format of a matrix that stays exact, or of another."""

@@ -33,7 +33,12 @@ def mamba1_step(
     place."""
     if inputs.shape[0] > 1:
         tokens = zip(*(each.split(1) for each in (inputs, b, c, steps)), strict=True)
-        return torch.cat([mamba1_step(*token, rate, skip, state=state) for token in tokens])
+        return torch.cat(
+            [
+                mamba1_step(one, own_b, own_c, step, rate, skip, state=state)
+                for one, own_b, own_c, step in tokens
+            ]
+        )
     given = inputs[0].float()
     state.mul_((rate * steps[0]).clamp_(min=_FORGOTTEN).exp_())
     state.addcmul_(b[0].float()[:, None], given * steps[0])

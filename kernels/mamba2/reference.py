@@ -50,7 +50,12 @@ def mamba2_step(
     place."""
     if inputs.shape[0] > 1:
         tokens = zip(*(each.split(1) for each in (inputs, b, c, steps)), strict=True)
-        return torch.cat([mamba2_step(*token, rate, skip, state=state) for token in tokens])
+        return torch.cat(
+            [
+                mamba2_step(one, own_b, own_c, step, rate, skip, state=state)
+                for one, own_b, own_c, step in tokens
+            ]
+        )
     copies = state.shape[0] // b.shape[1]
     values = inputs[0].float()
     b, c = (_each(each[0].float(), copies) for each in (b, c))

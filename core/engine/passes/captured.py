@@ -185,6 +185,7 @@ class _Width:
             each.zero_()
         self._trace.replay(later, check)
         alike = all(map(torch.equal, (self.result, *_tensors(state), *rows), expected))
+        slab.clear(later, later + self._num_tokens)
         state.copy_from(before)
         self._hidden.copy_(given)
         self._trace.replay(token, check)

@@ -38,11 +38,15 @@ class Decode:
         start: Cut,
         check: Callable[[], None],
         steps: StepCapture,
+        skip_rollback: bool = False,
     ) -> None:
-        """`state` stays as it is."""
+        """`state` stays as it is. `skip_rollback` keeps what turns out wrong, to be found."""
         self._model, self._slab, self._check = model, slab, check
         # Where the last step began, and the next one begins.
         self._last = self.next = start
+        # Token and position of each row that was written.
+        self.places: list[tuple[int, int]] = []
+        self._skip_rollback = skip_rollback
         self._steps = steps
         captured = steps.step(model, slab)
         self._captured = captured.begin(state) if captured is not None else None
@@ -56,18 +60,26 @@ class Decode:
         positions = torch.arange(first, first + len(ids), device=device).expand(3, -1)
         hidden = self._forward(embeddings, positions)
         self._last, self.next = self.next, _behind(self.next, len(ids))
+        first_token = self._last.token.value
+        self.places += [(first_token + each, first + each) for each in range(len(ids))]
         return self._model.logits(hidden)
 
     def keep(self, count: int) -> None:
         """Of the tokens of the last step only the first `count`, one at least, happened."""
         fed, self.next = self.next, _behind(self._last, count)
-        if self.next == fed:
+        if self.next == fed or self._skip_rollback:
             return
+        del self.places[count - (fed.token - self._last.token) :]
         if self._captured is not None:
             self._captured.keep(count)
         elif self._computed is not None:
             self._computed.keep(count)
         self._slab.clear(self.next.token.value, fed.token.value)
+
+    def close(self) -> None:
+        """Leave nothing behind the last token that happened, wherever a step was given up."""
+        first = self.next.token.value
+        self._slab.clear(first, min(first + MOST_TOKENS, self._slab.capacity))
 
     def _forward(self, embeddings: Tensor, positions: Tensor) -> Tensor:
         token = self.next.token

@@ -79,10 +79,10 @@ def test_steps_are_taken_back_by_the_calls_that_made_them() -> None:
             tensor.add_(count)
         return own[0]
 
-    for num_tokens in (1, 1, 3):
-        memory = StepMemory(slab(), state, TokenIndex(0), ignore, num_tokens)
-        kept = state.copy()
-        memory.advance(0, add)
+    for _ in range(2):
+        StepMemory(slab(), state, TokenIndex(0), ignore).advance(0, add)
+    kept, memory = state.copy(), StepMemory(slab(), state, TokenIndex(0), ignore, 3)
+    memory.advance(0, add)
     assert all(tensor.eq(5).all() for tensor in state.layers[0])
     advance(kept, memory.advances, 2)
     assert all(tensor.eq(4).all() for tensor in kept.layers[0])

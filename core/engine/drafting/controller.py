@@ -1,0 +1,83 @@
+"""How many drafted tokens a step takes: as many as gain the most, by what steps cost and how often
+such drafts were right.
+
+Nothing here can change a reply, only how fast it comes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from statistics import median
+
+# Readings of a width that are kept: their median is not moved by a core that was taken away.
+READINGS = 9
+# What each further token adds to a step, as long as nobody has measured it.
+GUESSED_COST = 0.2
+# What drafting has to gain at least.
+LEAST_GAIN = 1.02
+# Of what a kind of draft has shown, what is left after the next one; after one that was not tried.
+FORGOTTEN, FADED = 0.9, 0.99
+
+
+class StepCosts:
+    """Seconds of a step by its number of tokens, as measured on this model."""
+
+    def __init__(self) -> None:
+        self._readings: dict[int, deque[float]] = {}
+
+    def note(self, num_tokens: int, seconds: float) -> None:
+        """One step. The first of each width is left out: it is captured then."""
+        if num_tokens in self._readings:
+            self._readings[num_tokens].append(seconds)
+        else:
+            self._readings[num_tokens] = deque(maxlen=READINGS)
+
+    def of(self, num_tokens: int) -> float:
+        """Seconds of a step of so many tokens, in proportion where none was measured."""
+        known = {size: median(each) for size, each in self._readings.items() if each}
+        if num_tokens in known or not known:
+            return known.get(num_tokens, 1 + GUESSED_COST * (num_tokens - 1))
+        nearest = min(known, key=lambda size: (abs(size - num_tokens), size))
+        guess: Callable[[int], float] = lambda size: 1 + GUESSED_COST * (size - 1)  # noqa: E731
+        return known[nearest] * guess(num_tokens) / guess(nearest)
+
+
+class Acceptance:
+    """How likely a drafted token of some kind is right, from `prior` on."""
+
+    def __init__(self, prior: float, weight: float = 2.0) -> None:
+        self._prior, self._weight = prior, weight
+        self._right = self._tried = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Between 0 and 1, both left out."""
+        return (self._right + self._prior * self._weight) / (self._tried + self._weight)
+
+    def note(self, drafted: int, accepted: int) -> None:
+        """A draft: what stands behind its first wrong token says nothing."""
+        self._fade(FORGOTTEN)
+        self._right += accepted
+        self._tried += min(drafted, accepted + 1)
+
+    def note_untried(self) -> None:
+        """A draft that was not worth trying. So it is tried again some time."""
+        self._fade(FADED)
+
+    def _fade(self, by: float) -> None:
+        self._right *= by
+        self._tried *= by
+
+
+def best_depth(most: int, rate: float, costs: StepCosts) -> int:
+    """How many of `most` drafted tokens a step should take; 0 where none gains anything."""
+    best, gained = 0, LEAST_GAIN / costs.of(1)
+    expected, chance = 1.0, 1.0
+    for depth in range(1, most + 1):
+        chance *= rate
+        expected += chance
+        gain = expected / costs.of(1 + depth)
+        if gain > gained:
+            best, gained = depth, gain
+    return best
