@@ -214,9 +214,8 @@ class Session:
         behind a drafted token counts if that token is drawn, and is taken back else."""
         ids = self._reply_ids
         room = self._context.context_length - self._prompt.num_tokens
-        most = min(
-            room, *filter(None, (self._sampling.max_tokens, self._command.stop_after_tokens))
-        )
+        ends = room, self._sampling.max_tokens, self._command.stop_after_tokens
+        most = min(filter(None, ends), default=0)
         draft: list[int] | None = None
         while len(ids) < room:
             before = len(ids)
@@ -228,11 +227,12 @@ class Session:
                 speculation.note(len(draft), accepted)
             if debug.integrity():
                 debug.check_generated(decode, self._context.slab, self._prompt.end, len(ids) - 1)
-            if reason is not None:
-                return reason
+            if reason is not None or len(ids) == room:
+                return reason or "context"
             self._flag.check()
             speculation.follow(drawn)
-            draft = speculation.draft(most - len(ids))
+            # Behind the last drafted token one more is drawn.
+            draft = speculation.draft(most - len(ids) - 1)
             logits = decode.step([ids[-1], *draft])
         return "context"
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -35,6 +36,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts
 from core.engine.loaded import LoadedModel
+from core.engine.sampler import Sampler
 from core.models.model import Model
 from core.storage.files import Files
 from core.storage.store import DiskStore
@@ -57,6 +59,7 @@ class CountingModel:
     def forget(self) -> None:
         self.fed: list[int] = []
         self.images_fed: list[int] = []
+        self.is_read = False
         self.rows: list[Tensor] = []
         self.embeddings: list[Tensor] = []
         self.num_encoded = 0
@@ -71,7 +74,7 @@ class CountingModel:
     ) -> Tensor:
         self.before_forward(len(self.fed))
         hidden = self._model.forward(embeddings, positions, memory, image=image)
-        if not self.rows:
+        if not self.is_read:
             self.fed.append(len(embeddings))
         if image:
             self.images_fed.append(len(embeddings))
@@ -86,11 +89,15 @@ class CountingModel:
         return embedding
 
     def logits(self, hidden: Tensor) -> Tensor:
-        logits = self._model.logits(hidden)
+        self.is_read = True
+        return self._model.logits(hidden)
+
+    def drawn(self, logits: Tensor) -> Tensor:
+        """What a token is drawn from, which may be told to the model."""
         if self.say:
             logits = torch.full_like(logits, -100.0)
-            logits[0, self.say.pop(0)] = 0.0
-        self.rows.append(logits[0].clone())
+            logits[self.say.pop(0)] = 0.0
+        self.rows.append(logits.clone())
         return logits
 
 
@@ -237,7 +244,13 @@ class Machine:
         self.model.say = list(say)
         if before_forward is not None:
             self.model.before_forward = before_forward
-        finished = self.engine.generate(command, flag or CancelFlag(), events.append)
+        sample = Sampler.sample
+
+        def drawn(sampler: Sampler, logits: Tensor, token_index: int) -> int:
+            return sample(sampler, self.model.drawn(logits), token_index)
+
+        with patch.object(Sampler, "sample", drawn):
+            finished = self.engine.generate(command, flag or CancelFlag(), events.append)
         answer = Answer(finished, tuple(self.model.rows), tuple(self.model.fed), tuple(events))
         self._check(answer, cache if not command.side else None)
         return answer

@@ -1,0 +1,265 @@
+"""P1, P2, P4 to P6: drafts change how fast a reply comes, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from core.api.chat import ImagePart, Message
+from core.api.params import DraftSettings, SamplingParams
+from core.engine import debug
+from core.engine.drafting import speculation
+from core.engine.drafting.controller import StepCosts
+from core.engine.loaded import LoadedModel
+from core.engine.passes.decode import Decode
+from tests.kernels.native.here import NEEDS_COMPILER
+from tests.promises.fixtures import PURE, RECURRENT
+from tests.promises.machine import Answer, CountdownFlag, Machine, same, user, words
+
+pytestmark = NEEDS_COMPILER
+
+FAMILIES = ("hybrid", *PURE, *RECURRENT)
+PRECISIONS = ("bfloat16", "int8", "int4")
+OFF = DraftSettings(mode="off")
+GREEDY = SamplingParams(temperature=0, max_tokens=60)
+SEEDED = SamplingParams(temperature=0.8, top_p=0.9, presence_penalty=0.2, seed=3, max_tokens=60)
+CHAT: list[Message] = [user(words(30) + " " + words(30))]
+
+
+@pytest.fixture(autouse=True)
+def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After every step the context is searched for what does not belong there."""
+    monkeypatch.setenv("WAYMARK_DEBUG", "integrity")
+    # What restores promise is looked at elsewhere, and would be counted here.
+    monkeypatch.setattr(debug, "check", lambda *_: None)
+
+
+def drafts(tokens: int | None = None, noise: float = 0.0) -> DraftSettings:
+    return DraftSettings(mode="lookup", tokens=tokens, noise=noise)
+
+
+class Knowing:
+    """Drafts what the model is going to say, in place of `PromptLookup`."""
+
+    def __init__(self, ids: tuple[int, ...]) -> None:
+        self._ids, self._next = ids, 0
+
+    def follow(self, ids: list[int]) -> None:
+        self._next += len(ids)
+
+    def propose(self, most: int) -> tuple[list[int], int]:
+        found = list(self._ids[self._next : self._next + max(0, most)])
+        return found, len(found)
+
+
+def knows(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
+    """From now on drafts are right, but for what noise there is."""
+    monkeypatch.setattr(speculation, "PromptLookup", lambda _: Knowing(plain.ids))
+
+
+def alike(answer: Answer, plain: Answer) -> None:
+    """The same tokens, drawn from the same logits, and counters that fit them."""
+    assert answer.ids == plain.ids and answer.finished.reason == plain.finished.reason
+    assert answer.finished.reply.text == plain.finished.reply.text
+    same(answer, plain)
+    assert plain.stats.draft is None
+    counts = answer.stats.draft
+    assert counts is not None
+    # The first token is the prompt's; what ends a reply may be the last that a draft had right.
+    assert counts.cycles + counts.accepted in (len(answer.ids) - 1, len(answer.ids))
+    assert counts.accepted <= counts.drafted <= 7 * counts.cycles
+    assert counts.empty + counts.rejected <= counts.cycles
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_P1_drafts_change_no_token(
+    loaded_of: Callable[..., LoadedModel],
+    monkeypatch: pytest.MonkeyPatch,
+    family: str,
+    precision: str,
+) -> None:
+    loaded = loaded_of(family, precision)
+    drafted = accepted = 0
+    for sampling in (GREEDY, SEEDED):
+        plain = Machine(loaded).ask(CHAT, sampling=sampling, draft=OFF)
+        alike(Machine(loaded).ask(CHAT, sampling=sampling, draft=drafts(7)), plain)
+        for draft in (drafts(), drafts(1), drafts(3, 0.5), drafts(7), drafts(4, 1.0)):
+            with monkeypatch.context() as context:
+                knows(context, plain)
+                answer = Machine(loaded).ask(CHAT, sampling=sampling, draft=draft)
+            alike(answer, plain)
+            assert answer.stats.draft is not None
+            drafted += answer.stats.draft.drafted
+            accepted += answer.stats.draft.accepted
+    assert drafted > accepted > 0, "some drafts were right, and some wrong"
+
+
+def test_P1_a_small_context_and_many_requests_change_no_token(
+    loaded_of: Callable[..., LoadedModel], picture: Callable[..., ImagePart], tmp_path: Path
+) -> None:
+    """Twenty in a row, ten times the same, swipes and a restart in between."""
+    loaded = loaded_of("hybrid", "int8")
+    machine = Machine(loaded, tmp_path / "cache")
+    chat: list[Message] = [user(picture(1), words(20))]
+    sampling = SEEDED.model_copy(update={"max_tokens": 12})
+    for turn in range(20):
+        if turn == 10:
+            machine = Machine(loaded, tmp_path / "cache")
+        draft = drafts(1 + turn % 7, (turn % 3) / 2)
+        answer = machine.ask(chat, sampling=sampling, draft=draft)
+        alike(answer, Machine(loaded).ask(chat, sampling=sampling, draft=OFF))
+        if turn % 4 == 3:
+            chat = [*chat, answer.reply, user(words(3 + turn))]
+            machine.settle(chat[:-1])
+    again = [machine.ask(chat, sampling=sampling, draft=drafts(5)) for _ in range(10)]
+    assert len({each.ids for each in again}) == 1
+
+
+def test_P2_what_is_not_rolled_back_is_found(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = loaded_of("hybrid", "int8")
+    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
+    knows(monkeypatch, plain)
+    wrong = drafts(4, 1.0)
+    skipped = wrong.model_copy(update={"skip_rollback": True})
+    with pytest.raises(AssertionError, match=r"holds other tokens|doubled"):
+        Machine(loaded).ask(CHAT, sampling=GREEDY, draft=skipped)
+    # What it left behind belongs to nothing.
+    alike(Machine(loaded).ask(CHAT, sampling=GREEDY, draft=wrong), plain)
+
+
+@pytest.mark.parametrize("fault", ["rows", "states", "places"])
+def test_P2_a_rollback_that_leaves_something_shows(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    loaded = loaded_of("hybrid", "int8")
+    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
+    knows(monkeypatch, plain)
+    keep = Decode.keep
+
+    def forgets(decode: Decode, count: int) -> None:
+        places, slab = list(decode.places), decode._slab
+        if fault == "states":
+            captured = decode._captured
+            decode._captured = decode._computed = None
+            keep(decode, count)
+            decode._captured = captured
+            return
+        with monkeypatch.context() as context:
+            if fault == "rows":
+                context.setattr(type(slab), "clear", lambda *_: None)
+            keep(decode, count)
+        if fault == "places":
+            decode.places = places
+
+    monkeypatch.setattr(Decode, "keep", forgets)
+    wrong = drafts(4, 1.0)
+    if fault == "states":
+        answer = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=wrong)
+        assert answer.ids != plain.ids
+    else:
+        with pytest.raises(AssertionError, match=r"rejected|doubled|other tokens"):
+            Machine(loaded).ask(CHAT, sampling=GREEDY, draft=wrong)
+
+
+@pytest.mark.parametrize("looks", [30, 33, 36, 40, 47, 60])
+def test_P2_a_cancel_inside_a_draft_leaves_nothing(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    loaded = loaded_of("hybrid", "int8")
+    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
+    knows(monkeypatch, plain)
+    machine = Machine(loaded)
+    cut = machine.ask(CHAT, sampling=GREEDY, draft=drafts(7), flag=CountdownFlag(looks))
+    assert cut.finished.reason == "cancelled" and cut.ids == plain.ids[: len(cut.ids)]
+    alike(machine.ask(CHAT, sampling=GREEDY, draft=drafts(7)), plain)
+
+
+def test_P2_a_step_that_fails_leaves_nothing(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = loaded_of("hybrid", "int8")
+    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
+    knows(monkeypatch, plain)
+    machine, step, calls = Machine(loaded), Decode.step, 0
+
+    def fails(decode: Decode, ids: list[int]) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            step(decode, ids)
+            raise MemoryError("no memory")
+        return step(decode, ids)
+
+    with monkeypatch.context() as context:
+        context.setattr(Decode, "step", fails)
+        with pytest.raises(MemoryError):
+            machine.ask(CHAT, sampling=GREEDY, draft=drafts(7))
+    alike(machine.ask(CHAT, sampling=GREEDY, draft=drafts(7)), plain)
+
+
+def test_P4_a_context_that_ends_inside_a_draft_ends_the_reply(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = loaded_of("hybrid", "int8")
+    unbound = GREEDY.model_copy(update={"max_tokens": None})
+    whole = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
+    length = whole.stats.prompt_tokens
+    for room in (1, 2, 7, 13):
+        info = loaded.info.model_copy(update={"context_length": length + room})
+        narrow = replace(loaded, info=info)
+        plain = Machine(narrow).ask(CHAT, sampling=unbound, draft=OFF)
+        assert len(plain.ids) <= room
+        knows(monkeypatch, whole)
+        for tokens in (3, 7):
+            alike(Machine(narrow).ask(CHAT, sampling=unbound, draft=drafts(tokens)), plain)
+
+
+def test_P4_a_stop_string_inside_a_draft_ends_the_reply(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = loaded_of("hybrid", "int8")
+    plain = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF)
+    knows(monkeypatch, plain)
+    text = plain.finished.reply.text
+    for place in (len(text) // 3, len(text) // 2):
+        sampling = GREEDY.model_copy(update={"stop": (text[place : place + 3],)})
+        stopped = Machine(loaded).ask(CHAT, sampling=sampling, draft=OFF)
+        for tokens in (2, 7):
+            alike(Machine(loaded).ask(CHAT, sampling=sampling, draft=drafts(tokens)), stopped)
+
+
+def test_P5_drafts_that_are_wrong_are_given_up(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = replace(loaded_of("hybrid", "int8"), step_costs=StepCosts())
+    for tokens in range(1, 9):
+        for _ in range(3):
+            loaded.step_costs.note(tokens, 1.0 + 0.3 * (tokens - 1))
+    long = GREEDY.model_copy(update={"max_tokens": 300, "frequency_penalty": 0.3})
+    knows(monkeypatch, Machine(loaded).ask(CHAT, sampling=long, draft=OFF))
+    monkeypatch.setattr(StepCosts, "note", lambda *_: None)
+    answer = Machine(loaded).ask(CHAT, sampling=long, draft=drafts(noise=1.0))
+    counts = answer.stats.draft
+    assert counts is not None and counts.accepted <= 1
+    lost = 0.3 * counts.drafted / counts.cycles
+    assert lost < 0.03, "what wrong drafts cost, in steps"
+
+
+def test_P6_counters_are_in_the_stats_and_nowhere_without_drafts(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = loaded_of("hybrid", "int8")
+    knows(monkeypatch, Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF))
+    answer = Machine(loaded).ask(CHAT, sampling=GREEDY, draft=drafts(3))
+    counts = answer.stats.draft
+    assert counts is not None and counts.cycles > 0 < counts.drafted
+    assert Machine(loaded).ask(CHAT, sampling=GREEDY, draft=OFF).stats.draft is None
+    # Torch's products round a row by how many there are: nothing is drafted over them.
+    floats = Machine(loaded_of("hybrid", "float32"))
+    assert floats.ask(CHAT, sampling=GREEDY, draft=drafts(3)).stats.draft is None
