@@ -159,7 +159,7 @@ def answer_logits(loaded: LoadedModel, sample: Sample) -> Tensor:
         loaded.steps,
     )
     # What the end of the answer predicts is no part of it.
-    return torch.stack([first, *(decode.step(token) for token in sample.answer[:-1])])
+    return torch.stack([first, *(decode.step([token])[0] for token in sample.answer[:-1])])
 
 
 def read_prompt(loaded: LoadedModel, sample: Sample) -> tuple[Tensor, RecurrentState]:

@@ -7,6 +7,8 @@ reply, and belongs to one slab, whose rows never move. For each number of tokens
 from __future__ import annotations
 
 import logging
+import time
+from collections import Counter
 from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
@@ -17,12 +19,16 @@ from torch import Tensor
 from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.passes.computed import advance
+from core.engine.passes.computed import Advances, advance
 from core.engine.passes.run_memory import StepMemory
 from core.layers.memory import Advance
 from core.layers.rope import Rotations
 from core.models.model import Model
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
+
+# To capture a step takes as long as so many steps more; each step of several tokens earns so many
+# seconds for it. What Python takes beside a large model's steps is not worth that at once.
+MORE_STEPS, EARNED_S = 3, 0.25
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,9 +44,13 @@ class CapturedSteps:
         self.state = RecurrentState.zeros(model.layer_specs, model.device).copy()
         self.replies = 0
         self._widths: dict[int, _Width] = {}
+        self._uses: Counter[int] = Counter()
+        self._step_s = 0.0  # of one token
         # Before the last step of several tokens.
         self.before: RecurrentState | None = None
+        # The last step: its trace, or what it did to the states if it was not captured.
         self._last: _Width | None = None
+        self._advances: Advances = ()
 
     @torch.inference_mode()
     def begin(self, state: RecurrentState) -> CapturedReply:
@@ -59,21 +69,42 @@ class CapturedSteps:
         self.slab.reserve(token + num_tokens)
         if num_tokens > 1 and self.before is None:
             self.before = self.state.room()
-        width = self._widths.get(num_tokens) or _Width(self, num_tokens)
+        began = time.perf_counter()
+        self._last = self._widths.get(num_tokens)
+        if self._last is None:
+            return self._first(embeddings, positions, token, check)
+        self._last.fill(embeddings, self.model.rotations(positions, (1,) * num_tokens))
+        self._last.replay(token, check)
+        if num_tokens == 1:
+            self._step_s = time.perf_counter() - began
+        return self._last.result
+
+    def _first(
+        self, embeddings: Tensor, positions: Tensor, token: int, check: Callable[[], None]
+    ) -> Tensor:
+        """A step of as many tokens as none that was captured."""
+        num_tokens = embeddings.shape[0]
+        self._uses[num_tokens] += 1
+        if num_tokens > 1 and self._uses[num_tokens] * EARNED_S < MORE_STEPS * self._step_s:
+            assert self.before is not None
+            self.before.copy_from(self.state)
+            memory = StepMemory(self.slab, self.state, TokenIndex(token), check, num_tokens)
+            self._advances = memory.advances
+            return self.model.forward(embeddings, positions, memory)
+        width = _Width(self, num_tokens)
         width.fill(embeddings, self.model.rotations(positions, (1,) * num_tokens))
-        if num_tokens not in self._widths:
-            width.note(token, check)
-            self._widths[num_tokens] = width
-        else:
-            width.replay(token, check)
-        self._last = width
+        width.note(token, check)
+        self._widths[num_tokens] = self._last = width
         return width.result
 
     @torch.inference_mode()
     def keep(self, count: int) -> None:
         """Of the tokens of the last step, which were several, only the first `count` happened."""
-        assert self._last is not None
-        self._last.keep(count)
+        if self._last is not None:
+            self._last.keep(count)
+        elif self.before is not None:
+            self.state.copy_from(self.before)
+            advance(self.state, self._advances, count)
 
     @property
     def num_traces(self) -> int:

@@ -72,6 +72,28 @@ def test_steps_of_several_tokens_have_the_bits_of_single_ones(
 
 
 @NEEDS_COMPILER
+def test_a_slow_models_steps_of_several_tokens_are_captured_once_they_pay(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    """Until then they are computed, over the same states and to the same bits."""
+    loaded = loaded_of("hybrid", "int8")
+    place, tracer = Place(loaded, 10), StepCapture(loaded.steps._capture)
+    sizes = [(1, 1), (3, 2), (3, 3), (1, 1), (3, 1), (3, 2), (3, 3), (1, 1)]
+    expected = place.logits(StepCapture(None), sum(kept for _, kept in sizes))
+    steps = tracer.step(place.model, place.slab)
+    assert steps is not None
+    found, decode = list[Tensor](), place.decode(tracer)
+    with torch.inference_mode():
+        for number, (size, kept) in enumerate(sizes):
+            steps._step_s = 0.3  # of which three are worth as much as four uses
+            ids = [token % 50 for token in range(len(found), len(found) + size)]
+            found += decode.step([*ids[:kept], *(49 - each for each in ids[kept:])])[:kept].clone()
+            decode.keep(kept)
+            assert steps.num_traces == (2 if number >= 5 else 1)
+    assert all(map(torch.equal, found, expected))
+
+
+@NEEDS_COMPILER
 def test_a_recording_serves_other_replies_and_leaves_their_states(
     loaded_of: Callable[..., LoadedModel],
 ) -> None:
