@@ -1,8 +1,8 @@
 """Prompt lookup: what followed the last time that the chat's last tokens stood somewhere.
 
 Of the places where the last two tokens stand the newest are looked at, and that with the longest
-match before it is taken. An index of pairs finds the same as a suffix automaton where it matters,
-for a tenth of the time and the memory. It is of one chat, and gone when the reply is.
+match before it is taken. An index of pairs costs a third of the time of a suffix automaton and half
+its memory. It is of one chat, and gone when the reply is.
 """
 
 from __future__ import annotations
