@@ -1,0 +1,72 @@
+"""How many drafted tokens are worth a step."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.engine.drafting.controller import READINGS, Acceptance, StepCosts, best_depth
+
+
+def costs(*seconds: float) -> StepCosts:
+    """Of steps of 1, 2, .. tokens."""
+    found = StepCosts()
+    for num_tokens, each in enumerate(seconds, start=1):
+        for _ in range(3):
+            found.note(num_tokens, each)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rate", "per_token", "expected"),
+    [(0.99, 0.1, 7), (0.7, 0.1, 4), (0.7, 0.5, 1), (0.3, 0.5, 0), (0.0, 0.01, 0), (0.9, 1.0, 0)],
+)
+def test_depth_is_what_gains_the_most(rate: float, per_token: float, expected: int) -> None:
+    known = costs(*(1 + per_token * number for number in range(8)))
+    assert best_depth(7, rate, known) == expected
+    assert best_depth(3, rate, known) <= 3 and best_depth(0, rate, known) == 0
+
+
+def test_a_width_that_nobody_measured_is_guessed_in_proportion() -> None:
+    known = StepCosts()
+    assert known.of(2) > known.of(1) > 0
+    for _ in range(3):
+        known.note(1, 0.5)
+    assert known.of(1) == 0.5 and 0.5 < known.of(2) < known.of(8)
+    for _ in range(3):
+        known.note(4, 2.0)
+    assert known.of(4) == 2.0 and known.of(5) > 2.0 and known.of(1) == 0.5
+
+
+def test_a_core_that_was_taken_away_moves_no_cost() -> None:
+    known = costs(1.0)
+    known.note(1, 50.0)
+    assert known.of(1) == 1.0
+    for _ in range(READINGS):
+        known.note(1, 3.0)
+    assert known.of(1) == 3.0
+
+
+def test_the_step_that_is_captured_is_not_counted() -> None:
+    known = StepCosts()
+    known.note(2, 9.0)
+    known.note(2, 1.0)
+    assert known.of(2) == 1.0
+
+
+def test_rates_follow_what_was_right() -> None:
+    right, wrong = Acceptance(0.5), Acceptance(0.5)
+    assert right.rate == wrong.rate == 0.5
+    for _ in range(20):
+        right.note(4, 4)
+        wrong.note(4, 0)
+    assert right.rate > 0.9 and wrong.rate < 0.12
+    for _ in range(500):
+        wrong.note_untried()
+    assert wrong.rate > 0.45, "a kind of draft is tried again some time"
+
+
+def test_what_stands_behind_a_wrong_token_says_nothing() -> None:
+    long, short = Acceptance(0.5), Acceptance(0.5)
+    long.note(7, 1)
+    short.note(2, 1)
+    assert long.rate == short.rate
