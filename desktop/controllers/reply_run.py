@@ -170,6 +170,7 @@ class ReplyRun:
             conversation=self._conversation,
             chat=self._key,
             sampling=settings.sampling,
+            draft=settings.draft,
             thinking=thinking,
             cache=settings.cache,
         )

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
 from desktop.store.settings import (
     SHORTEST_INTERVAL,
     TEXT_SIZES,
@@ -29,6 +29,7 @@ Choice = tuple[str, object]
 SECTIONS: dict[str, type[BaseModel]] = {
     "model": ModelSettings,
     "sampling": SamplingParams,
+    "draft": DraftSettings,
     "cache": CacheSettings,
     "ahead": AheadSettings,
     "window": WindowSettings,
@@ -166,6 +167,9 @@ SAMPLING_ROWS = tuple(
         "max_tokens",
     )
 )
+DRAFT_ROW = row(
+    "draft.mode", ((words.AUTOMATIC, "auto"), (words.FROM_CHAT, "lookup"), (words.OFF, "off"))
+)
 THINKING_ROW = row("thinking", ((words.OWN_WAY, None), (words.ON, True), (words.OFF, False)))
 
 CHECKPOINT_ROWS = (row("cache.count"), row("cache.interval", least=SHORTEST_INTERVAL, step=GRID))
@@ -190,6 +194,6 @@ WINDOW_ROWS = (THEME_ROW, TEXT_SIZE_ROW)
 PART_ROWS: dict[str, tuple[SettingRow, ...]] = {
     "Model": MODEL_ROWS,
     "Memory": (*CHECKPOINT_ROWS, *BUDGET_ROWS, *AHEAD_ROWS),
-    "Writing": (THINKING_ROW, *SAMPLING_ROWS),
+    "Writing": (THINKING_ROW, *SAMPLING_ROWS, DRAFT_ROW),
     "Appearance": WINDOW_ROWS,
 }

@@ -13,7 +13,13 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError, field_validator
 
-from core.api.params import CacheSettings, ModelSettings, SamplingParams, Settings
+from core.api.params import (
+    CacheSettings,
+    DraftSettings,
+    ModelSettings,
+    SamplingParams,
+    Settings,
+)
 from core.client.whole_file import write_whole
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.recovery import copies
@@ -52,6 +58,7 @@ class AppSettings(Settings):
     recent_models: tuple[str, ...] = ()
     sampling: SamplingParams = SamplingParams()
     thinking: bool | None = None
+    draft: DraftSettings = DraftSettings()
     cache: Annotated[CacheSettings, Field(validate_default=True)] = CacheSettings()
     ahead: AheadSettings = AheadSettings()
     window: WindowSettings = WindowSettings()

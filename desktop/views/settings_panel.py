@@ -15,6 +15,7 @@ from desktop.presentation.setting_rows import (
     BUDGET_ROWS,
     CHECKPOINT_ROWS,
     DEVICE_ROW,
+    DRAFT_ROW,
     MODEL_ROWS,
     PART_ROWS,
     SAMPLING_ROWS,
@@ -78,7 +79,7 @@ class SettingsPanel(QScrollArea):
         return {
             "Model": self._part("Model", [*model, *self._made(MODEL_ROWS)]),
             "Memory": self._part("Memory", memory),
-            "Writing": self._part("Writing", self._made((THINKING_ROW, *SAMPLING_ROWS))),
+            "Writing": self._part("Writing", self._made((THINKING_ROW, *SAMPLING_ROWS, DRAFT_ROW))),
             "Appearance": self._part("Appearance", self._made(WINDOW_ROWS)),
         }
 

@@ -37,6 +37,7 @@ PROMPT_ROWS: tuple[RowWords, ...] = (
 SPEED_ROWS: tuple[RowWords, ...] = (
     ("contextFirstToken", "First token", "Time from the request to the first token."),
     ("contextSpeed", "Speed", "Tokens of the reply written in a second."),
+    ("contextDrafts", "Drafts", "What guessing tokens and checking several in a step has saved."),
 )
 KEPT_ROWS: tuple[RowWords, ...] = (
     (

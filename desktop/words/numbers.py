@@ -20,6 +20,7 @@ ROWS = (
     ("numbersRestoredFrom", "Restored from", "Where the reused part was held, and its end."),
     ("numbersFirstToken", "First token", "Time from the request to the first token."),
     ("numbersSpeed", "Speed", "Tokens of the reply written in a second."),
+    ("numbersDrafts", "Drafts", "Tokens that were guessed and checked several in a step."),
     ("numbersReplyTokens", "Reply tokens", "How many tokens the reply is long."),
     ("numbersMiss", "Why read", "Why tokens were read that had been read before."),
 )
@@ -188,6 +189,27 @@ def numbers_text(stats: RequestStats) -> str:
         words.append(f"first token {format_seconds(stats.ttft_s)}")
     if stats.decode_tokens_per_s is not None:
         words.append(format_speed(stats.decode_tokens_per_s))
+    return BETWEEN.join(words)
+
+
+def tokens_per_step(stats: RequestStats) -> str:
+    """How many tokens a step of the reply gave; empty where nothing was drafted."""
+    counts = stats.draft
+    if counts is None or not counts.drafted:
+        return ""
+    return f"{(counts.cycles + counts.accepted) / counts.cycles:.1f} tokens a step"
+
+
+def describe_drafts(stats: RequestStats) -> str:
+    """What became of a reply's drafts; empty where nothing was drafted."""
+    counts = stats.draft
+    if counts is None or not counts.drafted:
+        return ""
+    accepted, drafted = format_count(counts.accepted), format_count(counts.drafted)
+    words = [f"{accepted} of {drafted} right", tokens_per_step(stats)]
+    words.append(f"{count_of(counts.cycles, 'step')}, {format_count(counts.empty)} without a draft")
+    if counts.rejected:
+        words.append(f"{format_count(counts.rejected)} with none right")
     return BETWEEN.join(words)
 
 

@@ -94,6 +94,12 @@ ROWS = {
         "if you take it out again. Off, it is read after Send.",
     ),
     "thinking": ("Thinking", "Whether the model reasons before it answers, where it can do both."),
+    "draft.mode": (
+        "Several tokens at once",
+        "Where the last words stood in the chat before, what followed them is tried as the next "
+        "words, several in one step. The reply is the same with and without. Automatic tries it "
+        "where it gains time.",
+    ),
     "sampling.temperature": (
         "Temperature",
         "How freely tokens are drawn; 0 always takes the most likely one.",
@@ -136,6 +142,7 @@ CPU, CUDA = "Processor (CPU)", "Graphics card (CUDA)"
 HALF_MEMORY, THIRD_OF_MEMORY = "int8, half the memory", "int4, a third of the memory"
 OWN_LIMIT = "Only the model's own limit"
 OWN_WAY, ON, OFF = "The model's own way", "On", "Off"
+FROM_CHAT = "Whenever words repeat"
 SYSTEM, LIGHT, DARK = "System", "Light", "Dark"
 OWN_SIZE, NOTHING_ON_DISK = "A size of my own", "Keep nothing on disk"
 BUDGET_STAYS = "The budget stays as it was."

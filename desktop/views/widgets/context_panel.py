@@ -162,6 +162,7 @@ def _values(view: ContextView, stats: RequestStats) -> dict[str, str]:
         "contextImagesEncoded": format_count(stats.images_encoded) if images else "",
         "contextFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
         "contextSpeed": "" if speed is None else numbers.format_speed(speed),
+        "contextDrafts": numbers.tokens_per_step(stats),
         "contextCheckpoints": _checkpoints(view.strip, stats),
         "contextRestoredFrom": numbers.describe_restore(stats) if stats.restored_from else "",
     }

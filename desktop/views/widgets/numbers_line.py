@@ -82,6 +82,7 @@ class NumbersLine(QWidget):
             "numbersRestoredFrom": numbers.describe_restore(stats),
             "numbersFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
             "numbersSpeed": "" if speed is None else numbers.format_speed(speed),
+            "numbersDrafts": numbers.describe_drafts(stats),
             "numbersReplyTokens": format_count(stats.reply_tokens),
             "numbersMiss": numbers.describe_miss(stats.miss)
             if stats.miss

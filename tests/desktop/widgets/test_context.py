@@ -6,7 +6,14 @@ from PySide6.QtGui import QColor, QHelpEvent
 from PySide6.QtWidgets import QApplication, QLabel, QProgressBar, QToolTip
 from pytestqt.qtbot import QtBot
 
-from core.api.events import CacheBytes, ContextPart, HeldCheckpoint, Prepared, RequestStats
+from core.api.events import (
+    CacheBytes,
+    ContextPart,
+    DraftCounts,
+    HeldCheckpoint,
+    Prepared,
+    RequestStats,
+)
 from desktop.common import theme
 from desktop.presentation.byte_stores import stores
 from desktop.presentation.context_view import ContextView, Strip, prepared_strip
@@ -324,6 +331,16 @@ def test_the_panel_shows_every_number(panel: ContextPanel) -> None:
     assert label(panel, "contextHero").text() == "95 % reused"
     assert not label(panel, "contextMiss").isVisible()
     assert panel.findChild(ContextStrip, "contextStrip") is not None
+
+
+def test_the_panel_says_what_drafts_saved(panel: ContextPanel) -> None:
+    counts = DraftCounts(cycles=10, drafted=14, accepted=11)
+    stats = samples.second_turn().model_copy(update={"draft": counts})
+    panel.show_view(samples.view(stats))
+    drafts = label(panel, "contextDrafts")
+    assert drafts.text() == "2.1 tokens a step" and drafts.isVisible()
+    panel.show_view(samples.view(samples.second_turn()))
+    assert not drafts.isVisible()
 
 
 def test_values_stand_below_one_another_in_text_of_any_size(

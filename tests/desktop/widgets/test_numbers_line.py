@@ -6,6 +6,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
 
+from core.api.events import DraftCounts
 from desktop.views.widgets.numbers_line import NumbersLine
 from desktop.words.numbers import numbers_text
 from tests.desktop.widgets import samples
@@ -92,3 +93,17 @@ def test_nothing_read_again_is_said_too(line: NumbersLine) -> None:
     line.set_open(True)
     line.show_stats(samples.second_turn())
     assert value(line, "numbersMiss").text() == "nothing was read again"
+
+
+def test_what_drafts_saved_is_said_where_there_were_any(line: NumbersLine) -> None:
+    counts = DraftCounts(cycles=20, drafted=31, accepted=22, empty=8, rejected=2)
+    line.set_open(True)
+    line.show_stats(samples.second_turn().model_copy(update={"draft": counts}))
+    drafts = value(line, "numbersDrafts")
+    assert drafts.isVisible()
+    assert drafts.text().split(" \N{MIDDLE DOT} ") == [
+        "22 of 31 right", "2.1 tokens a step", "20 steps, 8 without a draft", "2 with none right",
+    ]  # fmt: skip
+    for none in (None, DraftCounts(cycles=20, empty=20)):
+        line.show_stats(samples.second_turn().model_copy(update={"draft": none}))
+        assert not drafts.isVisible()
