@@ -9,7 +9,7 @@ from torch import Tensor
 
 from kernels.common.shapes import AttentionShape, FullAttentionShape
 from kernels.ops import Ops
-from kernels.self_test.case import ROWS, Case, Numbers
+from kernels.self_test.case import FEW, ROWS, Case, Numbers
 
 _KEYS = (1, 300)  # that one token sees; most splits of the context are empty, or none is
 _BEYOND = 37  # keys that a window hides
@@ -17,11 +17,14 @@ _LONGEST = 4_096
 
 
 def attention(shape: AttentionShape, numbers: Numbers) -> Iterator[Case]:
-    """One token over keys of several numbers, and a run after others and both ways."""
+    """One token over keys of several numbers, a few after another, and a run after others and both
+    ways."""
     scale, window = shape.head_dim**-0.5, shape.window
     lengths = _KEYS if window is None else (*_KEYS, min(window, _LONGEST) + _BEYOND)
     for op, rows, length in (
         *(("causal_attention", 1, length) for length in lengths),
+        *(("step_attention", 1, length) for length in lengths),
+        *(("step_attention", FEW, length + FEW) for length in lengths),
         ("causal_attention", ROWS, ROWS + lengths[-1]),
         ("run_attention", ROWS, ROWS + lengths[-1]),
     ):
@@ -64,6 +67,6 @@ def _attended(
     largest = scale * float(queries.abs().max() * keys.abs().sum(-1).max())
     ulps = largest * queries.shape[-1].bit_length() + 64
     # Of many tokens the probabilities are multiplied in the model's type.
-    if dtype == torch.bfloat16 and queries.shape[0] > 1:
+    if dtype == torch.bfloat16 and queries.shape[0] > 1 and op != "step_attention":
         ulps += 2**14
     return Case(op, dtype, call, ulps, float(values.abs().max()))

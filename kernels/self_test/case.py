@@ -12,6 +12,7 @@ from kernels.gated_delta.reference import CHUNK
 from kernels.ops import Ops
 
 EPSILON = 1e-6
+FEW = 3  # tokens of a step
 ROWS = CHUNK + 1  # of a run: one chunk of the delta rule, and the first row of another
 
 

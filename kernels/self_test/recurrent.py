@@ -11,7 +11,7 @@ from torch import Tensor
 from kernels.common.shapes import DeltaShape, Mamba1Shape, Mamba2Shape, ShortConvShape
 from kernels.gated_delta.reference import CHUNK
 from kernels.ops import Ops
-from kernels.self_test.case import ROWS, Case, Numbers
+from kernels.self_test.case import FEW, ROWS, Case, Numbers
 
 
 def recurrent(
@@ -48,9 +48,9 @@ def _convolution(shape: DeltaShape | Mamba1Shape | Mamba2Shape, numbers: Numbers
         return [ops.convolve(rows.to(dtype), weight, bias, result)]
 
     def step(ops: Ops, dtype: torch.dtype, bias: Tensor | None) -> list[Tensor]:
-        tail, row = rows[:before].to(dtype, copy=True), rows[before : before + 1].to(dtype)
+        tail, few = rows[:before].to(dtype, copy=True), rows[before : before + FEW].to(dtype)
         result = dtype if rounded else torch.float32
-        return [ops.causal_conv_step(row, tail, weight, bias, result), tail.float()]
+        return [ops.causal_conv_step(few, tail, weight, bias, result), tail.float()]
 
     # Products are added one by one; silu is nowhere steeper than 1.1.
     most = shape.taps * rows.abs().max() * weight.abs().max() + bias.abs().max()
@@ -111,7 +111,8 @@ def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
         outputs = getattr(ops, name)(*heads, decay[:count], beta[:count], state=after)
         return [outputs, after]
 
-    for name, count in (("chunked_gated_delta_", ROWS), ("recurrent_gated_delta_step", 1)):
+    step = "recurrent_gated_delta_step"
+    for name, count in (("chunked_gated_delta_", ROWS), (step, 1), (step, FEW)):
 
         def named(
             ops: Ops, dtype: torch.dtype, name: str = name, count: int = count
@@ -151,7 +152,7 @@ def _scan(shape: Mamba1Shape, numbers: Numbers) -> Iterator[Case]:
         outputs = getattr(ops, name)(rows, b, c, steps[:count], rate, skip, state=after)
         return [outputs, after]
 
-    for name, count in (("mamba1_run_", ROWS), ("mamba1_step", 1)):
+    for name, count in (("mamba1_run_", ROWS), ("mamba1_step", 1), ("mamba1_step", FEW)):
         yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
 
 
@@ -175,5 +176,5 @@ def _state_space(shape: Mamba2Shape, numbers: Numbers) -> Iterator[Case]:
         )
         return [getattr(ops, name)(*rows, rate, skip, state=after), after]
 
-    for name, count in (("mamba2_run_", ROWS), ("mamba2_step", 1)):
+    for name, count in (("mamba2_run_", ROWS), ("mamba2_step", 1), ("mamba2_step", FEW)):
         yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)

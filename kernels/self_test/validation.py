@@ -36,6 +36,7 @@ _ROUNDING = {torch.float32: 0.0, torch.bfloat16: 2.0**-8}
 _REFERENCE = replace(
     PLAIN_OPS,
     causal_attention=attention.causal_attention,
+    step_attention=attention.causal_attention,
     run_attention=attention.run_attention,
     full_attention=attention.full_attention,
 )
