@@ -48,8 +48,10 @@ def attending(wrap: Callable[[Attend], Attend]) -> Callable[..., Backend]:
 
     def chosen(*args: Any) -> Backend:
         kernels = validated(*args)
-        attend = wrap(kernels.ops.causal_attention)
-        return replace(kernels, ops=replace(kernels.ops, causal_attention=attend))
+        ops = kernels.ops
+        runs, steps = wrap(ops.causal_attention), wrap(ops.step_attention)
+        wrapped = replace(ops, causal_attention=runs, step_attention=steps)
+        return replace(kernels, ops=wrapped)
 
     return chosen
 
