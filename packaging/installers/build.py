@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "installers"
+NATIVE = ROOT / "packaging" / "native"
 BUNDLE = BUILD / "bundle" / ("Waymark.app" if sys.platform == "darwin" else "waymark")
 # They come with the names of all their parts, which nobody asks for: 100 MB.
 NAMES_ARE_STRIPPED = ("torch/lib/*.so", "libpython*.so.*")
@@ -26,29 +27,46 @@ NAMES_ARE_STRIPPED = ("torch/lib/*.so", "libpython*.so.*")
 
 def main() -> None:
     """Build what the system at hand needs."""
+    draw_icon()
     compile_kernels()
     freeze()
     if sys.platform == "linux":
         strip()
     run(sys.executable, HERE / "licences.py", BUNDLE)
+    ask()
     megabytes = sum(path.lstat().st_size for path in files()) / 1e6
     print(f"{BUNDLE.relative_to(ROOT)}: {megabytes:.0f} MB")
 
 
+def draw_icon() -> None:
+    """The icon that the executables bear; on Linux it lies beside them."""
+    kinds = {"win32": ("--ico", "waymark.ico"), "darwin": ("--icns", "waymark.icns")}
+    if sys.platform in kinds:
+        option, name = kinds[sys.platform]
+        run(sys.executable, HERE / "icons.py", option, BUILD / name)
+
+
 def compile_kernels() -> None:
-    """The kernels in C for every level of processors, if those there are not of these sources."""
-    from kernels.native.build import sources_digest
+    """The kernels in C for every level of processors, if those there are of other sources."""
     from kernels.native.shipped import MANIFEST, folder
 
-    kernels = BUILD / "kernels"
-    name = folder().name
-    manifest = kernels / name / MANIFEST
-    if manifest.exists() and json.loads(manifest.read_text("utf-8"))["sources"] == sources_digest():
-        return
-    run(sys.executable, ROOT / "packaging" / "native" / "libraries.py", name, "--to", kernels)
+    kernels, name = BUILD / "kernels", folder().name
+    if not is_current(kernels / name / MANIFEST):
+        run(sys.executable, NATIVE / "libraries.py", name, "--to", kernels)
     signer = os.environ.get("WAYMARK_SIGN_IDENTITY")
     if sys.platform == "darwin" and signer:
         run(sys.executable, HERE / "macos" / "sign_kernels.py", kernels / name, signer)
+
+
+def is_current(manifest: Path) -> bool:
+    """Whether kernels were made from these sources, and with this compiler and its flags."""
+    from kernels.native.build import sources_digest
+
+    if not manifest.exists():
+        return False
+    made = manifest.stat().st_mtime
+    is_older = all(path.stat().st_mtime < made for path in NATIVE.glob("*.*"))
+    return is_older and json.loads(manifest.read_text("utf-8"))["sources"] == sources_digest()
 
 
 def freeze() -> None:
@@ -64,6 +82,24 @@ def strip() -> None:
     inside = BUNDLE / "_internal"
     found = [path for pattern in NAMES_ARE_STRIPPED for path in inside.glob(pattern)]
     run("strip", "--strip-unneeded", *(path for path in found if not path.is_symlink()))
+
+
+def ask() -> None:
+    """Have the engine look at a sample picture: worker, helper and kernels. Ends the build else."""
+    programs = BUNDLE / "Contents" / "MacOS" if sys.platform == "darwin" else BUNDLE
+    engine = programs / ("waymark-engine.exe" if sys.platform == "win32" else "waymark-engine")
+    resources = ROOT / "resources"
+    picture = {"image": str(resources / "samples" / "three-shapes.png")}
+    content = [picture, {"text": "What is in this picture?"}]
+    script = BUILD / "work" / "question.json"
+    steps = [{"op": "send", "chat": "a", "content": content}]
+    script.write_text(json.dumps({"sampling": {"temperature": 0}, "steps": steps}), "utf-8")
+    options = ("--model", resources / "models" / "demo", "--device", "cpu")
+    words = [str(word) for word in (engine, "core.replay", script, *options)]
+    said = subprocess.run(words, stdout=subprocess.PIPE, timeout=300, check=True).stdout
+    reply = json.loads(said)["reply"]
+    if not all(shape in reply for shape in ("circle", "star", "triangle")):
+        sys.exit(f"The engine that was built takes the sample picture for this: {reply}")
 
 
 def files() -> Iterator[Path]:

@@ -49,12 +49,14 @@ def _kept(name: str) -> Path:
 def texts_for(what: str, expression: str) -> dict[str, bytes]:
     """The kept texts of the licences that an expression names.
 
-    One is enough, for most let choose. Raises LicenceError where none of them is kept here.
+    Of those to choose from one is enough. Raises LicenceError where none of them is kept here.
     """
-    names = set(re.findall(r"[\w.+-]+", expression)) - {"OR", "AND", "WITH"}
-    found = kept_texts(*sorted(name for name in names if _kept(name).exists()))
-    if not found:
-        raise LicenceError(
-            f"{what} is under {expression or 'no licence'}, of which no text is kept"
-        )
+    found: dict[str, bytes] = {}
+    for all_hold in re.split(r"\bAND\b", expression):
+        names = set(re.findall(r"[\w.+-]+", all_hold)) - {"OR", "WITH"}
+        kept = kept_texts(*sorted(name for name in names if _kept(name).exists()))
+        if not kept:
+            said = expression or "no licence"
+            raise LicenceError(f"{what} is under {said}, of which no text is kept")
+        found |= kept
     return found

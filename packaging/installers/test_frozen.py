@@ -28,8 +28,9 @@ __all__ = ["folder_of"]
 ENGINE = ROOT / "build" / "installers" / "bundle" / "waymark" / "waymark-engine"
 DEMO = ROOT / "resources" / "models" / "demo"
 SAMPLE = ROOT / "resources" / "samples" / "three-shapes.png"
-# What is measured or drawn, and budgets, which go by free memory.
-CHANGING = ("_s", "bytes", "seed")
+# What is measured or drawn, budgets, which go by free memory, and drafts, which go by what steps
+# take.
+CHANGING = ("_s", "bytes", "seed", "draft")
 
 
 def replayed(command: list[str], data: Path, *options: object) -> list[dict[str, Any]]:

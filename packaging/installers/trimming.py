@@ -1,4 +1,4 @@
-"""What of Qt no one sees here is left out, and with it the libraries that only it needed."""
+"""What no one needs is left out, most of it Qt's, and with it the libraries that only it needed."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ LEFT_OUT = re.compile(
     r"|plugins/platforms/(lib)?q(eglfs|linuxfb|minimal|minimalegl|vkkhrdisplay|vnc)\b"
     r"|plugins/platformthemes/libqgtk3"
     r"|plugins/imageformats/(lib)?q(icns|pdf|tga|tiff|wbmp)\b)"
+    # What pip writes into a checkout in which the window was run.
+    r"|waymark\.egg-info/"
 )
 # Every desktop has these, as new as its C library; older copies beside them, or newer ones that ask
 # for a newer C library, would only do harm. The package depends on them.

@@ -180,10 +180,11 @@ def test_what_is_compiled_into_a_distribution_is_listed_as_its_own_list_says(
     assert [part.name for part in found.parts] == ["either", "both"]
     assert {"crates/MIT.txt", "crates/Apache-2.0.txt", "crates/Zlib.txt"} < set(found.texts)
 
-    lists["rusty.cdx.json"]["components"].append(crate("odd", "Odd-1.0"))
-    install(tmp_path, "rusty", {"rusty.so": b""}, "MIT", text, lists)
-    with pytest.raises(licences.LicenceError, match=r"rusty's odd is under Odd-1\.0"):
-        described(licences, bundle)
+    for odd in ("Odd-1.0", "MIT AND Odd-1.0"):
+        lists["rusty.cdx.json"]["components"][3:] = [crate("odd", odd)]
+        install(tmp_path, "rusty", {"rusty.so": b""}, "MIT", text, lists)
+        with pytest.raises(licences.LicenceError, match=f"rusty's odd is under {odd}"):
+            described(licences, bundle)
 
 
 def test_the_loader_is_listed_with_the_exception_that_lets_others_use_it(

@@ -31,7 +31,7 @@ def desktop_entry() -> configparser.SectionProxy:
 
 def test_the_window_and_all_files_go_by_one_id() -> None:
     assert [path.name for path in (SHARE / "applications").iterdir()] == [f"{APP_ID}.desktop"]
-    assert desktop_entry()["Icon"] == APP_ID == script("linux/icons").APP_ID
+    assert desktop_entry()["Icon"] == APP_ID == script("icons").APP_ID
     assert metainfo().findtext("id") == APP_ID
     assert metainfo().findtext("launchable") == f"{APP_ID}.desktop"
     assert metainfo().findtext("provides/binary") == desktop_entry()["Exec"] == "waymark"
@@ -46,7 +46,7 @@ def test_the_newest_release_is_the_version_that_is_built() -> None:
 
 @pytest.fixture
 def icons(tmp_path: Path, qapp: object) -> Path:
-    found = script("linux/icons")
+    found = script("icons")
     found.write_theme(tmp_path / "hicolor")
     found.write_images(tmp_path / "a.ico", [found.drawn(found.tile(), 16 * n) for n in (1, 2)])
     found.write_images(

@@ -78,7 +78,11 @@ def main() -> None:
     os.environ["SOURCE_DATE_EPOCH"] = time.strip()
     tree = BUILD / "linux" / f"waymark-{version}-linux-{ARCHITECTURE}"
     shutil.rmtree(tree.parent, ignore_errors=True)
+    for earlier in [*BUILD.glob("waymark_*.deb"), *BUILD.glob("waymark-*.tar.zst")]:
+        earlier.unlink()
+    os.umask(0o022)
     lay_out(tree / "usr")
+    let_all_read(tree)
     package(tree / "usr", version)
     archive(tree)
 
@@ -92,13 +96,18 @@ def lay_out(usr: Path) -> None:
     for name in PROGRAMS:
         (usr / "bin" / name).symlink_to(f"../lib/waymark/{name}")
     shutil.copytree(HERE / "share", usr / "share")
-    icons = [sys.executable, str(HERE / "icons.py"), str(usr / "share" / "icons")]
+    icons = [sys.executable, str(HERE.parent / "icons.py"), str(usr / "share" / "icons")]
     subprocess.run(icons, check=True)
     document = usr / "share" / "doc" / "waymark"
     document.mkdir(parents=True)
     text = (ROOT / "LICENSE").read_text("utf-8")
     others = "Those of all that comes along lie in /usr/lib/waymark/licences.\n\n"
     (document / "copyright").write_text(others + text, encoding="utf-8")
+
+
+def let_all_read(folder: Path) -> None:
+    """Whoever starts what is packed must be able to read it, however private the builder's are."""
+    subprocess.run(["chmod", "-R", "u=rwX,go=rX,a-s", str(folder)], check=True)
 
 
 def package(usr: Path, version: str) -> None:
@@ -110,7 +119,7 @@ def package(usr: Path, version: str) -> None:
     control = CONTROL.format(version=version, kibibytes=kibibytes, depends=", ".join(depends(usr)))
     (root / "DEBIAN" / "control").write_text(control, encoding="utf-8")
     target = BUILD / f"waymark_{version}_amd64.deb"
-    packing = ["dpkg-deb", "--root-owner-group", "-Zxz", "-z1", "--threads-max=0"]
+    packing = ["dpkg-deb", "--root-owner-group", "-Zxz", "-z1"]
     subprocess.run([*packing, "--build", str(root), str(target)], check=True)
     say(target)
 
@@ -145,10 +154,10 @@ def depends(usr: Path) -> list[str]:
     missing = needed - brought
     if unknown := missing - PACKAGES.keys():
         sys.exit(f"No package is known for {', '.join(sorted(unknown))}.")
-    versions = {
-        "libc6": newest(symbols, "GLIBC_"),
-        "libstdc++6": LIBSTDCXX.get(newest(symbols, "GLIBCXX_"), "11"),
-    }
+    asked = newest(symbols, "GLIBCXX_")
+    if asked not in LIBSTDCXX:
+        sys.exit(f"No release of GCC is known for GLIBCXX_{asked}.")
+    versions = {"libc6": newest(symbols, "GLIBC_"), "libstdc++6": LIBSTDCXX[asked]}
     names = sorted({PACKAGES[library] for library in missing})
     return [f"{name} (>= {versions[name]})" if name in versions else name for name in names]
 

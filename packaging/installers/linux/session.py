@@ -16,6 +16,9 @@ from typing import Any
 from bare import HOME, TRIED, Bare
 from trial import Failed, check, run, until
 
+# From a window that can be seen to one that has its chats, on a machine with other things to do.
+LISTED_S = 5
+
 
 class Screen:
     """A screen that nobody sees, with pointer and keys."""
@@ -113,6 +116,8 @@ class Session:
 
     def open_newest(self) -> None:
         """The first chat of the list."""
+        # It is there a moment after the window, and nothing outside tells when.
+        time.sleep(LISTED_S)
         self._shown("mousemove", "--window", self._window, 110, 195, "click", 1)
 
     def answers(self, number: int) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ lay_out() {
     mkdir -p "$root/work/bundle/_internal/torch" "$root/work/bundle/licences"
     cp "$here/waymark.iss" "$root/work/"
     sed 's/^CloseApplications=/CloseAplications=/' "$here/waymark.iss" > "$root/work/misspelt.iss"
-    "$python" "$here/../linux/icons.py" --ico "$root/work/waymark.ico"
+    "$python" "$here/../icons.py" --ico "$root/work/waymark.ico"
     cp "$root/usr/lib/i386-linux-gnu/wine/i386-windows/notepad.exe" "$root/work/bundle/waymark.exe"
     echo new > "$root/work/bundle/_internal/torch/new.py"
     echo text > "$root/work/bundle/licences/LICENCES.txt"

@@ -2,7 +2,7 @@
 #
 #   packaging\installers\windows\compile.ps1 [-SignedUninstallers FOLDER]
 #
-# `npm ci` in this folder installs the compiler, build.py makes the bundle, linux\icons.py --ico the icon.
+# `npm ci` in this folder installs the compiler, build.py makes the bundle and the icon.
 param([string]$SignedUninstallers = "")
 $ErrorActionPreference = "Stop"
 

@@ -1,6 +1,6 @@
 """Draws the app's icon for each system from the drawing that the window uses.
 
-    python packaging/installers/linux/icons.py [TARGET_FOLDER] [--ico FILE] [--icns FILE]
+    python packaging/installers/icons.py [TARGET_FOLDER] [--ico FILE] [--icns FILE]
 
 TARGET_FOLDER gets a `hicolor` folder as icon themes have it, `--ico` writes Windows' file, and
 `--icns` macOS' file.
@@ -22,7 +22,7 @@ from PySide6.QtGui import QGuiApplication, QImage, QImageWriter, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
 APP_ID = "io.github.waymark.Waymark"
-RESOURCES = Path(__file__).resolve().parents[3] / "resources"
+RESOURCES = Path(__file__).resolve().parents[2] / "resources"
 DRAWING = RESOURCES / "icons" / "waymark.svg"
 THEME = RESOURCES / "themes" / "light.toml"
 SVG = "http://www.w3.org/2000/svg"

@@ -1,0 +1,98 @@
+"""What is done before and after PyInstaller, on each system."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from kernels.native.build import sources_digest
+from tests.packaging.scripts import script
+
+Commands = list[list[str]]
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The script, with a folder of its own to build in."""
+    found = script("build")
+    monkeypatch.setattr(found, "BUILD", tmp_path)
+    return found
+
+
+@pytest.fixture
+def commands(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Commands:
+    """What it runs, instead of running it."""
+    found: Commands = []
+    monkeypatch.setattr(build, "run", lambda *words: found.append([str(word) for word in words]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("system", "name"), [("win32", "waymark.ico"), ("darwin", "waymark.icns"), ("linux", None)]
+)
+def test_an_icon_is_drawn_where_executables_bear_one(
+    build: ModuleType,
+    commands: Commands,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    system: str,
+    name: str | None,
+) -> None:
+    monkeypatch.setattr(build.sys, "platform", system)
+    build.draw_icon()
+    assert [command[-1] for command in commands] == ([str(tmp_path / name)] if name else [])
+
+
+def test_kernels_are_made_anew_when_their_sources_or_their_compiler_changed(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(build, "NATIVE", tmp_path / "native")
+    compiler, manifest = tmp_path / "native" / "compiler.txt", tmp_path / "manifest.json"
+    assert not build.is_current(manifest)
+    compiler.parent.mkdir()
+    compiler.touch()
+    manifest.write_text(json.dumps({"sources": sources_digest()}), "utf-8")
+    made = manifest.stat().st_mtime
+    os.utime(compiler, (made - 60, made - 60))
+    assert build.is_current(manifest)
+    os.utime(compiler, (made + 60, made + 60))
+    assert not build.is_current(manifest)
+    os.utime(compiler, (made - 60, made - 60))
+    manifest.write_text(json.dumps({"sources": "others"}), "utf-8")
+    assert not build.is_current(manifest)
+
+
+def test_kernels_that_were_there_are_signed_too(
+    build: ModuleType, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "is_current", lambda manifest: True)
+    monkeypatch.setattr(build.sys, "platform", "darwin")
+    monkeypatch.setenv("WAYMARK_SIGN_IDENTITY", "")
+    build.compile_kernels()
+    assert commands == []
+    monkeypatch.setenv("WAYMARK_SIGN_IDENTITY", "Somebody")
+    build.compile_kernels()
+    assert [Path(command[1]).name for command in commands] == ["sign_kernels.py"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the engine's stand-in is a shell script")
+@pytest.mark.parametrize("right", [True, False])
+def test_an_engine_that_sees_nothing_in_a_picture_ends_the_build(
+    build: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, right: bool
+) -> None:
+    monkeypatch.setattr(build, "BUNDLE", tmp_path)
+    (tmp_path / "work").mkdir()
+    reply = json.dumps({"reply": "A circle, a star and a triangle." if right else "Nothing."})
+    engine = tmp_path / "waymark-engine"
+    engine.write_text(f"#!/bin/sh\necho '{reply}'\n", "utf-8")
+    engine.chmod(0o700)
+    if right:
+        build.ask()
+    else:
+        with pytest.raises(SystemExit, match=r"for this: Nothing\."):
+            build.ask()
