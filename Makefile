@@ -95,12 +95,13 @@ clean: ## remove the environment and all caches
 	rm -rf $(VENV) build kernels/native/shipped *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(BUILDER)/.done: $(INSTALLERS)/requirements.txt $(INSTALLERS)/validation.txt $(SETUP)/install_torch.sh
+$(BUILDER)/.done: $(INSTALLERS)/requirements.txt $(INSTALLERS)/validation.txt $(SETUP)/install_torch.sh $(SETUP)/qt_libraries.py
 	@bash $(SETUP)/make_venv.sh $(BUILDER)
 	@TORCH=cpu bash $(SETUP)/install_torch.sh $(BUILDER)
 	@echo "Installing what the installers are built from ..."
 	@$(BUILDER)/bin/python -m pip --disable-pip-version-check install --no-deps -r $(INSTALLERS)/requirements.txt
 	@$(BUILDER)/bin/python -m pip --disable-pip-version-check install -r $(INSTALLERS)/validation.txt
+	@$(BUILDER)/bin/python $(SETUP)/qt_libraries.py bundle
 	@touch $@
 
 $(STAMPS)/venv: $(SETUP)/make_venv.sh

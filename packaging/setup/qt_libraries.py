@@ -1,10 +1,11 @@
 """Sees to the system libraries that Qt needs and its wheels do not carry.
 
-Usage: qt_libraries.py headless|window
+Usage: qt_libraries.py headless|window|bundle
 
 Asks the dynamic linker what is really missing, installs it where that is allowed (apt, as root or
 by sudo), and otherwise prints exactly what to install. Fails only if Qt cannot start: offscreen for
-the tests, on the user's display for the window. Needs PySide6 and the standard library only.
+the tests, on the user's display for the window, on every display for what is packed into an
+installer. Needs PySide6 and the standard library only.
 """
 
 from __future__ import annotations
@@ -67,10 +68,12 @@ START_OFFSCREEN = "from PySide6.QtWidgets import QApplication; QApplication([])"
 
 
 def main(purpose: str) -> int:
-    """Return the exit status for `headless` (the tests) or `window` (the app)."""
+    """Return the exit status for `headless` (the tests), `window` (the app) or `bundle` (what is
+    packed into an installer)."""
     if sys.platform != "linux":
         return 0
-    files = OFFSCREEN_FILES if purpose == "headless" else OFFSCREEN_FILES + display_files()
+    plugins = {"headless": (), "window": display_files(), "bundle": XCB_FILES + WAYLAND_FILES}
+    files = OFFSCREEN_FILES + plugins[purpose]
     libraries = missing_libraries(files)
     packages = packages_for(libraries)
     if not has_fonts():
@@ -82,8 +85,8 @@ def main(purpose: str) -> int:
             print_what_to_install(libraries)
     if not starts_offscreen():
         return 1
-    if purpose == "window" and missing_libraries(display_files()):
-        print("Without these libraries Qt cannot open a window on this display.", file=sys.stderr)
+    if plugins[purpose] and missing_libraries(plugins[purpose]):
+        print("Without these libraries Qt cannot open a window on a display.", file=sys.stderr)
         return 1
     return 0
 
@@ -175,6 +178,6 @@ def starts_offscreen() -> bool:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or sys.argv[1] not in {"headless", "window"}:
-        sys.exit("usage: qt_libraries.py headless|window")
+    if len(sys.argv) != 2 or sys.argv[1] not in {"headless", "window", "bundle"}:
+        sys.exit("usage: qt_libraries.py headless|window|bundle")
     sys.exit(main(sys.argv[1]))
