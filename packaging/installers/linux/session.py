@@ -18,6 +18,8 @@ from trial import Failed, check, run, until
 
 # From a window that can be seen to one that has its chats, on a machine with other things to do.
 LISTED_S = 5
+# From a reply to the end of the window: the reply is settled meanwhile, which nothing outside shows.
+READ_S = 10
 
 
 class Screen:
@@ -140,7 +142,8 @@ class Session:
         return found if len(found) >= number else []
 
     def quit(self) -> None:
-        """By its key, and as it should."""
+        """By its key, once the reply was read, and as it should."""
+        time.sleep(READ_S)
         self._shown("windowfocus", "--sync", self._window)
         self._shown("key", "ctrl+q")
         code = self._process.wait(timeout=60)
