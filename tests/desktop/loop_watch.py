@@ -4,7 +4,7 @@ Between two returns to Qt's loop the window answers nobody. The watch takes the 
 the window's own thread, not the time on the wall: other programs may have the processors in
 between, and that is no fault of ours. Two things cost no processor time of this thread and keep the
 loop waiting all the same: another thread of ours that holds Python's lock, whose processor time is
-taken too, and a call that never returns, for which the wall's clock has a bound of its own.
+taken too, with a wider bound, and a call that never returns, for which the wall's clock has one.
 
 Qt has loops of several makes. In GLib's, waiting and working can't be told apart, so that Qt is
 asked for its own.
@@ -23,6 +23,8 @@ from PySide6.QtCore import QAbstractEventDispatcher, QObject
 os.environ["QT_NO_GLIB"] = "1"
 
 LONGEST_S = 0.100
+# Not all that other threads take is under Python's lock, and on a busy machine it takes longer.
+ELSEWHERE = 4
 # Nothing of ours waits so long for a disk or a device, however busy the machine is.
 LONGEST_WALL_S = 20.0
 
@@ -68,7 +70,7 @@ class LoopWatch(QObject):
             gc.enable()
         if error is None:
             assert self.longest <= self._bound, self.words()
-            assert self.longest_elsewhere <= self._bound, self.words()
+            assert self.longest_elsewhere <= ELSEWHERE * self._bound, self.words()
             assert self.longest_wall <= LONGEST_WALL_S, self.words()
 
     def words(self) -> str:
