@@ -99,7 +99,8 @@ class Generate(OfPrompt[Finished]):
     A `side` request (a title, a summary) reads on a branch of its own that is gone when it ends; it
     evicts nothing. `stop_after_tokens` stops the reply as a user would, after exactly so many
     sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after so
-    many evaluated tokens. `logits_file` receives the float32 logits of the first drawn token.
+    many evaluated tokens. `logits_file` receives the float32 logits of the first drawn token, and
+    a file beside it, whose name ends in `.mtp`, those that the MTP head has for the next one.
     """
 
     type: Literal["generate"] = "generate"

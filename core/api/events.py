@@ -176,7 +176,8 @@ class ModelInfo(_Frozen):
     `spliced_replies` is False where this model's template forces history to be tokenised again,
     with `history_note` saying why. The budgets are the defaults in bytes; a host budget below
     `smallest_host_budget` (a device budget below `smallest_device_budget`) is refused. `choice` is
-    None where the user named the precision.
+    None where the user named the precision. `joins_steps` says that drafts can be checked, `mtp`
+    that the model has an MTP head for them, `mtp_refused` why the one it has is not used.
     """
 
     name: str
@@ -205,6 +206,9 @@ class ModelInfo(_Frozen):
     history_note: str = ""
     load: LoadFacts = LoadFacts()
     choice: PrecisionChoice | None = None
+    joins_steps: bool = True
+    mtp: bool = False
+    mtp_refused: str = ""
 
 
 class Hello(_Frozen):

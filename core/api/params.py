@@ -42,17 +42,20 @@ class SamplingParams(Settings):
     stop: Annotated[tuple[StopString, ...], Field(max_length=256)] = ()
 
 
+DraftMode = Literal["auto", "off", "lookup", "mtp", "both"]
+
+
 class DraftSettings(Settings):
     """Whether several tokens are computed at once where some can be guessed; none of it changes a
     reply.
 
-    `mode` "lookup" drafts what followed the same words before; "auto" drafts where it is expected
-    to gain time. `tokens` is a fixed length of drafts. For tests, `noise` is how often a drafted
-    token is replaced by any other, and `skip_rollback` leaves wrong tokens in the context, which
-    must show.
+    `mode` "lookup" drafts what followed the same words before, "mtp" by the head that some models
+    have for it, "both" by whichever is expected to gain more, as "auto" does. `tokens` is a fixed
+    length of drafts. For tests, `noise` is how often a drafted token is replaced by any other, and
+    `skip_rollback` leaves wrong tokens in the context, which must show.
     """
 
-    mode: Literal["auto", "off", "lookup"] = "auto"
+    mode: DraftMode = "auto"
     tokens: Annotated[int, Field(ge=1, le=7)] | None = None
     noise: Annotated[float, Field(ge=0, le=1)] = 0.0
     skip_rollback: bool = False

@@ -113,6 +113,12 @@ class Run:
         width = [first + column for _ in range(rows) for column in range(columns)]
         return temporal, height, width
 
+    @property
+    def last_position(self) -> tuple[int, int, int]:
+        """Those of its last token."""
+        temporal, height, width = self.position_ids()
+        return temporal[-1], height[-1], width[-1]
+
 
 @dataclass(frozen=True)
 class Prompt:

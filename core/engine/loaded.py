@@ -131,7 +131,9 @@ def load(
         steps=StepCapture(kernels.capture),
         drawing=choose_drawing(kernels.draw, model.vocab_size, device, recall),
         weight_bytes=chosen.num_bytes,
-        info=info.model_copy(update={"load": facts, "choice": chosen.why}),
+        info=info.model_copy(
+            update={"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}
+        ),
     )
 
 
@@ -300,4 +302,6 @@ def describe(
         fingerprint=root.hex(),
         spliced_replies=text.spliced,
         history_note=text.note,
+        joins_steps=model.joins_steps,
+        mtp=model.has_mtp,
     )

@@ -24,6 +24,8 @@ from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
+from core.engine.drafting.drafters import drafters_of
+from core.engine.drafting.head import HeadDrafter
 from core.engine.drafting.speculation import Speculation
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
@@ -175,8 +177,6 @@ class Session:
         """Draw tokens until something ends the reply."""
         assert prefill.last_hidden is not None
         self._flag.check()
-        logits = self._loaded.model.logits(prefill.last_hidden[None])
-        self._write_logits(logits[0])
         command, loaded = self._command, self._loaded
         decode = Decode(
             loaded.model,
@@ -189,51 +189,65 @@ class Session:
         )
         if debug.integrity():
             self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
-        speculation = self._speculation()
+        speculation, head = self._speculation()
         self._report.drafts = speculation.counts
         stream = ReplyStream(command.request, self._report, self._emit)
         try:
-            return self._generate(logits, decode, speculation, stream)
+            return self._generate(prefill.last_hidden[None], decode, speculation, head, stream)
         finally:
             decode.close()
             last = self._reader.close()
             stream.push(last.answer, last.reasoning, [])
             stream.flush()
 
-    def _speculation(self) -> Speculation:
+    def _speculation(self) -> tuple[Speculation, HeadDrafter | None]:
         """What drafts tokens. A side request is too short to gain by it."""
         settings, model = self._command.draft, self._loaded.model
+        costs = self._loaded.step_costs
         if not model.joins_steps or (self._command.side and settings.mode == "auto"):
             settings = settings.model_copy(update={"mode": "off"})
-        return Speculation(settings, self._prompt, model.vocab_size, self._loaded.step_costs)
+        drafters, head = drafters_of(
+            settings, model, self._context.slab, self._prompt, costs, self._flag.check
+        )
+        return Speculation(settings, drafters, model.vocab_size, costs), head
 
     def _generate(
-        self, logits: Tensor, decode: Decode, speculation: Speculation, stream: ReplyStream
+        self,
+        hidden: Tensor,
+        decode: Decode,
+        speculation: Speculation,
+        head: HeadDrafter | None,
+        stream: ReplyStream,
     ) -> FinishReason:
-        """Draw from `logits` [1, vocab], then from those of step after step. What a step computed
+        """Draw behind `hidden` [1, hidden_size], then behind step after step. What a step computed
         behind a drafted token counts if that token is drawn, and is taken back else."""
         ids = self._reply_ids
         room = self._context.context_length - self._prompt.num_tokens
         ends = room, self._sampling.max_tokens, self._command.stop_after_tokens
         most = min(filter(None, ends), default=0)
+        logits = self._loaded.model.logits(hidden)
+        self._write_logits(logits[0])
         draft: list[int] | None = None
         while len(ids) < room:
             before = len(ids)
             reason = self._draw_rows(logits, draft or [], stream)
             drawn = ids[before:]
+            speculation.follow(drawn, hidden)
             if draft is not None:
                 accepted = sum(map(operator.eq, drawn, draft))
                 decode.keep(len(drawn))
                 speculation.note(len(draft), accepted)
             if debug.integrity():
                 debug.check_generated(decode, self._context.slab, self._prompt.end, len(ids) - 1)
+            if head is not None and draft is None and self._command.logits_file is not None:
+                self._write_logits(head.logits(), ".mtp")
             if reason is not None or len(ids) == room:
                 return reason or "context"
             self._flag.check()
-            speculation.follow(drawn)
             # Behind the last drafted token one more is drawn.
             draft = speculation.draft(most - len(ids) - 1)
             logits = decode.step([ids[-1], *draft])
+            hidden = decode.hidden
         return "context"
 
     def _draw_rows(
@@ -263,9 +277,10 @@ class Session:
             return "length"
         return None
 
-    def _write_logits(self, logits: Tensor) -> None:
+    def _write_logits(self, logits: Tensor, suffix: str = "") -> None:
         if self._command.logits_file is not None:
-            Path(self._command.logits_file).write_bytes(octets(logits.float()))
+            file = Path(self._command.logits_file)
+            (file.with_suffix(suffix) if suffix else file).write_bytes(octets(logits.float()))
 
     def _finished(self, reason: FinishReason) -> Finished:
         reply = AssistantMessage(

@@ -104,7 +104,7 @@ class _Reading:
             kept.finish(digest)
         began = time.monotonic()
         model = self._build(read, bar)
-        return ReadModel(model, digest, plan.model.config, time.monotonic() - began)
+        return ReadModel(model, digest, plan.config, time.monotonic() - began)
 
     def from_disk(self, keeping: Keeping) -> ReadModel | None:
         """Build from the matrices that an earlier load kept; None where that can't be done."""
@@ -125,7 +125,7 @@ class _Reading:
             packing = time.monotonic() - began - found.file.reading_s
             if not found.unchanged():
                 raise QuantisedDamagedError("the weights files changed")
-            return ReadModel(model, found.digest, plan.model.config, packing, from_disk=True)
+            return ReadModel(model, found.digest, plan.config, packing, from_disk=True)
         except QuantisedDamagedError as error:
             found.give_up(f"{error}")
             return None
@@ -145,7 +145,7 @@ class _Reading:
     def _meaning(self) -> str:
         """What the numbers that are kept depend on beside the weights."""
         plan = self._plan
-        return f"{plan.model.config} {plan.kernels.name} {plan.dtype} {self._device.type}"
+        return f"{plan.config} {plan.kernels.name} {plan.dtype} {self._device.type}"
 
     def _layout(self) -> QuantisedLayout:
         return QuantisedLayout(self._plan.tensors, self._plan.formats, self._plan.packed)
@@ -155,7 +155,7 @@ class _Reading:
         plan = self._plan
         renamed = _Renamed(source, plan.model.published, plan.formats, bar)
         weights = Weights(renamed, plan.dtype, plan.formats, plan.kernels.ops, plan.smoothed)
-        model = plan.model.build(weights, self._device)
+        model = plan.build(weights, self._device)
         bar.finish()
         release_to_system()
         return model

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from core.api.errors import UnsupportedDeviceError
+from core.api.errors import UnsupportedDeviceError, WaymarkError
+from core.layers.mtp import SCOPE
 from core.loading.reading.stream import check_plan, floats_on_the_way
 from core.loading.registry import family_of
 from core.models.model import Model
@@ -19,6 +20,7 @@ from core.weights.folder import ModelFolder
 from core.weights.plan import Shape, TensorSpec, WeightPlan, Weights, plan_weights, planned_bytes
 from core.weights.published.packed import PackedLayer, PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
+from core.weights.safetensors_file import shown
 from core.weights.smoothing import smoothed_norms
 from kernels.common.shapes import OpShape
 from kernels.dispatch import REFERENCE, Backend
@@ -29,12 +31,23 @@ DTYPES = (torch.float32, torch.bfloat16)
 @dataclass(frozen=True, slots=True)
 class _Skeleton:
     """A model in one type: its tensors by published name, those of them that are stored in a
-    published format, and the sizes that it computes with."""
+    published format, the sizes that it computes with, and whether it has an MTP head."""
 
     specs: WeightPlan
     packed: PackedPlan
     shapes: frozenset[OpShape]
     vocab_size: int
+    has_mtp: bool
+
+    def headless(self) -> _Skeleton:
+        """The same without the MTP head."""
+        specs = {name: spec for name, spec in self.specs.items() if not _of_mtp(name)}
+        packed = {name: layer for name, layer in self.packed.items() if not _of_mtp(name)}
+        return replace(self, specs=specs, packed=packed, has_mtp=False)
+
+
+def _of_mtp(name: str) -> bool:
+    return name.startswith(f"{SCOPE}.")
 
 
 class ModelPlan:
@@ -55,6 +68,10 @@ class ModelPlan:
         self._stored: dict[str, Shape] = dict.fromkeys(names, ()) | plain
         self.published = self._family.published_names(self._config, names)
         self._skeletons: dict[torch.dtype, _Skeleton] = {}
+        self._mtp_names = {name for name in self._stored if _of_mtp(name)}
+        self.mtp_refused = ""
+        """Why the folder's MTP head can't be used, for a person; empty where it can, or there is
+        none. Known once a plan was asked for."""
 
     @property
     def config(self) -> str:
@@ -62,26 +79,36 @@ class ModelPlan:
         model = f"{self._family.build.__name__} {self._config!r}"
         return f"{model} {self._scheme.format!r}" if self._scheme else model
 
-    def build(self, weights: Weights, device: torch.device) -> Model:
-        """The model of these weights."""
-        weights.stored = lambda name: self._stored.get(self.published(name))
+    def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Model:
+        """The model of these weights, with its MTP head or as if there was none."""
+        hidden = frozenset() if with_mtp else self._mtp_names
+        weights.stored = lambda name: (
+            None if name in hidden else self._stored.get(self.published(name))
+        )
         return self._family.build(self._config, weights, device)
 
     def shapes(self, dtype: torch.dtype) -> frozenset[OpShape]:
         """The sizes that the model's layers compute with."""
-        return self._skeleton(dtype).shapes
+        return self._skeleton(dtype, False).shapes
 
     def vocab_size(self, dtype: torch.dtype) -> int:
         """How many tokens the model knows."""
-        return self._skeleton(dtype).vocab_size
+        return self._skeleton(dtype, False).vocab_size
 
-    def held(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> HeldPlan:
+    def held(
+        self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
+    ) -> HeldPlan:
         """The plan for a model that computes in `dtype`, its matrices as `kernels` read them.
+
+        An MTP head is part of it if `with_mtp`; if that is None, where steps take several tokens,
+        for nothing is drafted elsewhere.
 
         Raises UnsupportedDeviceError, MissingTensorError, WrongShapeError,
         UnsupportedQuantisationError, BrokenConfigError.
         """
-        return HeldPlan(self, self._skeleton(dtype), dtype, kernels)
+        if with_mtp is None:
+            with_mtp = dtype == torch.bfloat16 and kernels.formats.steps_alone
+        return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
 
     def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
         """Bytes that loading takes; raises what `held` raises.
@@ -91,22 +118,43 @@ class ModelPlan:
         """
         return self.held(dtype, kernels).num_bytes
 
-    def _skeleton(self, dtype: torch.dtype) -> _Skeleton:
+    def _skeleton(self, dtype: torch.dtype, with_mtp: bool) -> _Skeleton:
         if dtype not in DTYPES:
             raise UnsupportedDeviceError(
                 f"Waymark computes in float32 or bfloat16, not in {dtype}."
             )
         if dtype not in self._skeletons:
-            self._skeletons[dtype] = self._without_data(dtype)
-        return self._skeletons[dtype]
+            found = self._with_head(dtype) if self._mtp_names and not self.mtp_refused else None
+            self._skeletons[dtype] = found or self._without_data(dtype, False)
+        found = self._skeletons[dtype]
+        return found if with_mtp or not found.has_mtp else found.headless()
 
-    def _without_data(self, dtype: torch.dtype) -> _Skeleton:
+    def _with_head(self, dtype: torch.dtype) -> _Skeleton | None:
+        """The head is used as a whole or not at all. What else is wrong is found without it too."""
+        try:
+            found = self._without_data(dtype, True)
+        except WaymarkError as error:
+            self.mtp_refused = f"The MTP head of this model is not whole. {error.message}"
+            return None
+        # What lies beside a tensor that is read is how it is stored.
+        layers = {name.rpartition(".")[0] for name in found.specs}
+        strange = sorted(name for name in self._mtp_names if name.rpartition(".")[0] not in layers)
+        if strange:
+            self.mtp_refused = (
+                "The MTP head of this model is not of a kind that Waymark knows: it has a tensor "
+                f"{shown(strange[0])}."
+            )
+            return None
+        return found
+
+    def _without_data(self, dtype: torch.dtype, with_mtp: bool) -> _Skeleton:
         shapes: set[OpShape] = set()
-        vocab_size = 0
+        vocab_size, has_mtp = 0, False
 
         def build(weights: Weights) -> None:
-            nonlocal vocab_size
-            vocab_size = self.build(weights, torch.device("cpu")).vocab_size
+            nonlocal vocab_size, has_mtp
+            model = self.build(weights, torch.device("cpu"), with_mtp)
+            vocab_size, has_mtp = model.vocab_size, model.has_mtp
             shapes.update(weights.shapes)
 
         packed: dict[str, PackedLayer] = {}
@@ -120,14 +168,15 @@ class ModelPlan:
 
         asked = plan_weights(build, dtype, check)
         specs = {self.published(name): spec for name, spec in asked.items()}
-        return _Skeleton(specs, packed, frozenset(shapes), vocab_size)
+        return _Skeleton(specs, packed, frozenset(shapes), vocab_size, has_mtp)
 
 
 class HeldPlan:
     """How the tensors of one model are held: in which type, by which kernels.
 
     `smoothed` are the norms whose large scales migrate into the matrices behind them, by the
-    family's names; `tensors` says by published name what is read.
+    family's names; `tensors` says by published name what is read; `config` what was read from
+    config.json, and whether there is an MTP head.
     """
 
     def __init__(
@@ -135,6 +184,8 @@ class HeldPlan:
     ) -> None:
         self.model, self.dtype, self.kernels = model, dtype, kernels
         self.formats, self.packed = kernels.formats, skeleton.packed
+        self.has_mtp = skeleton.has_mtp
+        self.config = f"{model.config} {SCOPE}" if skeleton.has_mtp else model.config
         self.smoothed = smoothed_norms(
             (spec.input_norm, self._takes_scales(name, spec))
             for name, spec in skeleton.specs.items()
@@ -149,6 +200,10 @@ class HeldPlan:
         working = (layer.working_bytes for layer in self.packed.values())
         on_the_way = max(working, default=0) + floats_on_the_way(self.tensors, self.formats)
         return planned_bytes(self.tensors, self.formats) + on_the_way
+
+    def build(self, weights: Weights, device: torch.device) -> Model:
+        """The model of these weights."""
+        return self.model.build(weights, device, self.has_mtp)
 
     def _takes_scales(self, name: str, spec: TensorSpec) -> bool:
         """Whether a matrix is read as floats, beside others that are quantised: published integers

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from core.api.errors import NoVisionError
 from core.layers.memory import LayerMemory, LayerSpec
+from core.layers.mtp import MTPHead
 from core.layers.rope import Rotation, Rotations
 from core.models.config.settings import Settings
 from core.weights.plan import Weights
@@ -57,9 +58,9 @@ class Tower(Protocol):
 class Stack:
     """The parts that a family builds itself, and the sizes of those that are alike everywhere.
 
-    `tied`: the head is the table of embeddings. The multipliers are of embeddings and logits.
-    `image_layers`: after so many of the first blocks further features of a picture are added to its
-    tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334).
+    `tied`: the head is the table of embeddings. The multipliers are of embeddings and logits. `mtp`
+    predicts the token after the next. `image_layers`: after so many of the first blocks further
+    features of a picture are added to its tokens (DeepStack, Meng et al. 2024, arXiv:2406.04334).
     """
 
     vocab_size: int
@@ -70,6 +71,7 @@ class Stack:
     norm: Callable[[Tensor], Tensor]
     ropes: Mapping[str, Callable[[Tensor], Rotation]]
     tower: Tower | None = None
+    mtp: MTPHead | None = None
     image_layers: int = 0
     embedding_multiplier: float = 1.0
     logits_multiplier: float = 1.0
@@ -93,7 +95,7 @@ class Decoder:
         scope, name = (text, "embed_tokens") if stack.tied else (weights, "lm_head")
         self.head = scope.matrix([(name, stack.vocab_size)], stack.hidden_size)
         self.blocks, self.norm, self.ropes = stack.blocks, stack.norm, stack.ropes
-        self.tower = stack.tower
+        self.tower, self.mtp = stack.tower, stack.mtp
         self._multipliers = stack.embedding_multiplier, stack.logits_multiplier
         self.num_parameters = weights.num_parameters
         self.joins_runs, self.joins_steps = weights.joins_runs, weights.joins_steps
@@ -108,9 +110,14 @@ class Decoder:
         return self.tower.config.model_dump() if self.tower is not None else {}
 
     @property
+    def has_mtp(self) -> bool:
+        return self.mtp is not None
+
+    @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What is remembered: the slots of all blocks, in their order."""
-        return tuple(spec for block in self.blocks for spec in block.specs)
+        """What is remembered: the slots of all blocks, in their order, and the MTP head's."""
+        specs = tuple(spec for block in self.blocks for spec in block.specs)
+        return specs if self.mtp is None else (*specs, self.mtp.spec)
 
     @torch.inference_mode()
     def embed(self, ids: Tensor) -> Tensor:
@@ -167,6 +174,17 @@ class Decoder:
                 hidden = hidden + features[index]
             layer += len(block.specs)
         return self.norm(hidden)
+
+    @torch.inference_mode()
+    def predict(
+        self, embeddings: Tensor, hidden: Tensor, positions: Tensor, memory: LayerMemory
+    ) -> Tensor:
+        """The MTP head's rows [n, hidden_size] of tokens with `embeddings` [n, hidden_size], given
+        the rows of those before them, at whose `positions` [3, n] they are; `logits` are those of
+        the tokens behind."""
+        assert self.mtp is not None
+        rotations = self.rotations(positions, memory.runs)
+        return self.mtp(embeddings, hidden, rotations, memory, len(self.layer_specs) - 1)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:

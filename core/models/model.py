@@ -37,8 +37,14 @@ class Model(Protocol):
         ...
 
     @property
+    def has_mtp(self) -> bool:
+        """Whether there is a head that predicts the token after the next."""
+        ...
+
+    @property
     def layer_specs(self) -> tuple[LayerSpec, ...]:
-        """What is remembered: one slot for each mixer, in the order of the forward."""
+        """What is remembered: one slot for each mixer, in the order of the forward, and one for an
+        MTP head."""
         ...
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -70,6 +76,14 @@ class Model(Protocol):
         self, hidden: Tensor, rotations: Rotations, memory: LayerMemory, *, image: bool = False
     ) -> Tensor:
         """`forward` for tokens whose `rotations` are known."""
+        ...
+
+    def predict(
+        self, embeddings: Tensor, hidden: Tensor, positions: Tensor, memory: LayerMemory
+    ) -> Tensor:
+        """The MTP head's rows [n, hidden_size] of tokens with `embeddings` [n, hidden_size], given
+        the rows of those before them, at whose `positions` [3, n] they are; `logits` are those of
+        the tokens behind."""
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:

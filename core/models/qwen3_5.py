@@ -23,6 +23,7 @@ from core.layers.experts import FeedForward, MakeFeedForward
 from core.layers.gated_deltanet import GatedDeltaNet, GatedDeltaNetSizes
 from core.layers.memory import LayerMemory, LayerSpec
 from core.layers.mlp import SwiGLU
+from core.layers.mtp import MARK, SCOPE, MTPHead
 from core.layers.norm import ZeroCentredRMSNorm
 from core.layers.rope import InterleavedMRoPE, Rotations
 from core.models.config.attention_settings import AttentionSettings
@@ -182,7 +183,12 @@ class Block:
     """x + mixer(norm x), then x + mlp(norm x); the mixer is a gated delta net or attention."""
 
     def __init__(
-        self, weights: Weights, config: TextConfig, layer: int, feed_forward: MakeFeedForward
+        self,
+        weights: Weights,
+        config: TextConfig,
+        layer: int,
+        feed_forward: MakeFeedForward,
+        kind: LayerType,
     ) -> None:
         width, epsilon = config.hidden_size, config.rms_norm_eps
         self.mixer_norm = ZeroCentredRMSNorm(weights.scope("input_layernorm"), width, epsilon)
@@ -193,7 +199,7 @@ class Block:
         self._add = weights.ops(SumShape(width)).add
         self.mixer: GatedDeltaNet | GatedAttention
         input_norm = self.mixer_norm.as_input
-        if config.types[layer] == "linear_attention":
+        if kind == "linear_attention":
             scope = weights.scope("linear_attn")
             self.mixer = GatedDeltaNet(scope, config.delta_net_sizes, epsilon, input_norm)
         else:
@@ -216,6 +222,19 @@ class Block:
     @property
     def specs(self) -> tuple[LayerSpec, ...]:
         return (self.mixer.spec,)
+
+
+def mtp_head(weights: Weights, text: TextConfig, feed_forward: MakeFeedForward) -> MTPHead | None:
+    """The head, if the folder has one: its layer attends, and feeds forward as the last one does.
+
+    Its rows are made of rows before them, which a checkpoint has: without recurrent layers there
+    are places without one.
+    """
+    if weights.stored(MARK) is None or "linear_attention" not in text.types:
+        return None
+    scope, last = weights.scope(SCOPE), text.num_hidden_layers - 1
+    block = Block(scope.scope("layers.0"), text, last, feed_forward, "full_attention")
+    return MTPHead(scope, text.hidden_size, text.rms_norm_eps, block, block.mixer.spec)
 
 
 # ------------------------------------------------------------------ model
@@ -241,20 +260,22 @@ class Qwen3_5Model(Decoder):  # noqa: N801
         rotate = InterleavedMRoPE(
             rope.rope_theta, text.rotary_dim, rope.mrope_section, device, weights.dtype
         )
+        make = feed_forward or dense(text)
         stack = Stack(
             vocab_size=text.vocab_size,
             hidden_size=text.hidden_size,
             max_positions=text.max_position_embeddings,
             tied=config.tied,
             blocks=[
-                Block(scope.scope(f"layers.{index}"), text, index, feed_forward or dense(text))
-                for index in range(text.num_hidden_layers)
+                Block(scope.scope(f"layers.{index}"), text, index, make, kind)
+                for index, kind in enumerate(text.types)
             ],
             norm=ZeroCentredRMSNorm(scope.scope("norm"), text.hidden_size, text.rms_norm_eps),
             ropes={"full_attention": rotate},
             tower=VisionTower(weights.scope("model.visual", exact=True), vision, device)
             if vision
             else None,
+            mtp=mtp_head(weights, text, make),
         )
         super().__init__(stack, weights, scope, device)
 

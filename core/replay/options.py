@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
-from core.api.params import CacheSettings, DraftSettings, ModelSettings, Precision
+from core.api.params import CacheSettings, DraftMode, DraftSettings, ModelSettings, Precision
 
 
 def model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
@@ -64,7 +64,7 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--context", type=int, help="context length in tokens")
     parser.add_argument("--no-cache", action="store_true", help="start every step cold")
     parser.add_argument("--data", type=Path, help="data folder (default: a fresh temporary one)")
-    parser.add_argument("--draft", choices=("auto", "off", "lookup"), default="auto")
+    parser.add_argument("--draft", choices=get_args(DraftMode), default="auto")
     parser.add_argument("--draft-tokens", type=int, help="a fixed length of drafts, 1 to 7")
     parser.add_argument("--draft-noise", type=float, default=0.0, help="share of tokens replaced")
     parser.add_argument("--skip-rollback", action="store_true", help="leave wrong tokens in place")

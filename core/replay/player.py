@@ -3,7 +3,7 @@
     python -m core.replay SCRIPT.json --model DIR [--device cpu|cuda]
         [--dtype float32|bfloat16|int8|int4] [--checkpoints N] [--interval T] [--host-bytes N]
         [--device-bytes N] [--disk-bytes N] [--grid G] [--no-cache] [--data DIR] [--logits FILE]
-        [--draft auto|off|lookup] [--draft-tokens N] [--draft-noise P] [--skip-rollback]
+        [--draft auto|off|lookup|mtp|both] [--draft-tokens N] [--draft-noise P] [--skip-rollback]
 
 This is how bugs are reported and benchmarks run. The script's format is in
 `core.replay.steps`. Exit code 0 when all went well, 1 when a step ended in an error, 2 when
@@ -153,9 +153,10 @@ class Replay:
             chat.open_reply().replace(finished.reply)
         elif not isinstance(step, Side):
             chat.open_reply().add(finished.reply)
-        if logits is not None and logits.exists():
-            self._logits[logits.name] = logits.read_bytes()
-            logits.unlink()
+        for written in () if logits is None else (logits, logits.with_suffix(".mtp")):
+            if written.exists():
+                self._logits[written.name] = written.read_bytes()
+                written.unlink()
         return finished
 
     async def _prepare(self, step: SettleStep | DraftStep, chat: Chat) -> Line:

@@ -168,7 +168,14 @@ SAMPLING_ROWS = tuple(
     )
 )
 DRAFT_ROW = row(
-    "draft.mode", ((words.AUTOMATIC, "auto"), (words.FROM_CHAT, "lookup"), (words.OFF, "off"))
+    "draft.mode",
+    (
+        (words.AUTOMATIC, "auto"),
+        (words.FROM_CHAT, "lookup"),
+        (words.FROM_HEAD, "mtp"),
+        (words.FROM_BOTH, "both"),
+        (words.OFF, "off"),
+    ),
 )
 THINKING_ROW = row("thinking", ((words.OWN_WAY, None), (words.ON, True), (words.OFF, False)))
 

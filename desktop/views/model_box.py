@@ -133,7 +133,8 @@ class ModelBox(QWidget):
             model.kv_bytes_per_token,
         )
         why = describe_choice(model.precision, model.choice)
-        parts = (cancelled, facts, why, describe_load(model.load), model.history_note)
+        guessing = model.mtp_refused if model.joins_steps else words.ONE_A_STEP
+        parts = (cancelled, facts, why, describe_load(model.load), model.history_note, guessing)
         return " ".join(part for part in parts if part)
 
     def _on_folder(self, at: int) -> None:

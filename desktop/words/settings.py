@@ -96,9 +96,9 @@ ROWS = {
     "thinking": ("Thinking", "Whether the model reasons before it answers, where it can do both."),
     "draft.mode": (
         "Several tokens at once",
-        "Where the last words stood in the chat before, what followed them is tried as the next "
-        "words, several in one step. The reply is the same with and without. Automatic tries it "
-        "where it gains time.",
+        "The next words are guessed and checked, several in one step: from what followed the last "
+        "ones earlier in the chat, or by a part that some models have for it (an MTP head). The "
+        "reply is the same with and without. Automatic guesses where it gains time.",
     ),
     "sampling.temperature": (
         "Temperature",
@@ -142,7 +142,11 @@ CPU, CUDA = "Processor (CPU)", "Graphics card (CUDA)"
 HALF_MEMORY, THIRD_OF_MEMORY = "int8, half the memory", "int4, a third of the memory"
 OWN_LIMIT = "Only the model's own limit"
 OWN_WAY, ON, OFF = "The model's own way", "On", "Off"
-FROM_CHAT = "Whenever words repeat"
+FROM_CHAT = "From the chat"
+FROM_HEAD = "By the model's head"
+FROM_BOTH = "Both"
+# Beside the facts of a model.
+ONE_A_STEP = "With this precision, or on this device, a step gives one token: none is guessed."
 SYSTEM, LIGHT, DARK = "System", "Light", "Dark"
 OWN_SIZE, NOTHING_ON_DISK = "A size of my own", "Keep nothing on disk"
 BUDGET_STAYS = "The budget stays as it was."

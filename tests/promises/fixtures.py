@@ -22,12 +22,23 @@ from tests.oracle.tiny_jamba import TinyJamba, write_jamba
 from tests.oracle.tiny_lfm2 import TinyLfm2, write_lfm2
 from tests.oracle.tiny_lfm2_vl import TinyLfm2Vl, write_lfm2_vl
 from tests.oracle.tiny_llama import TinyLlama, write_llama
+from tests.oracle.tiny_mtp import add_head, head_tensors
 from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
 from tests.oracle.tiny_qwen3_vl import TinyQwen3VL, write_qwen3_vl
 from tests.promises.machine import Machine, load
 from tests.promises.pictures import SIZES, draw
 
 __all__ = ["folder_of", "loaded_of", "machine", "one_thread", "picture"]
+
+
+def with_head(path: Path, tiny: Tiny, *, experts: bool = False) -> None:
+    """A folder of Qwen3.5, perhaps with sparse experts, and an MTP head in it."""
+    if experts:
+        write_experts(path, TinyExperts("qwen3_5_moe", tiny, fused=True))
+    else:
+        write_folder(path, tiny)
+    add_head(path, head_tensors(path, tiny))
+
 
 TEMPLATES = Path(__file__).parents[1] / "text" / "templates"
 # Attention behind recurrence and recurrence behind attention: a mistake in either shows in both.
@@ -63,6 +74,11 @@ RECURRENT: dict[str, Callable[[Path], object]] = {
         path, TinyExperts("qwen3_next", Tiny(layers="FL", seed=13, text_only=True, tied=False))
     ),
 }
+# Hybrids with a head that predicts the token after the next.
+HEADED: dict[str, Callable[[Path], object]] = {
+    "headed": lambda path: with_head(path, Tiny(layers="LFLF", seed=5)),
+    "headed_moe": lambda path: with_head(path, Tiny(layers="LF", seed=12), experts=True),
+}
 # One whose pictures are positions in a line, and large ones several tiles.
 TILED: dict[str, Callable[[Path], object]] = {
     "lfm2_vl": lambda path: write_lfm2_vl(
@@ -96,7 +112,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """The model folder of one of MODELS, RECURRENT, TILED or PURE."""
+    """The model folder of one of MODELS, RECURRENT, HEADED, TILED or PURE."""
 
     @cache
     def make(name: str) -> Path:
@@ -104,7 +120,7 @@ def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
         if name in MODELS:
             write_folder(folder, MODELS[name])
         else:
-            (RECURRENT | TILED | PURE)[name](folder)
+            (RECURRENT | HEADED | TILED | PURE)[name](folder)
         return folder
 
     return make

@@ -11,7 +11,7 @@ import pytest
 from core.api.chat import ImagePart, Message
 from core.api.params import DraftSettings, SamplingParams
 from core.engine import debug
-from core.engine.drafting import speculation
+from core.engine.drafting import drafters
 from core.engine.drafting.controller import StepCosts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
@@ -57,7 +57,7 @@ class Knowing:
 
 def knows(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
     """From now on drafts are right, but for what noise there is."""
-    monkeypatch.setattr(speculation, "PromptLookup", lambda _: Knowing(plain.ids))
+    monkeypatch.setattr(drafters, "PromptLookup", lambda _: Knowing(plain.ids))
 
 
 def alike(answer: Answer, plain: Answer) -> None:

@@ -12,8 +12,9 @@ from statistics import median
 
 # Readings of a width that are kept: their median is not moved by a core that was taken away.
 READINGS = 9
-# What each further token adds to a step, as long as nobody has measured it.
-GUESSED_COST = 0.2
+# What each further token adds to a step, and what a model's own draft of a token takes, as long as
+# nobody has measured it.
+GUESSED_COST, GUESSED_DRAFTING = 0.2, 0.15
 # What drafting has to gain at least.
 LEAST_GAIN = 1.02
 # Of what a kind of draft has shown, what is left after the next one; after one that was not tried.
@@ -25,6 +26,7 @@ class StepCosts:
 
     def __init__(self) -> None:
         self._readings: dict[int, deque[float]] = {}
+        self._drafting: deque[float] = deque(maxlen=READINGS)
 
     def note(self, num_tokens: int, seconds: float) -> None:
         """One step. The first of each width is left out: it is captured then."""
@@ -32,6 +34,14 @@ class StepCosts:
             self._readings[num_tokens].append(seconds)
         else:
             self._readings[num_tokens] = deque(maxlen=READINGS)
+
+    def note_drafting(self, seconds: float) -> None:
+        """For each token, by a model's own draft."""
+        self._drafting.append(seconds)
+
+    def of_drafting(self) -> float:
+        """Seconds that a model's own draft of a token takes."""
+        return median(self._drafting) if self._drafting else GUESSED_DRAFTING * self.of(1)
 
     def of(self, num_tokens: int) -> float:
         """Seconds of a step of so many tokens, in proportion where none was measured."""
@@ -70,14 +80,16 @@ class Acceptance:
         self._tried *= by
 
 
-def best_depth(most: int, rate: float, costs: StepCosts) -> int:
-    """How many of `most` drafted tokens a step should take; 0 where none gains anything."""
-    best, gained = 0, LEAST_GAIN / costs.of(1)
+def best_depth(most: int, rate: float, costs: StepCosts, seconds: float = 0.0) -> tuple[int, float]:
+    """How many of `most` drafted tokens a step should take, 0 where none gains anything, and the
+    tokens a second expected then; `seconds` are what it takes to draft one."""
+    plain = 1 / costs.of(1)
+    best, fastest = 0, LEAST_GAIN * plain
     expected, chance = 1.0, 1.0
     for depth in range(1, most + 1):
         chance *= rate
         expected += chance
-        gain = expected / costs.of(1 + depth)
-        if gain > gained:
-            best, gained = depth, gain
-    return best
+        speed = expected / (costs.of(1 + depth) + depth * seconds)
+        if speed > fastest:
+            best, fastest = depth, speed
+    return best, fastest if best else plain

@@ -8,39 +8,41 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+from torch import Tensor
 
 from core.api.events import DraftCounts
 from core.api.params import DraftSettings
-from core.api.prompt import Image, Prompt
 from core.engine.drafting.controller import Acceptance, StepCosts, best_depth
-from core.engine.drafting.lookup import PromptLookup
+from core.engine.drafting.offer import Drafter
 from core.engine.passes.decode import MOST_TOKENS
 
 MOST_DRAFTED = MOST_TOKENS - 1
-# Right tokens expected of matches of so many tokens or more.
-_PRIORS = ((8, 0.85), (4, 0.7), (0, 0.5))
 
 
 class Speculation:
-    """Drafts for a reply to `prompt`, from a vocabulary of `vocab_size`."""
+    """Drafts for a reply, from a vocabulary of `vocab_size`; `drafters` come in order of choice."""
 
     def __init__(
-        self, settings: DraftSettings, prompt: Prompt, vocab_size: int, costs: StepCosts
+        self,
+        settings: DraftSettings,
+        drafters: Sequence[Drafter],
+        vocab_size: int,
+        costs: StepCosts,
     ) -> None:
         self._settings, self._vocab_size, self._costs = settings, vocab_size, costs
         self._on = settings.mode != "off"
-        self._lookup = PromptLookup(_text_ids(prompt) if self._on else ())
-        self._acceptance = [(least, Acceptance(prior)) for least, prior in _PRIORS]
+        self._drafters = drafters
         self._used: Acceptance | None = None
         self._noise = random.Random(0)
         self._began = 0.0
         self._cycles = self._drafted = self._accepted = self._empty = self._rejected = 0
 
-    def follow(self, ids: Iterable[int]) -> None:
-        """These were drawn."""
-        if self._on:
-            self._lookup.follow(ids)
+    def follow(self, ids: Sequence[int], hidden: Tensor) -> None:
+        """As `Drafter`."""
+        for drafter in self._drafters:
+            drafter.follow(ids, hidden)
 
     def draft(self, most: int) -> list[int]:
         """Ids that may come next, `most` of them at most. The step that checks them begins."""
@@ -73,15 +75,24 @@ class Speculation:
         )
 
     def _proposed(self, most: int) -> list[int]:
+        """The draft that is expected to gain the most, or the first one of a fixed length."""
         fixed = self._settings.tokens
-        found, match = self._lookup.propose(min(most, fixed or MOST_DRAFTED))
-        used = next(each for least, each in self._acceptance if match >= least)
-        self._used = used
-        if found and fixed is None:
-            found = found[: best_depth(len(found), used.rate, self._costs)]
-            if not found:
-                used.note_untried()
-        return self._noisy(found)
+        wanted = min(most, fixed or MOST_DRAFTED)
+        offers = [offer for each in self._drafters if (offer := each.offer(wanted)).most]
+        best, depth, fastest = None, 0, 0.0
+        for offer in offers:
+            found, speed = offer.most, 0.0
+            if fixed is None:
+                found, speed = best_depth(
+                    offer.most, offer.acceptance.rate, self._costs, offer.seconds
+                )
+            if found and (best is None or speed > fastest):
+                best, depth, fastest = offer, found, speed
+        for offer in offers:
+            if offer is not best:
+                offer.acceptance.note_untried()
+        self._used = best.acceptance if best is not None else None
+        return self._noisy(best.take(depth)) if best is not None else []
 
     def _noisy(self, ids: Sequence[int]) -> list[int]:
         """Each token is replaced by any other as often as the settings ask for."""
@@ -90,11 +101,3 @@ class Speculation:
             self._noise.randrange(self._vocab_size) if self._noise.random() < wrong else token_id
             for token_id in ids
         ]
-
-
-def _text_ids(prompt: Prompt) -> list[int]:
-    """A picture is one number that no token has, and no other picture."""
-    ids: list[int] = []
-    for number, segment in enumerate(prompt.segments, start=1):
-        ids += [-number] if isinstance(segment, Image) else segment.ids
-    return ids

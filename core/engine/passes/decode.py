@@ -44,6 +44,8 @@ class Decode:
         self._model, self._slab, self._check = model, slab, check
         # Where the last step began, and the next one begins.
         self._last = self.next = start
+        # What the model made of the tokens of the last step, [n, hidden_size], until the next one.
+        self.hidden = torch.empty(0)
         # Token and position of each row that was written.
         self.places: list[tuple[int, int]] = []
         self._skip_rollback = skip_rollback
@@ -58,11 +60,11 @@ class Decode:
         embeddings = self._model.embed(torch.tensor(ids, device=device))
         first = self.next.position.value
         positions = torch.arange(first, first + len(ids), device=device).expand(3, -1)
-        hidden = self._forward(embeddings, positions)
+        self.hidden = self._forward(embeddings, positions)
         self._last, self.next = self.next, _behind(self.next, len(ids))
         first_token = self._last.token.value
         self.places += [(first_token + each, first + each) for each in range(len(ids))]
-        return self._model.logits(hidden)
+        return self._model.logits(self.hidden)
 
     def keep(self, count: int) -> None:
         """Of the tokens of the last step only the first `count`, one at least, happened."""

@@ -19,6 +19,7 @@ from core.cache.context import ContextCache
 from core.cache.restore import Restored
 from core.cache.side import Branch
 from core.cache.state import RecurrentState, own
+from core.engine.passes.head_memory import HeadMemory
 from core.engine.passes.run_memory import RunMemory
 from core.models.model import Model
 
@@ -65,11 +66,14 @@ class Prefill:
         """
         self._cache.slab.reserve(prompt.num_tokens)
         runs = prompt.runs[self._num_runs :]
+        before = prompt.runs[self._num_runs - 1] if self._num_runs else None
         try:
             while runs:
                 self._check()
                 joined = self._joined(runs, planned, stop)
-                for run, end in self._forward(joined, planned):
+                ends = self._forward(joined, planned, before)
+                before = joined[-1]
+                for run, end in ends:
                     self._finish(run, end)
                     if run in planned:
                         self._keep()
@@ -96,8 +100,11 @@ class Prefill:
                 return runs[:count]
         return runs
 
-    def _forward(self, runs: Sequence[Run], planned: frozenset[Run]) -> list[tuple[Run, End]]:
-        """Each run with what belongs to its end, if that is wanted or the last."""
+    def _forward(
+        self, runs: Sequence[Run], planned: frozenset[Run], before: Run | None
+    ) -> list[tuple[Run, End]]:
+        """Each run with what belongs to its end, if that is wanted or the last; `before` is the run
+        before them."""
         first, last = runs[0], runs[-1]
         kept = [run in planned for run in runs[:-1]]
         sizes = tuple(run.num_tokens for run in runs)
@@ -110,9 +117,37 @@ class Prefill:
         embeddings = torch.cat([self._embeddings(run) for run in runs])
         with pulse.long_step(pulse.attention_s(sum(sizes), last.end.token.value)):
             hidden = self._model.forward(embeddings, positions, memory, image=image)
+            if self._model.has_mtp:
+                self._predict(embeddings, hidden, positions, sizes, before)
         wanted = zip(memory.new_states(), hidden.split(sizes), [*kept, True], strict=True)
         ends = [(state, own(rows[-1])) if keep else None for state, rows, keep in wanted]
         return list(zip(runs, ends, strict=True))
+
+    def _predict(
+        self,
+        embeddings: Tensor,
+        hidden: Tensor,
+        positions: Tensor,
+        sizes: tuple[int, ...],
+        before: Run | None,
+    ) -> None:
+        """Give the MTP head its rows of the same tokens."""
+        slab, hidden, positions = self._cache.slab, hidden[:-1], positions[:, :-1]
+        if before is None:
+            # The first token has no row, and a kept run has the same bytes each time.
+            first, embeddings, sizes = 1, embeddings[1:], (sizes[0] - 1, *sizes[1:])
+            for rows in slab.rows(len(self._model.layer_specs) - 1):
+                rows[0].zero_()
+        else:
+            assert self.last_hidden is not None
+            first = before.end.token.value
+            hidden = torch.cat([self.last_hidden[None], hidden])
+            last = torch.tensor(before.last_position, device=positions.device)
+            positions = torch.cat([last[:, None], positions], dim=1)
+        sizes = tuple(size for size in sizes if size)
+        if sizes:
+            memory = HeadMemory(slab, first, sizes, self._check, is_step=False)
+            self._model.predict(embeddings, hidden, positions, memory)
 
     def _finish(self, run: Run, end: End) -> None:
         """A run enters the tree. Whatever may fail came first, but for entering itself."""

@@ -18,7 +18,7 @@ from trial import Failed, check, run, until
 
 # From a window that can be seen to one that has its chats, on a machine with other things to do.
 LISTED_S = 5
-# From a reply to the end of the window: the reply is settled meanwhile, which nothing outside shows.
+# From a reply to the end of the window: meanwhile it is settled, which nothing outside shows.
 READ_S = 10
 
 

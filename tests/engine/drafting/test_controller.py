@@ -22,8 +22,8 @@ def costs(*seconds: float) -> StepCosts:
 )
 def test_depth_is_what_gains_the_most(rate: float, per_token: float, expected: int) -> None:
     known = costs(*(1 + per_token * number for number in range(8)))
-    assert best_depth(7, rate, known) == expected
-    assert best_depth(3, rate, known) <= 3 and best_depth(0, rate, known) == 0
+    assert best_depth(7, rate, known)[0] == expected
+    assert best_depth(3, rate, known)[0] <= 3 and best_depth(0, rate, known)[0] == 0
 
 
 def test_a_width_that_nobody_measured_is_guessed_in_proportion() -> None:

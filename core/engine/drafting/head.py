@@ -1,0 +1,96 @@
+"""Drafts of a model's own MTP head (core.layers.mtp).
+
+Its keys and values are made of what the model made of tokens that were drawn; those of a draft are
+written over. What was drawn while nobody asked for a draft is fed when somebody does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from core.api.prompt import Prompt
+from core.cache.slab import KVSlab
+from core.engine.drafting.controller import Acceptance, StepCosts
+from core.engine.drafting.offer import Offer
+from core.engine.passes.decode import MOST_TOKENS
+from core.engine.passes.head_memory import HeadMemory
+from core.models.model import Model
+
+# Of the heads that are published, for a reply of prose.
+PRIOR = 0.6
+
+
+class HeadDrafter:
+    """Drafts the likeliest token, and behind it what is likeliest then."""
+
+    def __init__(
+        self,
+        model: Model,
+        slab: KVSlab,
+        prompt: Prompt,
+        costs: StepCosts,
+        check: Callable[[], None],
+    ) -> None:
+        """The head's rows of `prompt` are in `slab`."""
+        self._model, self._slab, self._check = model, slab, check
+        self._start, self._before = prompt.end, prompt.runs[-1].last_position
+        self._costs, self._acceptance = costs, Acceptance(PRIOR)
+        # The next token that the head is to be fed, and those drawn from there on with their rows.
+        self._next = prompt.end.token.value
+        self._ids: list[int] = []
+        self._hidden: list[Tensor] = []
+        # What the head made of the last token that was drawn, [hidden_size].
+        self._row: Tensor | None = None
+
+    def follow(self, ids: Sequence[int], hidden: Tensor) -> None:
+        self._ids += ids
+        self._hidden.append(hidden[: len(ids)].clone())
+
+    def offer(self, most: int) -> Offer:
+        return Offer(max(0, most), self._acceptance, self._take, self._costs.of_drafting())
+
+    def logits(self) -> Tensor:
+        """Of the token behind the last one that was drawn, [vocab_size] float32."""
+        if self._ids:
+            ids, hidden = self._ids, torch.cat(self._hidden)
+            self._ids, self._hidden = [], []
+            for first in range(0, len(ids), MOST_TOKENS):
+                end = first + MOST_TOKENS
+                self._row = self._feed(self._next, ids[first:end], hidden[first:end])
+                self._next += len(ids[first:end])
+        assert self._row is not None
+        return self._model.logits(self._row[None])[0]
+
+    def _take(self, depth: int) -> list[int]:
+        began = time.perf_counter()
+        caught_up = len(self._ids) <= MOST_TOKENS
+        logits, found = self.logits(), list[int]()
+        row = self._row
+        while True:
+            found.append(int(logits.argmax()))
+            if len(found) == depth:
+                break
+            assert row is not None
+            row = self._feed(self._next + len(found) - 1, found[-1:], row[None])
+            logits = self._model.logits(row[None])[0]
+        if caught_up:
+            self._costs.note_drafting((time.perf_counter() - began) / depth)
+        return found
+
+    def _feed(self, token: int, ids: Sequence[int], hidden: Tensor) -> Tensor:
+        """The row of the last of `ids`, MOST_TOKENS at most, of which `token` is the first."""
+        device = self._model.device
+        places = range(token - 1, token - 1 + len(ids))
+        positions = torch.tensor([self._position(each) for each in places], device=device).T
+        memory = HeadMemory(self._slab, token, (1,) * len(ids), self._check, is_step=True)
+        embeddings = self._model.embed(torch.tensor(ids, device=device))
+        return self._model.predict(embeddings, hidden, positions, memory)[-1]
+
+    def _position(self, token: int) -> tuple[int, int, int]:
+        """On three axes, of the prompt's last token or of one behind it."""
+        behind = token - self._start.token.value
+        return self._before if behind < 0 else (self._start.position.value + behind,) * 3

@@ -1,0 +1,201 @@
+"""P1, P2: a model's own head drafts, its rows are kept like others, and no reply changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from core.api.chat import ImagePart, Message
+from core.api.params import CacheSettings, DraftSettings, SamplingParams
+from core.engine import debug
+from core.engine.drafting.head import HeadDrafter
+from core.engine.loaded import LoadedModel
+from tests.kernels.native.here import NEEDS_COMPILER
+from tests.promises.fixtures import HEADED
+from tests.promises.machine import (
+    Answer,
+    CountdownFlag,
+    CountingModel,
+    Machine,
+    same,
+    system,
+    user,
+    words,
+)
+from tests.replays import play
+
+pytestmark = NEEDS_COMPILER
+
+OFF = DraftSettings(mode="off")
+GREEDY = SamplingParams(temperature=0, max_tokens=50)
+SEEDED = SamplingParams(temperature=0.8, top_p=0.9, presence_penalty=0.2, seed=3, max_tokens=50)
+
+
+@pytest.fixture(autouse=True)
+def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is restored is compared with a prefill of the same, the head's rows included, and
+    the context is searched after every step for what does not belong there."""
+    monkeypatch.setenv("WAYMARK_DEBUG", "integrity")
+    check = debug.check
+
+    def uncounted(loaded: LoadedModel, *rest: Any) -> None:
+        model = cast(CountingModel, loaded.model)
+        fed, num_encoded = list(model.fed), model.num_encoded
+        check(loaded, *rest)
+        model.fed, model.num_encoded = fed, num_encoded
+
+    monkeypatch.setattr(debug, "check", uncounted)
+
+
+def drafts(
+    mode: str = "mtp", tokens: int | None = None, noise: float = 0.0, **more: bool
+) -> DraftSettings:
+    values = {"mode": mode, "tokens": tokens, "noise": noise, **more}
+    return DraftSettings.model_validate(values)
+
+
+def foresees(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:
+    """From now on the head's drafts are right, whatever a random head would draft."""
+    take = HeadDrafter._take
+
+    def foreseen(drafter: HeadDrafter, depth: int) -> list[int]:
+        behind = drafter._next - drafter._start.token.value + len(drafter._ids)
+        found = take(drafter, depth)
+        known = list(plain.ids[behind : behind + depth])
+        return known + found[len(known) :]
+
+    monkeypatch.setattr(HeadDrafter, "_take", foreseen)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8", "int4"])
+@pytest.mark.parametrize("family", HEADED)
+def test_P1_drafts_of_the_head_change_no_token(
+    loaded_of: Callable[..., LoadedModel],
+    monkeypatch: pytest.MonkeyPatch,
+    picture: Callable[..., ImagePart],
+    family: str,
+    precision: str,
+) -> None:
+    loaded = loaded_of(family, precision)
+    assert loaded.info.mtp and loaded.info.joins_steps and not loaded.info.mtp_refused
+    chat: list[Message] = [user(words(10), picture(1), words(12))]
+    drafted = accepted = 0
+    for sampling in (GREEDY, SEEDED):
+        plain = Machine(loaded).ask(chat, sampling=sampling, draft=OFF)
+        for draft in (
+            *(drafts(), drafts("auto"), drafts("both", 5), drafts(tokens=7)),
+            *(drafts(tokens=1), drafts(tokens=4, noise=0.5), drafts(tokens=7, noise=1.0)),
+        ):
+            with monkeypatch.context() as context:
+                if draft.tokens:
+                    foresees(context, plain)
+                answer = Machine(loaded).ask(chat, sampling=sampling, draft=draft)
+            same(answer, plain)
+            assert answer.finished.reason == plain.finished.reason
+            assert answer.stats.draft is not None
+            drafted += answer.stats.draft.drafted
+            accepted += answer.stats.draft.accepted
+    assert drafted > accepted > 0
+
+
+@pytest.mark.parametrize("family", HEADED)
+def test_P2_rows_of_the_head_survive_turns_edits_and_restarts(
+    loaded_of: Callable[..., LoadedModel],
+    picture: Callable[..., ImagePart],
+    tmp_path: Path,
+    family: str,
+) -> None:
+    """The first rows that it drafts from are to the bit those of a model that read all anew."""
+    loaded = loaded_of(family, "int8")
+    machine = Machine(loaded, tmp_path / "cache")
+    few = CacheSettings(count=3, interval=64)
+    sampling = SEEDED.model_copy(update={"max_tokens": 9})
+    chat: list[Message] = [system("Be brief."), user(picture(1), words(30)), user(words(5, "e"))]
+    for turn in range(6):
+        if turn == 3:
+            machine.reopen()
+        answer = machine.ask(chat, few, sampling, draft=drafts(tokens=1 + turn))
+        assert turn == 0 or answer.reused > 0
+        same(answer, Machine(loaded).ask(chat, sampling=sampling, draft=OFF))
+        chat = [*chat, answer.reply, user(words(4 + turn))]
+        if turn % 2:
+            machine.settle(chat[:-1], cache=few)
+        if turn == 4:
+            chat = [*chat[:4], user("Another question.")]
+
+
+def test_P2_a_cancel_between_drafts_of_the_head_leaves_nothing(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    loaded = loaded_of("headed", "int8")
+    chat: list[Message] = [user(words(30))]
+    plain = Machine(loaded).ask(chat, sampling=GREEDY, draft=OFF)
+    for looks in (30, 31, 33, 37, 44, 60):
+        machine = Machine(loaded)
+        cut = machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4), flag=CountdownFlag(looks))
+        assert cut.finished.reason == "cancelled" and cut.ids == plain.ids[: len(cut.ids)]
+        same(machine.ask(chat, sampling=GREEDY, draft=drafts(tokens=4)), plain)
+
+
+def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
+    loaded_of: Callable[..., LoadedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Drafts by the same head, whether it followed token by token or was asked at last."""
+    loaded = loaded_of("headed", "int8")
+    chat: list[Message] = [user(words(30))]
+    found: dict[int, list[list[int]]] = {1: [], 20: []}
+    take, offer = HeadDrafter._take, HeadDrafter.offer
+    for first, drafted in found.items():
+
+        def noted(
+            drafter: HeadDrafter, depth: int, drafted: list[list[int]] = drafted
+        ) -> list[int]:
+            drafted.append(take(drafter, depth))
+            return drafted[-1]
+
+        def late(drafter: HeadDrafter, most: int, first: int = first) -> object:
+            drawn = drafter._next - drafter._start.token.value + len(drafter._ids)
+            return offer(drafter, most if drawn >= first else 0)
+
+        monkeypatch.setattr(HeadDrafter, "_take", noted)
+        monkeypatch.setattr(HeadDrafter, "offer", late)
+        settings = drafts(tokens=3, noise=1.0)
+        answer = Machine(loaded).ask(chat, sampling=GREEDY, draft=settings)
+        assert answer.stats.draft is not None and len(answer.ids) == 50
+    assert len(found[1]) > len(found[20]) > 20
+    assert found[1][-20:] == found[20][-20:]
+
+
+def test_a_model_without_a_head_drafts_nothing_by_one(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    loaded = loaded_of("hybrid", "int8")
+    assert not loaded.info.mtp and not loaded.info.mtp_refused
+    answer = Machine(loaded).ask([user(words(9))], sampling=GREEDY, draft=drafts(tokens=3))
+    assert answer.stats.draft is not None and answer.stats.draft.drafted == 0
+    # What can't be checked is not drafted, and the head is not even read.
+    floats = loaded_of("headed", "float32")
+    assert not floats.info.mtp and not floats.info.joins_steps
+
+
+def test_the_heads_first_logits_are_written_for_a_script(
+    folder_of: Callable[[str], Path], tmp_path: Path
+) -> None:
+    steps = [{"op": "send", "chat": "a", "content": [{"text": "Hi there"}]}]
+    options = ("--model", folder_of("headed"), "--dtype", "int8")
+    found = {}
+    for mode in ("off", "lookup", "mtp", "auto"):
+        file = tmp_path / f"{mode}.safetensors"
+        run = play(tmp_path, steps, *options, "--draft", mode, "--logits", file)
+        assert run.code == 0, run.errors
+        found[mode] = load_file(file)
+    assert set(found["off"]) == set(found["lookup"]) == {"step.0.logits"}
+    assert set(found["mtp"]) == set(found["auto"]) == {"step.0.logits", "step.0.mtp"}
+    assert torch.equal(found["mtp"]["step.0.mtp"], found["auto"]["step.0.mtp"])
+    assert found["mtp"]["step.0.mtp"].shape == found["off"]["step.0.logits"].shape
+    assert torch.equal(found["mtp"]["step.0.logits"], found["off"]["step.0.logits"])
