@@ -111,10 +111,10 @@ def test_how_many_rows_are_multiplied_is_measured_once(tmp_path: Path) -> None:
             settings(), CPU, torch.bfloat16, None, Probe(), library, notes(tmp_path),
             lambda found: answers.pop(0),
         )  # fmt: skip
-        assert chosen.name.endswith("torch") and not chosen.formats.rows_alone
+        assert "torch" in chosen.name.split(", ") and not chosen.formats.rows_alone
     assert answers == ["floats"]
     unmeasured = choose_backend(settings(measure=False), CPU, torch.bfloat16, library=library)
-    assert unmeasured.name.endswith("pairs" if library().has_pairs else "floats")
+    assert ("pairs" if library().has_pairs else "floats") in unmeasured.name.split(", ")
     assert unmeasured.formats.rows_alone
 
 

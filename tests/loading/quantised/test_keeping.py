@@ -372,9 +372,9 @@ def test_two_models_are_loaded_from_what_both_kept(
 
 def test_what_one_device_quantised_is_not_another_s() -> None:
     """Both may be plain torch in floats, and round a division otherwise."""
-    model = SimpleNamespace(config="a config", folder=SimpleNamespace(files=()))
-    kernels = SimpleNamespace(name="reference")
-    plan: Any = SimpleNamespace(model=model, kernels=kernels, dtype=torch.bfloat16)
+    model = SimpleNamespace(folder=SimpleNamespace(files=()))
+    given = {"model": model, "config": "a config", "dtype": torch.bfloat16}
+    plan: Any = SimpleNamespace(kernels=SimpleNamespace(name="reference"), **given)
     meanings = {
         _Reading(plan, torch.device(kind), lambda done, total: None, lambda: None)._meaning
         for kind in ("cpu", "cuda")
