@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
+from core.layers.mtp import MARK
 from core.loading.registry import family_of
 from core.weights.plan import TensorSpec, Weights, plan_weights
 
@@ -88,9 +89,11 @@ TINY = Shape(
 )  # fmt: skip
 
 
-def write_random(folder: Path, shape: Shape, seed: int = 0, device: str = "cpu") -> Path:
-    """A whole model folder of a Qwen3.5."""
-    return write_folder(folder, config_of(shape), seed=seed, device=device)
+def write_random(
+    folder: Path, shape: Shape, seed: int = 0, device: str = "cpu", *, mtp: bool = False
+) -> Path:
+    """A whole model folder of a Qwen3.5, perhaps with an MTP head."""
+    return write_folder(folder, config_of(shape), seed=seed, device=device, mtp=mtp)
 
 
 def write_folder(
@@ -98,6 +101,7 @@ def write_folder(
     config: Mapping[str, Any],
     *,
     fused: bool = False,
+    mtp: bool = False,
     seed: int = 0,
     device: str = "cpu",
 ) -> Path:
@@ -107,7 +111,7 @@ def write_folder(
     `fused`: all experts of a layer lie in two tensors. Raises NoRoomError.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = published(config, fused)
+    tensors = published(config, fused, mtp)
     needed, free = 2 * numbers_in(tensors), shutil.disk_usage(folder).free
     if needed > free:
         raise NoRoomError(
@@ -127,13 +131,17 @@ def write_folder(
     return folder
 
 
-def published(config: Mapping[str, Any], fused: bool = False) -> dict[str, TensorSpec]:
+def published(
+    config: Mapping[str, Any], fused: bool = False, mtp: bool = False
+) -> dict[str, TensorSpec]:
     """The tensors of a release by their published names, in the order the family asks for them."""
     family = family_of(config)
     parsed = family.parse(config)
 
     def build(weights: Weights) -> None:
-        weights.stored = lambda name: () if fused and name.endswith(_FUSED) else None
+        weights.stored = lambda name: (
+            () if (fused and name.endswith(_FUSED)) or (mtp and name == MARK) else None
+        )
         family.build(parsed, weights, torch.device("cpu"))
 
     name = family.published_names(parsed, ())

@@ -1,0 +1,61 @@
+"""What the scripts of tests/bench show about drafts, on the demo model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench.folders import DEMO
+from tests.kernels.native.here import NEEDS_COMPILER
+from tests.replays import Run, run
+
+pytestmark = NEEDS_COMPILER
+
+SCRIPTS = Path(__file__).parents[1] / "bench"
+DRAFTS = ("--draft", "both", "--draft-tokens", "4", "--draft-noise", "0.3")
+
+
+@pytest.fixture(autouse=True)
+def _scanned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What steps leave in the context is looked at after each."""
+    monkeypatch.setenv("WAYMARK_DEBUG", "integrity")
+
+
+def played(script: str, *options: str) -> Run:
+    return run(SCRIPTS / script, "--model", DEMO, "--dtype", "int8", "--context", "1024", *options)
+
+
+def replies(found: Run) -> list[Any]:
+    assert found.code == 0, found.errors
+    return [(line["reply_ids"], line["finish_reason"]) for line in found.lines]
+
+
+@pytest.mark.parametrize("script", ["drafts.json", "stress.json"])
+def test_P1_replies_of_a_script_are_the_same_with_drafts(script: str) -> None:
+    plain, drafted = played(script, "--draft", "off"), played(script, *DRAFTS)
+    assert replies(plain) == replies(drafted)
+    counts = [line["draft"] for line in drafted.answers]
+    assert sum(each["accepted"] for each in counts) > 0 < sum(each["rejected"] for each in counts)
+    assert all(line["draft"] is None for line in plain.lines)
+
+
+def test_P6_counters_of_a_script_add_up() -> None:
+    found = played("counters.json", "--draft", "lookup", "--draft-tokens", "3")
+    assert found.code == 0, found.errors
+    for line in found.answers:
+        counts, count = line["draft"], len(line["reply_ids"])
+        # The last right token of a draft may be what ends the reply.
+        assert counts["cycles"] + counts["accepted"] in (count - 1, count)
+        assert counts["accepted"] <= counts["drafted"] <= 3 * counts["cycles"]
+        assert counts["empty"] + counts["rejected"] <= counts["cycles"]
+    assert sum(line["draft"]["accepted"] for line in found.answers) > 5
+
+
+def test_P2_the_scan_finds_what_is_not_rolled_back() -> None:
+    wrong = ("--draft", "lookup", "--draft-tokens", "4", "--draft-noise", "1")
+    found = played("kv_scan.json", *wrong, "--skip-rollback")
+    assert found.code == 1
+    assert "the context holds other tokens" in found.lines[0]["error"]["message"]
+    assert played("kv_scan.json", *wrong).code == 0
