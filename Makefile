@@ -23,7 +23,8 @@ SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py packaging/*/*/*.py)))
 C_SOURCES := $(wildcard kernels/*/*.c kernels/*/*.h)
 
 # Minutes of work each, by hand before a release; the suite plays a tenth of it.
-LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds.py tests/desktop/test_soak.py
+LONG_TESTS := tests/promises/test_random_trees.py tests/cache/test_random_worlds.py tests/desktop/test_soak.py \
+    tests/promises/test_speculation.py tests/promises/test_mtp_drafts.py
 
 export PYTHON TORCH
 
@@ -50,7 +51,7 @@ test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
 test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and hold them to their references
 	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels tests/models $(ARGS)
 
-test-long: $(STAMPS)/test $(STAMPS)/qt-test ## play 2,000 moves in random trees, ten times the random worlds, and 200 turns
+test-long: $(STAMPS)/test $(STAMPS)/qt-test ## play 2,000 moves in random trees, ten times the random worlds, 200 turns, and drafts of 400 tokens
 	QT_QPA_PLATFORM=offscreen HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --timeout 7200 $(LONG_TESTS) $(ARGS)
 
 test-hostile: $(STAMPS)/test $(STAMPS)/qt-test ## feed 1,000 mutants or more of every kind of file and reply to their readers

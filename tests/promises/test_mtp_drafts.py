@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -31,9 +32,15 @@ from tests.replays import play
 
 pytestmark = NEEDS_COMPILER
 
+# By hand before a release: 400 tokens at every depth and noise.
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+LENGTH = 400 if THOROUGH else 50
 OFF = DraftSettings(mode="off")
-GREEDY = SamplingParams(temperature=0, max_tokens=50)
-SEEDED = SamplingParams(temperature=0.8, top_p=0.9, presence_penalty=0.2, seed=3, max_tokens=50)
+GREEDY = SamplingParams(temperature=0, max_tokens=LENGTH)
+SEEDED = SamplingParams(temperature=0.8, top_p=0.9, presence_penalty=0.2, seed=3, max_tokens=LENGTH)
+
+
+ALL = [(tokens, noise) for tokens in range(1, 8) for noise in (0.0, 0.5, 1.0)]
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +97,7 @@ def test_P1_drafts_of_the_head_change_no_token(
         for draft in (
             *(drafts(), drafts("auto"), drafts("both", 5), drafts(tokens=7)),
             *(drafts(tokens=1), drafts(tokens=4, noise=0.5), drafts(tokens=7, noise=1.0)),
+            *(drafts("both", *each) for each in ALL if THOROUGH),
         ):
             with monkeypatch.context() as context:
                 if draft.tokens:
@@ -166,7 +174,7 @@ def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
         monkeypatch.setattr(HeadDrafter, "offer", late)
         settings = drafts(tokens=3, noise=1.0)
         answer = Machine(loaded).ask(chat, sampling=GREEDY, draft=settings)
-        assert answer.stats.draft is not None and len(answer.ids) == 50
+        assert answer.stats.draft is not None and len(answer.ids) == LENGTH
     assert len(found[1]) > len(found[20]) > 20
     assert found[1][-20:] == found[20][-20:]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +22,14 @@ from tests.promises.machine import Answer, CountdownFlag, Machine, same, user, w
 
 pytestmark = NEEDS_COMPILER
 
+# By hand before a release: 400 tokens of each family, at every depth and noise.
+THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
+LENGTH = 400 if THOROUGH else 60
 FAMILIES = ("hybrid", *PURE, *RECURRENT)
 PRECISIONS = ("bfloat16", "int8", "int4")
 OFF = DraftSettings(mode="off")
-GREEDY = SamplingParams(temperature=0, max_tokens=60)
-SEEDED = SamplingParams(temperature=0.8, top_p=0.9, presence_penalty=0.2, seed=3, max_tokens=60)
+GREEDY = SamplingParams(temperature=0, max_tokens=LENGTH)
+SEEDED = SamplingParams(temperature=0.8, top_p=0.9, presence_penalty=0.2, seed=3, max_tokens=LENGTH)
 CHAT: list[Message] = [user(words(30) + " " + words(30))]
 
 
@@ -39,6 +43,11 @@ def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def drafts(tokens: int | None = None, noise: float = 0.0) -> DraftSettings:
     return DraftSettings(mode="lookup", tokens=tokens, noise=noise)
+
+
+DRAFTS = [drafts(), drafts(1), drafts(3, 0.5), drafts(7), drafts(4, 1.0)]
+if THOROUGH:
+    DRAFTS += [drafts(tokens, noise) for tokens in range(1, 8) for noise in (0.0, 0.5, 1.0)]
 
 
 class Knowing:
@@ -87,7 +96,7 @@ def test_P1_drafts_change_no_token(
     for sampling in (GREEDY, SEEDED):
         plain = Machine(loaded).ask(CHAT, sampling=sampling, draft=OFF)
         alike(Machine(loaded).ask(CHAT, sampling=sampling, draft=drafts(7)), plain)
-        for draft in (drafts(), drafts(1), drafts(3, 0.5), drafts(7), drafts(4, 1.0)):
+        for draft in DRAFTS:
             with monkeypatch.context() as context:
                 knows(context, plain)
                 answer = Machine(loaded).ask(CHAT, sampling=sampling, draft=draft)
