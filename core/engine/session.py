@@ -24,6 +24,7 @@ from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
 from core.engine import debug
 from core.engine.cancel import CancelFlag
+from core.engine.constraint import Constraint
 from core.engine.drafting.speculation import Speculation
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
@@ -106,7 +107,11 @@ class Session:
         self._sampler = Sampler(self._sampling, ids, vocab_size, self._seed, loaded.drawing)
         for token_id in self._rendered.begun:
             self._sampler.accept(token_id)
-        self._reader = loaded.text.reply_reader(self._rendered, self._sampling.stop)
+        form = self._command.format
+        # Where blanks count, those behind a thought are the answer's.
+        exact = form is not None and form.kind not in ("json", "json_schema")
+        self._reader = loaded.text.reply_reader(self._rendered, self._sampling.stop, exact)
+        self._constraint = Constraint(form, loaded.text, self._rendered, self._command.thinking)
 
     def _restore(self) -> None:
         """Go back to the deepest place of the prompt, and say why not deeper."""
@@ -232,7 +237,8 @@ class Session:
             self._flag.check()
             speculation.follow(drawn)
             # Behind the last drafted token one more is drawn.
-            draft = speculation.draft(most - len(ids) - 1)
+            draft = speculation.draft(most - len(ids) - 1, self._constraint.forced())
+            draft = self._constraint.fitting(draft)
             logits = decode.step([ids[-1], *draft])
         return "context"
 
@@ -249,8 +255,9 @@ class Session:
     def _draw(self, logits: Tensor, stream: ReplyStream) -> FinishReason | None:
         """Sample one token and say why the reply ends here, if it does."""
         index = self._prompt.num_tokens + len(self._reply_ids)
-        token_id = self._sampler.sample(logits, index)
+        token_id = self._sampler.sample(self._constraint.limit(logits), index)
         self._sampler.accept(token_id)
+        self._constraint.accept(token_id)
         self._reply_ids.append(token_id)
         self._report.count_token()
         delta = self._reader.push(token_id)

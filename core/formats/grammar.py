@@ -11,7 +11,7 @@ from core.api.reply_format import ReplyFormat
 from core.helper.grammars import byte_tokens, matcher
 
 # A space, or a line end with an indent. A model that may write blanks without end often does.
-BLANKS = r" |\n( {0,40}|\t{1,10})"
+BLANKS = r" |\n( {0,20}|\t{1,10})"
 JSON_OPTIONS = {
     "whitespace_flexible": True,
     "whitespace_pattern": BLANKS,

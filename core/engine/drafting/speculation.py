@@ -20,6 +20,8 @@ from core.engine.passes.decode import MOST_TOKENS
 MOST_DRAFTED = MOST_TOKENS - 1
 # Right tokens expected of matches of so many tokens or more.
 _PRIORS = ((8, 0.85), (4, 0.7), (0, 0.5))
+# What a format forces is wrong only where the model spells it by other tokens.
+_FORCED_PRIOR = 0.9
 
 
 class Speculation:
@@ -32,6 +34,7 @@ class Speculation:
         self._on = settings.mode != "off"
         self._lookup = PromptLookup(_text_ids(prompt) if self._on else ())
         self._acceptance = [(least, Acceptance(prior)) for least, prior in _PRIORS]
+        self._forced = Acceptance(_FORCED_PRIOR)
         self._used: Acceptance | None = None
         self._noise = random.Random(0)
         self._began = 0.0
@@ -42,9 +45,10 @@ class Speculation:
         if self._on:
             self._lookup.follow(ids)
 
-    def draft(self, most: int) -> list[int]:
-        """Ids that may come next, `most` of them at most. The step that checks them begins."""
-        found = self._proposed(most) if self._on else []
+    def draft(self, most: int, forced: Sequence[int] = ()) -> list[int]:
+        """Ids that may come next, `most` of them at most: first of all what the reply's format
+        has `forced`. The step that checks them begins."""
+        found = self._proposed(most, forced) if self._on else []
         self._began = time.perf_counter()
         return found
 
@@ -72,10 +76,13 @@ class Speculation:
             rejected=self._rejected,
         )
 
-    def _proposed(self, most: int) -> list[int]:
+    def _proposed(self, most: int, forced: Sequence[int]) -> list[int]:
         fixed = self._settings.tokens
-        found, match = self._lookup.propose(min(most, fixed or MOST_DRAFTED))
+        limit = min(most, fixed or MOST_DRAFTED)
+        found, match = self._lookup.propose(limit)
         used = next(each for least, each in self._acceptance if match >= least)
+        if forced:
+            found, used = list(forced[:limit]), self._forced
         self._used = used
         if found and fixed is None:
             found = found[: best_depth(len(found), used.rate, self._costs)]
