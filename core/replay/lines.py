@@ -58,8 +58,13 @@ def answer_line(finished: Finished, form: ReplyFormat | None) -> Line:
         "reply": finished.reply.text,
         "reasoning": finished.reply.reasoning,
         "finish_reason": finished.reason,
-        "format_valid": None if form is None else not fault(form, finished.reply.text),
+        "format_valid": None if form is None else _is_valid(finished, form),
     }
+
+
+def _is_valid(finished: Finished, form: ReplyFormat) -> bool:
+    """What was cut off isn't, even where it happens to be of the form as far as it goes."""
+    return finished.reason == "stop" and not fault(form, finished.reply.text)
 
 
 def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Line:
