@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
 
 from desktop.controllers.drafting.edits import Edits
+from desktop.controllers.formats import Formats
 from desktop.presentation.messages import Row
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
@@ -41,8 +42,9 @@ class RowWidgets(QObject):
     open_picture_asked = Signal(str)
     link_asked = Signal(str)
 
-    def __init__(self, viewport: QWidget, edits: Edits) -> None:
+    def __init__(self, viewport: QWidget, edits: Edits, formats: Formats) -> None:
         super().__init__(viewport)
+        self._formats = formats
         self._viewport = viewport
         self._edits = edits
         self._by_place: dict[int, RowWidget] = {}
@@ -117,7 +119,7 @@ class RowWidgets(QObject):
         ]
 
     def _reply(self, row: Row) -> ReplyRow:
-        reply = ReplyRow(row)
+        reply = ReplyRow(row, self._formats)
         reply.regenerate_asked.connect(self.regenerate_asked)
         reply.go_on_asked.connect(self.go_on_asked)
         reply.link_asked.connect(self.link_asked)
