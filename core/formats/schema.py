@@ -163,4 +163,5 @@ def _is_whole(_: Any, value: Any) -> bool:
 
 def _short(text: str) -> str:
     text = _DECIMAL.sub(r"\1", text)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
+    # jsonschema begins with the value, which may be long, and says in the end what is wrong.
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
