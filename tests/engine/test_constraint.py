@@ -86,7 +86,7 @@ def test_what_is_forced_is_what_the_tokenizer_writes(
         drawn.draw(token_id)
 
 
-def test_a_draft_that_does_not_fit_is_cut_off_and_leaves_no_trace(
+def test_P2_a_draft_that_does_not_fit_is_cut_off_and_leaves_no_trace(
     text_of: Callable[[str], ChatText],
 ) -> None:
     drawn = Drawn(text_of("chatml"), JSON, 0)
