@@ -13,7 +13,7 @@ from desktop.controllers.formats import Formats
 from desktop.presentation.messages import Row, ending_words
 from desktop.presentation.reply_data.reading import Reading
 from desktop.views.message_row import MessageRow
-from desktop.views.widgets.json_body import JsonBody
+from desktop.views.widgets.json_body import SOURCE, JsonBody
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.numbers_line import NumbersLine
 from desktop.views.widgets.plain import Label
@@ -107,6 +107,11 @@ class ReplyRow(MessageRow):
                 self._body.show_pages(pages)
             case _:
                 pass
+
+    def show_words(self) -> None:
+        """Show the words as they were written, not a table or a tree of them."""
+        if isinstance(self._body, JsonBody):
+            self._body.show_pages(SOURCE)
 
     def shed(self) -> bool:
         return self._body.shed(SHED_AT_ONCE) or self._reasoning.shed(SHED_AT_ONCE)

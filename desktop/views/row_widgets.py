@@ -95,6 +95,12 @@ class RowWidgets(QObject):
         """Another chat is shown."""
         self._unfolded.clear()
 
+    def show_words(self, place: int) -> None:
+        """Have a message show its words as they were written, where it shows them otherwise."""
+        row = self._by_place.get(place)
+        if isinstance(row, ReplyRow):
+            row.show_words()
+
     def fields_at(self, place: int) -> list[TextField]:
         """What shows the words of a message, from above to below."""
         row = self._by_place.get(place)

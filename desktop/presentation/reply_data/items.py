@@ -56,14 +56,10 @@ class DataItems(QAbstractItemModel):
 
     def data(self, index: Index, role: int = Role.DisplayRole) -> object:
         item = self.item_at(index)
-        cell = self._cell(item, index.column())
         if role == Role.DisplayRole:
             return self._words(item, index.column())
-        if role == Role.TextAlignmentRole and self.is_table and cell and cell.is_number:
-            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        muted = not item.token or (cell is not None and (cell.is_list or cell.value == "null"))
-        if role == Role.ForegroundRole and muted:
-            return QColor(theme.colours().muted)
+        if role == Role.ForegroundRole:
+            return _colour(item if not item.token else self._cell(item, index.column()))
         return None
 
     def headerData(
@@ -84,3 +80,13 @@ class DataItems(QAbstractItemModel):
             return (item.name, item.value)[column] if column < 2 else ""
         cell = self._cell(item, column)
         return cell.text if cell is not None else ""
+
+
+def _colour(cell: Item | None) -> QColor | None:
+    """Tells the number 5 from the text "5", which look the same in a table."""
+    if cell is None or cell.token == '"':
+        return None
+    table = theme.colours()
+    if cell.is_list or not cell.token:
+        return QColor(table.muted)
+    return QColor(table.syntax_number if cell.is_number else table.syntax_keyword)

@@ -6,7 +6,7 @@ The wheel belongs to the page while nothing in here is to be scrolled.
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtGui import QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractItemView, QTreeView, QWidget
 
 from desktop.common import theme
@@ -33,8 +33,8 @@ class DataView(QTreeView):
         self.header().setAccessibleName(spoken)
         self._items = items
         self.setUniformRowHeights(True)
-        self.setRootIsDecorated(any(item.is_list for item in items.root.below))
-        self.setItemsExpandable(not items.is_table)
+        nested = any(item.is_list for item in items.root.below)
+        self.setRootIsDecorated(nested and not items.is_table)
         self.setAllColumnsShowFocus(False)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectItems)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
@@ -95,6 +95,12 @@ class DataView(QTreeView):
         while index.isValid() and rows < MOST_ROWS_SEEN:
             rows, index = rows + 1, self.indexBelow(index)
         return rows
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        # The style sheet, which says how high a row is, is in force from here on.
+        self.doItemsLayout()
+        self._line_up()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         sideways = event.angleDelta().x() and not event.angleDelta().y()

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QLabel, QMenu, QWidget
+from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainTextEdit, QWidget
 
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from desktop.app import App
@@ -225,6 +225,19 @@ async def test_the_source_stands_beside_the_data(open_app: OpenApp, engine: Fake
     assert source_of(row).code() == SHAPES
     press(app, "showData")
     assert view_of(row).isVisible() and not source_of(row).isVisible()
+
+
+async def test_words_that_are_found_are_shown_in_the_source(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await ready(open_app)
+    row = await replied(app, engine, SHAPES)
+    app.window.page.find_bar.begin()
+    find(app, QLineEdit, "findText").setText("disc")
+    await until(lambda: words(app, "findCount"))
+    field = source_of(row).findChild(QPlainTextEdit)
+    assert field is not None and field.isVisible()
+    assert [each.cursor.selectedText() for each in field.extraSelections()] == ["disc"]
 
 
 async def test_while_it_comes_in_there_is_only_the_source(

@@ -17,6 +17,7 @@ from core.api.reply_format import ReplyFormat
 from desktop.app import App
 from desktop.presentation.engine_status import Phase
 from desktop.store.tables import chats, turns
+from desktop.views.schema_dialog import SchemaDialog
 from desktop.views.widgets.data_view import DataView
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.pacing import pace
@@ -343,6 +344,26 @@ async def test_H8_what_is_refused_is_refused_at_once(open_app: OpenApp) -> None:
             await at_rest()
         assert words(app, "composerNotice").startswith("Not taken: a text of")
         assert field.toPlainText() == ""
+
+
+@pytest.mark.parametrize("name", TEXTS)
+async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
+    app = await open_app()
+    app.window.page.composer.schema_asked.emit()
+    await until(lambda: app.window.findChildren(SchemaDialog))
+    dialog = app.window.findChildren(SchemaDialog)[-1]
+    said = dialog.verdict.text
+    with LoopWatch() as watch:
+        watch.doing = "pasting"
+        await pasted(dialog.text, json.dumps({"title": TEXTS[name][:200_000]}, ensure_ascii=False))
+        watch.doing = "checking"
+        await until(lambda: "can be used" in said())
+        watch.doing = "pasting more"
+        await pasted(dialog.text, TEXTS[name])
+        await until(lambda: "longer than" in said() or "isn't JSON" in said())
+        watch.doing = "leaving"
+        dialog.reject()
+        await at_rest()
 
 
 @pytest.mark.parametrize("name", TEXTS)
