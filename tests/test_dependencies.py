@@ -19,7 +19,7 @@ IMPORTED_AS = {
 # Published for some systems only; each place that imports it has a way without.
 OPTIONAL = {"triton"}
 # Parts of another one that is declared, which pins them.
-BROUGHT_ALONG = {"pydantic_core", "shiboken6"}
+BROUGHT_ALONG = {"jsonschema_specifications", "pydantic_core", "referencing", "shiboken6"}
 
 
 def imported() -> set[str]:

@@ -20,6 +20,7 @@ from core.api.events import (
     Prepared,
 )
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
+from core.api.reply_format import ReplyFormat
 
 PROTOCOL_VERSION = 5
 
@@ -97,7 +98,9 @@ class Generate(OfPrompt[Finished]):
     and Generated before the last.
 
     A `side` request (a title, a summary) reads on a branch of its own that is gone when it ends; it
-    evicts nothing. `stop_after_tokens` stops the reply as a user would, after exactly so many
+    evicts nothing. With a `format` only tokens are drawn that the answer can have at their place;
+    the reply may end only where it is complete, unless a limit or a stop string cuts it off.
+    `stop_after_tokens` stops the reply as a user would, after exactly so many
     sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after so
     many evaluated tokens. `logits_file` receives the float32 logits of the first drawn token, and
     a file beside it, whose name ends in `.mtp`, those that the MTP head has for the next one.
@@ -107,6 +110,7 @@ class Generate(OfPrompt[Finished]):
     side: bool = False
     sampling: SamplingParams = SamplingParams()
     draft: DraftSettings = DraftSettings()
+    format: ReplyFormat | None = None
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
     cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
     logits_file: str | None = None

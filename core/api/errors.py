@@ -155,6 +155,10 @@ class InvalidRequestError(WaymarkError):
     title = "The request doesn't make sense"
 
 
+class ReplyFormatError(WaymarkError):
+    title = "The reply's format can't be used"
+
+
 class ProtocolError(WaymarkError):
     title = "The engine and the window don't understand each other"
 

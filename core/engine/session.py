@@ -7,16 +7,13 @@ when it ends, however it ends, what it left in the tree is whole.
 from __future__ import annotations
 
 import operator
-import secrets
 import time
 from collections.abc import Callable
-from itertools import zip_longest
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.errors import PromptTooLongError, RequestCancelled
 from core.api.events import Event, Finished, FinishReason, Prefilling
@@ -31,10 +28,9 @@ from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
 from core.engine.passes.prefill import Prefill
-from core.engine.reply import ReplyStream
 from core.engine.report import Report
-from core.engine.sampler import Sampler, resolve
 from core.engine.stats import MessageMap, explain
+from core.engine.writing import Writing
 from kernels.common.views import octets
 
 
@@ -55,7 +51,6 @@ class Session:
         self._flag = flag
         self._emit = emit
         self._started = time.perf_counter()
-        self._reply_ids: list[int] = []
 
     @torch.inference_mode()
     def run(self) -> Finished:
@@ -66,7 +61,7 @@ class Session:
             else:
                 self._cache.apply(self._command.cache)
             self._render()
-            self._prepare_sampling()
+            self._writing = Writing(self._loaded, self._command, self._rendered)
             self._restore()
             return self._finished(self._answer())
         except RequestCancelled:
@@ -98,18 +93,6 @@ class Session:
                 length,
             )
 
-    def _prepare_sampling(self) -> None:
-        loaded = self._loaded
-        self._sampling = resolve(self._command.sampling, loaded.text.sampling_defaults)
-        seed = self._sampling.seed
-        self._seed = secrets.randbits(63) if seed is None else seed
-        ids = [token for part in self._prompt.segments for token in getattr(part, "ids", ())]
-        vocab_size = loaded.model.vocab_size
-        self._sampler = Sampler(self._sampling, ids, vocab_size, self._seed, loaded.drawing)
-        for token_id in self._rendered.begun:
-            self._sampler.accept(token_id)
-        self._reader = loaded.text.reply_reader(self._rendered, self._sampling.stop)
-
     def _restore(self) -> None:
         """Go back to the deepest place of the prompt, and say why not deeper."""
         command, cache, prompt = self._command, self._cache, self._prompt
@@ -128,7 +111,7 @@ class Session:
             miss=None if command.side else explain(prompt, restored, messages, cache, command.chat),
             context_length=self._context.context_length,
             message_starts=tuple(start.value for start in starts),
-            seed=self._seed,
+            seed=self._writing.seed,
         )
 
     def _answer(self) -> FinishReason:
@@ -169,7 +152,7 @@ class Session:
                 request=self._command.request,
                 done=self._report.evaluated_to,
                 stats=self._report.stats(),
-                begun=self._packed_ids(),
+                begun=self._writing.packed(),
             )
         )
 
@@ -191,14 +174,12 @@ class Session:
             self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
         speculation, head = self._speculation()
         self._report.drafts = speculation.counts
-        stream = ReplyStream(command.request, self._report, self._emit)
+        self._writing.begin(self._report, self._emit)
         try:
-            return self._generate(prefill.last_hidden[None], decode, speculation, head, stream)
+            return self._generate(prefill.last_hidden[None], decode, speculation, head)
         finally:
             decode.close()
-            last = self._reader.close()
-            stream.push(last.answer, last.reasoning, [])
-            stream.flush()
+            self._writing.end()
 
     def _speculation(self) -> tuple[Speculation, HeadDrafter | None]:
         """What drafts tokens. A side request is too short to gain by it."""
@@ -217,20 +198,18 @@ class Session:
         decode: Decode,
         speculation: Speculation,
         head: HeadDrafter | None,
-        stream: ReplyStream,
     ) -> FinishReason:
         """Draw behind `hidden` [1, hidden_size], then behind step after step. What a step computed
         behind a drafted token counts if that token is drawn, and is taken back else."""
-        ids = self._reply_ids
+        writing, ids = self._writing, self._writing.ids
         room = self._context.context_length - self._prompt.num_tokens
-        ends = room, self._sampling.max_tokens, self._command.stop_after_tokens
-        most = min(filter(None, ends), default=0)
+        most = writing.most(room)
         logits = self._loaded.model.logits(hidden)
         self._write_logits(logits[0])
         draft: list[int] | None = None
         while len(ids) < room:
             before = len(ids)
-            reason = self._draw_rows(logits, draft or [], stream)
+            reason = writing.draw(logits, draft or [])
             drawn = ids[before:]
             speculation.follow(drawn, hidden)
             if draft is not None:
@@ -245,37 +224,11 @@ class Session:
                 return reason or "context"
             self._flag.check()
             # Behind the last drafted token one more is drawn.
-            draft = speculation.draft(most - len(ids) - 1)
+            draft = speculation.draft(most - len(ids) - 1, writing.forced())
+            draft = writing.fitting(draft)
             logits = decode.step([ids[-1], *draft])
             hidden = decode.hidden
         return "context"
-
-    def _draw_rows(
-        self, logits: Tensor, draft: list[int], stream: ReplyStream
-    ) -> FinishReason | None:
-        """Draw from each row of `logits`, as long as what is drawn is what was drafted."""
-        for row, drafted in zip_longest(logits, draft):
-            reason = self._draw(row, stream)
-            if reason is not None or self._reply_ids[-1] != drafted:
-                return reason
-        return None
-
-    def _draw(self, logits: Tensor, stream: ReplyStream) -> FinishReason | None:
-        """Sample one token and say why the reply ends here, if it does."""
-        index = self._prompt.num_tokens + len(self._reply_ids)
-        token_id = self._sampler.sample(logits, index)
-        self._sampler.accept(token_id)
-        self._reply_ids.append(token_id)
-        self._report.count_token()
-        delta = self._reader.push(token_id)
-        stream.push(delta.answer, delta.reasoning, [token_id])
-        if self._reader.finished:
-            return "stop"
-        if len(self._reply_ids) == self._command.stop_after_tokens:
-            return "cancelled"
-        if len(self._reply_ids) == self._sampling.max_tokens:
-            return "length"
-        return None
 
     def _write_logits(self, logits: Tensor, suffix: str = "") -> None:
         if self._command.logits_file is not None:
@@ -283,25 +236,12 @@ class Session:
             (file.with_suffix(suffix) if suffix else file).write_bytes(octets(logits.float()))
 
     def _finished(self, reason: FinishReason) -> Finished:
-        reply = AssistantMessage(
-            text=self._reader.answer,
-            reasoning=self._reader.reasoning,
-            ids=self._packed_ids(),
-        )
         image_id = self._loaded.text.image_token_id
         return Finished(
             request=self._command.request,
             reason=reason,
-            reply=reply,
+            reply=self._writing.reply(),
             prompt_ids=tuple(self._prompt.ids(image_id if image_id is not None else 0)),
-            reply_ids=tuple(self._reply_ids),
+            reply_ids=tuple(self._writing.ids),
             stats=self._report.stats(),
-        )
-
-    def _packed_ids(self) -> ReplyIds:
-        """The reply's ids as they are stored: at first those of a reply that is gone on with."""
-        return ReplyIds.pack(
-            self._reader.reply_ids(),
-            self._loaded.text.tokenizer_fingerprint,
-            self._rendered.opens_reasoning,
         )

@@ -41,6 +41,10 @@ def _tasks_of(area: str) -> Mapping[str, Task]:
         from core.helper.pictures import PictureTasks
 
         return PictureTasks().handlers()
+    if area == "grammar":
+        from core.helper.grammars import GrammarTasks
+
+        return GrammarTasks().handlers()
     if area == "pattern":
         from core.helper.patterns import PatternTasks
 

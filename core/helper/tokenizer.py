@@ -31,6 +31,7 @@ MAX_SPELLED = 2**20
 MAX_ADDED = 2**16
 # In one text: more than any context holds.
 MAX_FOUND = 2**18
+_PLAIN_DECODERS = ("ByteFallback", "Fuse", "Metaspace", "Strip")
 _ASKED = ("id", "content", "special", "lstrip", "rstrip", "single_word")
 
 
@@ -74,6 +75,7 @@ class TokenizerTasks:
         facts = {
             "added_tokens": [{name: entry.get(name) for name in _ASKED} for entry in entries],
             "decoder": (description.get("decoder") or {}).get("type"),
+            "word_spaces": _has_word_spaces(description.get("decoder") or {}),
             "vocab_size": self._published.get_vocab_size(with_added_tokens=True),
         }
         num_ids, table = _table(self._published)
@@ -120,6 +122,14 @@ def pattern_of(spellings: Iterable[str]) -> re.Pattern[str]:
 def _is_blank(entry: JsonObject) -> bool:
     """Whether an added token is a run of spaces or line ends, which controls nothing."""
     return bool(entry["content"].isspace() and not entry.get("special"))
+
+
+def _has_word_spaces(decoder: JsonObject) -> bool:
+    """Whether tokens are text with U+2581 for a space, or bytes, and nothing else is done to it."""
+    parts = decoder.get("decoders") or [decoder]
+    spaces = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
+    plain = all(part == spaces or part.get("type") in _PLAIN_DECODERS for part in parts)
+    return plain and (spaces in parts or any(part.get("type") == "Metaspace" for part in parts))
 
 
 def _parsed(data: bytes) -> JsonObject:

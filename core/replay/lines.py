@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from core.api.errors import ErrorInfo
 from core.api.events import CacheBytes, Finished, Prepared
+from core.api.reply_format import ReplyFormat
+from core.formats.check import fault
 
 Line = dict[str, object]
 
@@ -27,6 +29,7 @@ EMPTY_LINE: Line = dict.fromkeys(
         "reply",
         "reasoning",
         "finish_reason",
+        "format_valid",
         "ttft_s",
         "prefill_s",
         "decode_tokens_per_s",
@@ -45,8 +48,8 @@ def empty_line(index: int, op: str, chat: str | None) -> Line:
     return {**EMPTY_LINE, "step": index, "op": op, "chat": chat}
 
 
-def answer_line(finished: Finished) -> Line:
-    """What an answering step adds to its line."""
+def answer_line(finished: Finished, form: ReplyFormat | None) -> Line:
+    """What an answering step that asked for `form` adds to its line."""
     stats = finished.stats.model_dump(mode="json")
     line: Line = {key: stats[key] for key in EMPTY_LINE.keys() & stats.keys()}
     return line | {
@@ -55,7 +58,13 @@ def answer_line(finished: Finished) -> Line:
         "reply": finished.reply.text,
         "reasoning": finished.reply.reasoning,
         "finish_reason": finished.reason,
+        "format_valid": None if form is None else _is_valid(finished, form),
     }
+
+
+def _is_valid(finished: Finished, form: ReplyFormat) -> bool:
+    """What was cut off isn't, even where it happens to be of the form as far as it goes."""
+    return finished.reason == "stop" and not fault(form, finished.reply.text)
 
 
 def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Line:

@@ -21,6 +21,7 @@ from core.api.chat import ContentPart, Conversation, ImagePart, TextPart, UserMe
 from core.api.commands import ClearCache, Flush, Forget, Generate, ReadAhead, Settle
 from core.api.errors import ImageUnreadableError, WaymarkError
 from core.api.events import Finished
+from core.api.reply_format import ReplyFormat
 from core.client.blobs import BlobStore
 from core.client.client import EngineClient
 from core.replay.chats import Chat, Chats
@@ -114,7 +115,8 @@ class Replay:
         try:
             self._chats.move(step, self._content(step))
             if isinstance(step, AnsweringStep):
-                return answer_line(await self._answer(index, step, chat))
+                form = step.format.asked_for() if step.format is not None else None
+                return answer_line(await self._answer(index, step, chat, form), form)
             if isinstance(step, SettleStep | DraftStep):
                 return await self._prepare(step, chat)
             if isinstance(step, ForgetStep):
@@ -126,7 +128,9 @@ class Replay:
             self._chats.restore(step.chat, chat, before)
             raise
 
-    async def _answer(self, index: int, step: AnsweringStep, chat: Chat) -> Finished:
+    async def _answer(
+        self, index: int, step: AnsweringStep, chat: Chat, form: ReplyFormat | None
+    ) -> Finished:
         if self._options.no_cache:
             await self._client.ask(ClearCache()).last()
         logits = self._data / f"step.{index}.logits" if self._options.logits else None
@@ -142,6 +146,7 @@ class Replay:
             side=isinstance(step, Side),
             sampling=step.sampling if step.sampling is not None else self._script.sampling,
             draft=self._draft,
+            format=form,
             thinking=step.thinking,
             cache=self._cache,
             stop_after_tokens=step.stop_after_tokens,

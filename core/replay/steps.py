@@ -5,11 +5,13 @@ It knows nothing of what a step does to a chat (`script_chats`) or to an engine.
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from core.api.params import CacheSettings, SamplingParams
+from core.api.reply_format import ReplyFormat
 
 
 class _Part(BaseModel):
@@ -31,6 +33,31 @@ class ScriptImage(_Part):
 Content = str | tuple[ScriptText | ScriptImage, ...]
 
 
+class ScriptFormat(_Part):
+    """The form of a reply: one of these."""
+
+    json_schema: dict[str, Any] | bool | None = None
+    json_: Literal[True] | None = Field(None, alias="json")
+    regex: str | None = None
+    choice: tuple[str, ...] | None = None
+    lark: str | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> ScriptFormat:
+        if len(self.model_fields_set) != 1 or not self.model_dump(exclude_none=True):
+            raise ValueError("name one form")
+        self.asked_for()
+        return self
+
+    def asked_for(self) -> ReplyFormat:
+        """As the engine is asked for it."""
+        (kind, value), *_ = self.model_dump(by_alias=True, exclude_unset=True).items()
+        if kind == "choice":
+            return ReplyFormat(kind="choice", choices=value)
+        texts = {"json_schema": json.dumps(value), "json": ""}
+        return ReplyFormat.model_validate({"kind": kind, "text": texts.get(kind, value)})
+
+
 class _Step(_Part):
     chat: Annotated[str, Field(min_length=1)]
 
@@ -38,6 +65,7 @@ class _Step(_Part):
 class _Answering(_Step):
     sampling: SamplingParams | None = None
     thinking: bool | None = None
+    format: ScriptFormat | None = None
     stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
     cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
 

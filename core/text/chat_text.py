@@ -9,7 +9,10 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+
+from llguidance import LLTokenizer
 
 from core.api.chat import (
     AssistantMessage,
@@ -43,6 +46,7 @@ from core.text.template.picture_frame import PictureFrame
 from core.text.tokenizer.added_tokens import AddedToken
 from core.text.tokenizer.detokenizer import TokenText
 from core.text.tokenizer.plain_encoder import PlainEncoder
+from core.text.tokenizer.spelling import spelling_tokens
 from core.text.tokenizer.tokenizer import Tokenizer
 from core.text.traits import probe_traits
 
@@ -83,6 +87,7 @@ class ChatText:
         self.vocab_size = self._kit.vocab_size
         self.image_token_id = self._kit.image_token_id
         self.has_thinking_switch = self._traits.has_thinking_switch
+        self.thinking = self._kit.thinking
         self.takes_images = self._traits.takes_images
         self.sampling_defaults: SamplingParams = sampling_defaults(files.generation_config)
         self.end_of_turn_ids = _end_ids(files, self._kit, self._traits)
@@ -157,8 +162,19 @@ class ChatText:
             if keeps_all or not isinstance(message, AssistantMessage) or _holds_something(message)
         ]
 
-    def reply_reader(self, rendered: RenderedPrompt, stop: tuple[str, ...]) -> ReplyReader:
-        """A reader for the reply to `rendered`, with the user's stop strings.
+    @cached_property
+    def spelling(self) -> LLTokenizer:
+        """What all ids spell, for grammars. Raises ReplyFormatError where that can't be said."""
+        kit = self._kit
+        return spelling_tokens(
+            kit.tokenizer, kit.tokens, kit.encoder, self.stop_ids, self.vocab_size
+        )
+
+    def reply_reader(
+        self, rendered: RenderedPrompt, stop: tuple[str, ...], keeps_blanks: bool = False
+    ) -> ReplyReader:
+        """A reader for the reply to `rendered`, with the user's stop strings. With `keeps_blanks`
+        an answer's first blanks behind a thought belong to it.
 
         One that spells an added token means that token, which may show no text to be found in. Of a
         reply that is gone on with the reader has read what there is.
@@ -172,6 +188,7 @@ class ChatText:
             stop,
             rendered.opens_reasoning,
             rendered.begun,
+            keeps_blanks,
         )
 
     def _continued(

@@ -169,7 +169,7 @@ class ChatController(ShownChat):
         text, shown, left = draft.text.strip(), draft.ready_pictures(), self._drafts.left(chat)
         try:
             turn = await self._database.run(
-                turns.append_turn, chat, text, shown, draft.key, draft.system, left
+                turns.append_turn, chat, text, shown, draft.key, draft.system, left, draft.format
             )
         except WaymarkError as error:
             self.refused.emit(not_sent_words(error))
@@ -228,7 +228,8 @@ class ChatController(ShownChat):
         if chat_path is None:
             return
         conversation = conversation_of(chat_path.before_last(), self._blobs.path)
-        live = LiveReply(turn.reply, turn.chat)
+        reply = chat_path.path[-1].reply
+        live = LiveReply(turn.reply, turn.chat, format=reply.format if reply else None)
         self._replies.begin(live, conversation, chat_path.key, self._settings.settings)
         self._show_path(turn.chat, chat_path)
 

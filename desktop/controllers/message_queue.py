@@ -100,7 +100,7 @@ class MessageQueue(QObject):
         draft.pictures[:0] = message.pictures
         if chat is None:
             # Those of the chat that would have begun with it.
-            draft.key, draft.system = message.key, message.system
+            draft.key, draft.system, draft.format = message.key, message.system, message.format
         self._drafts.save(draft)
         self.given_back.emit(draft)
         self.changed.emit()

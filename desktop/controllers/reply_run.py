@@ -23,6 +23,7 @@ from core.api.events import (
     Prefilling,
     Queued,
 )
+from core.api.reply_format import ReplyFormat
 from core.client.requests import Request
 from desktop.controllers.common.engine import EngineController
 from desktop.presentation.engine_status import EngineStatus, Phase
@@ -171,6 +172,7 @@ class ReplyRun:
             chat=self._key,
             sampling=settings.sampling,
             draft=settings.draft,
+            format=self._live.format,
             thinking=thinking,
             cache=settings.cache,
         )
@@ -207,7 +209,7 @@ class ReplyRun:
 
     def _ending(self, last: Finished | ErrorInfo | None) -> tuple[str, Reply]:
         if isinstance(last, Finished):
-            return last.reply.text, finished_reply(last)
+            return last.reply.text, finished_reply(last, self._live.format)
         live = self._live
         if last is None or last.name == "RequestCancelled":
             reply = live.so_far(ReplyState.STOPPED)
@@ -219,7 +221,7 @@ class ReplyRun:
         return live.text, replace(reply, finish_reason="error")
 
 
-def finished_reply(event: Finished) -> Reply:
+def finished_reply(event: Finished, reply_format: ReplyFormat | None) -> Reply:
     """What the store keeps of the engine's last word."""
     return Reply(
         state=STATES.get(event.reason, ReplyState.COMPLETE),
@@ -227,6 +229,7 @@ def finished_reply(event: Finished) -> Reply:
         ids=event.reply.ids,
         finish_reason=event.reason,
         stats=event.stats,
+        format=reply_format,
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection
 
 from PySide6.QtCore import QObject, Signal
 
+from core.api.reply_format import ReplyFormat
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.common.services import Services
 from desktop.controllers.drafting.drafts import Drafts
@@ -17,6 +18,7 @@ from desktop.controllers.replies import Replies
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
+from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Reply
@@ -30,12 +32,14 @@ class ShownChat(QObject):
         draft_typed(): the user paused while typing into it.
         busy_changed(): the end of the shown path began or stopped to be on its way.
         instructed(): the instructions of the shown chat are others.
+        format_changed(): the form that its next replies must have is another.
     """
 
     draft_changed = Signal()
     draft_typed = Signal()
     busy_changed = Signal()
     instructed = Signal()
+    format_changed = Signal()
 
     def __init__(
         self,
@@ -57,6 +61,8 @@ class ShownChat(QObject):
         self._tasks = services.tasks
         # Which chat is wanted on screen; reading it may still be under way.
         self._wanted: int | None = None
+        # By chat, the schema that was in force last.
+        self._schemas: dict[int | None, str] = {}
         chats.forked.connect(self.open_made)
         replies.streamed.connect(transcript.grow)
         replies.progressed.connect(self._on_progress)
@@ -86,6 +92,20 @@ class ShownChat(QObject):
             return self._drafts.of(None).system
         typed = self._instructions.of(chat)
         return self.shown_path.system if typed is None else typed
+
+    @property
+    def format(self) -> ReplyFormat | None:
+        """The form that the next replies of the shown chat must have; None where it is free."""
+        chat = self.transcript.chat
+        return self._drafts.of(None).format if chat is None else self.shown_path.format
+
+    @property
+    def last_schema(self) -> str:
+        """The schema that was in force last in the shown chat, '' if none ever was."""
+        replies = [message.reply.format for message in self.shown_path.path if message.reply]
+        known = (*replies, self.format)
+        schemas = [each.text for each in known if each and each.kind == "json_schema"]
+        return self._schemas.get(self.transcript.chat) or (schemas[-1] if schemas else "")
 
     def open(self, chat: int | None) -> None:
         """Show a chat, or with None the empty page on which a new one begins."""
@@ -117,15 +137,30 @@ class ShownChat(QObject):
         self._instructions.put(self.transcript.chat, system.strip())
         self.instructed.emit()
 
+    def ask_for(self, reply_format: ReplyFormat | None) -> None:
+        """Have replies be of this form, from the next one on; None leaves them free."""
+        chat = self.transcript.chat
+        for each in (self.format, reply_format):
+            if each is not None and each.kind == "json_schema":
+                self._schemas[chat] = each.text
+        if chat is None:
+            self._drafts.of(None).format = reply_format
+            self._drafts.save(self._drafts.of(None))
+            self.format_changed.emit()
+        else:
+            self._tasks.spawn(self._ask_for(chat, reply_format), "Keeping the form of replies")
+
     def forget(self, chats: Collection[int]) -> None:
         """These chats are gone for good, and so is what was typed in them."""
         for chat in chats:
             self._drafts.forget(chat)
             self._instructions.forget(chat)
+            self._schemas.pop(chat, None)
 
     def forget_everything(self) -> None:
         """No chat is left: show the empty page, with nothing in the composer."""
         self._drafts.clear()
+        self._schemas.clear()
         self.open(None)
 
     async def show_again(self, chat: int) -> None:
@@ -136,6 +171,10 @@ class ShownChat(QObject):
         elif chat == self._wanted:
             # It was deleted meanwhile; what is typed must not wait for it.
             self.open(None)
+
+    async def _ask_for(self, chat: int, reply_format: ReplyFormat | None) -> None:
+        await self._database.run(chat_table.ask_for, chat, reply_format)
+        await self.show_again(chat)
 
     def _show_path(self, chat: int, chat_path: ChatPath) -> None:
         if chat != self._wanted:
@@ -152,6 +191,7 @@ class ShownChat(QObject):
     def _announce(self) -> None:
         self._chats.set_shown(self._wanted)
         self.instructed.emit()
+        self.format_changed.emit()
         self.draft_changed.emit()
         self.busy_changed.emit()
 

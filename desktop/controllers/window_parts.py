@@ -22,6 +22,7 @@ from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.instructions import Instructions
 from desktop.controllers.drafting.pictures import PictureController
+from desktop.controllers.formats import Formats
 from desktop.controllers.limit import LimitController
 from desktop.controllers.pending_deletions import PendingDeletions
 from desktop.controllers.replies import Replies
@@ -73,6 +74,7 @@ class WindowParts(QObject):
         self.chats = ChatsController(services, self.chat_list, self.replies)
         self.edits = Edits(self.pictures)
         self.instructions = Instructions(services, self.drafts)
+        self.formats = Formats(self.tasks)
         self.chat = ChatController(
             services,
             self.transcript,

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.api.reply_format import ReplyFormat
 from desktop.store.tables.chats import new_key
 from desktop.store.tables.records import Picture
 
@@ -26,13 +27,14 @@ class DraftPicture:
 class Draft:
     """Text and pictures, in order, and the messages `queued` before them.
 
-    Where no chat is yet, `key` and `system` are those the new one will have.
+    Where no chat is yet, `key`, `system` and `format` are those the new one will have.
     """
 
     text: str = ""
     pictures: list[DraftPicture] = field(default_factory=list)
     key: str = field(default_factory=new_key)
     system: str = ""
+    format: ReplyFormat | None = None
     queued: list[Draft] = field(default_factory=list)
 
     @property

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import ContextPart, Generated, RequestStats
+from core.api.reply_format import ReplyFormat
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.words.conversation import ENDINGS, LEFT_RUNNING
 
@@ -41,6 +42,8 @@ class LiveReply:
     # How many tokens of the prompt are in the context while it is read; None before and after.
     done: int | None = None
     saved: bool = True
+    # The form it must have; None where it is free.
+    format: ReplyFormat | None = None
 
     @classmethod
     def begun(cls, message: Message) -> LiveReply:
@@ -52,6 +55,7 @@ class LiveReply:
             text=message.text,
             reasoning=message.reply.reasoning,
             opening=message.reply.ids,
+            format=message.reply.format,
         )
 
     def take(self, event: Generated) -> None:
@@ -71,6 +75,7 @@ class LiveReply:
             ids=self.opening.extended(self.ids) if self.opening is not None else None,
             stats=self.stats,
             error=error,
+            format=self.format,
         )
 
 

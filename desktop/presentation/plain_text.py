@@ -64,6 +64,8 @@ def is_seen(character: str) -> bool:
 
 def visible(text: str) -> str:
     """The text with every character that is not seen, or turns the line around, as <U+202E>."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(each if is_seen(each) else f"<U+{ord(each):04X}>" for each in text)
 
 

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
-from PySide6.QtWidgets import QApplication, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QVBoxLayout, QWidget
 
+from desktop.controllers.formats import schema_format
 from desktop.controllers.window_parts import WindowParts
+from desktop.views import dialogs
 from desktop.views.composer import Composer
 from desktop.views.empty_page import EmptyPage
 from desktop.views.find_bar import FindBar
@@ -20,6 +22,7 @@ from desktop.views.header_bar import HeaderBar
 from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
 from desktop.views.notice_bar import NoticeBar
+from desktop.views.schema_dialog import SchemaDialog
 from desktop.views.scrolled import scrolled
 from desktop.views.taking import may_take
 from desktop.views.text_column import in_column
@@ -45,7 +48,7 @@ class ChatPage(QWidget):
         self.header = HeaderBar(parts.chats, parts.engine, parts.settings)
         self.instructions = Instructions(parts.chat)
         self.limit = LimitBar(parts.limit)
-        self.transcript = TranscriptView(parts.transcript, parts.edits)
+        self.transcript = TranscriptView(parts.transcript, parts.edits, parts.formats)
         self.empty = EmptyPage(samples)
         self.composer = Composer(parts.chat, parts.pictures)
         self.delete_all = NoticeBar("deleteAll", words.DELETE_ALL)
@@ -94,6 +97,9 @@ class ChatPage(QWidget):
         self.composer.instructions_asked.connect(self._toggle_instructions)
         self.instructions.changed.connect(self._mark_instructions)
         self.instructions.done.connect(self._toggle_instructions)
+        self.composer.schema_asked.connect(
+            lambda: self._parts.tasks.spawn(self._choose_schema(), "Choosing a schema")
+        )
         self.empty.sample_asked.connect(self._try_sample)
 
     def ask_to_delete_all(self) -> None:
@@ -123,6 +129,13 @@ class ChatPage(QWidget):
         shown = self.instructions.isHidden()
         self.instructions.setVisible(shown)
         (self.instructions.text if shown else self.composer).setFocus()
+
+    async def _choose_schema(self) -> None:
+        chat = self._parts.chat
+        dialog = SchemaDialog(self._parts.formats, chat.last_schema, self)
+        if await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted:
+            chat.ask_for(schema_format(dialog.schema()))
+        self._write_on()
 
     def _mark_instructions(self) -> None:
         given = bool(self._parts.chat.instructions)

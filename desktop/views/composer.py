@@ -16,6 +16,7 @@ from desktop.controllers.chat import ChatController
 from desktop.controllers.drafting.drafts import STORED_AFTER_MS
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
+from desktop.views.composer_format import ComposerFormat
 from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.queued_messages import QueuedMessages
@@ -47,9 +48,11 @@ class Composer(QFrame):
         choose_pictures_asked(): the button for pictures was pressed.
         open_picture_asked(str): a thumbnail was clicked; the digest of its picture.
         instructions_asked(): show the instructions that go with the message, or hide them.
+        schema_asked(): a schema for the replies is to be written.
     """
 
     instructions_asked = Signal()
+    schema_asked = Signal()
     choose_pictures_asked = Signal()
     open_picture_asked = Signal(str)
 
@@ -66,6 +69,8 @@ class Composer(QFrame):
         self.notice = Label(name="composerNotice", style="warning small", wraps=True)
         self.notice.hide()
         self._add = IconButton("picture", ADD_PICTURES, name="addPictures")
+        self._format = ComposerFormat(chat)
+        self._format.schema_asked.connect(self.schema_asked)
         self._instructions = IconButton("chat", INSTRUCTIONS_IN_USE, name="composerInstructions")
         self._instructions.clicked.connect(self.instructions_asked)
         self._instructions.hide()
@@ -129,6 +134,7 @@ class Composer(QFrame):
         row = QHBoxLayout()
         row.setSpacing(6)
         row.addWidget(self._add, 0, Qt.AlignmentFlag.AlignBottom)
+        row.addWidget(self._format.button, 0, Qt.AlignmentFlag.AlignBottom)
         row.addWidget(self._instructions, 0, Qt.AlignmentFlag.AlignBottom)
         row.addWidget(self.text, 1)
         row.addWidget(self._queue, 0, Qt.AlignmentFlag.AlignBottom)
@@ -138,6 +144,7 @@ class Composer(QFrame):
         layout.setSpacing(6)
         layout.addWidget(self._waiting)
         layout.addWidget(self.strip)
+        layout.addWidget(self._format)
         layout.addLayout(row)
         layout.addWidget(self.notice)
         self.setFocusProxy(self.text)

@@ -83,6 +83,9 @@ class ComposerText(LongText):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        room = self.viewport().width() - 2 * int(self.document().documentMargin())
+        elided = self.fontMetrics().elidedText(ASK, Qt.TextElideMode.ElideRight, room)
+        self.setPlaceholderText(elided)
         self._fit()
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:

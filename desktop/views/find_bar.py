@@ -134,6 +134,7 @@ class FindBar(QFrame):
     def _show(self, places: list[int], at: int, last: bool) -> None:
         self._place = places[at]
         self._view.show_message(self._place)
+        self._view.messages.show_words(self._place)
         matches = self._matches()
         self._nth = max(0, len(matches) - 1) if last else 0
         self._mark(matches)

@@ -21,18 +21,20 @@ from desktop.words.conversation import (
     copy_words,
     place_words,
 )
+from desktop.words.formats import COPY_JSON
 
 
 class MessageBar(QWidget):
     """Buttons of one message.
 
     Signals:
-        copy_asked(), edit_asked(), regenerate_asked(): what they say.
+        copy_asked(), copy_json_asked(), edit_asked(), regenerate_asked(): what they say.
         go_on_asked(), fork_asked(): likewise.
         turn_asked(int): show the alternative so many places on.
     """
 
     copy_asked = Signal()
+    copy_json_asked = Signal()
     edit_asked = Signal()
     regenerate_asked = Signal()
     go_on_asked = Signal()
@@ -50,6 +52,10 @@ class MessageBar(QWidget):
         self._copy = CopyButton(copy_words(what))
         self._copy.setObjectName("copyMessage")
         self._copy.clicked.connect(self.copy_asked)
+        self._copy_json = CopyButton(COPY_JSON, icon="braces")
+        self._copy_json.setObjectName("copyJson")
+        self._copy_json.clicked.connect(self.copy_json_asked)
+        self._copy_json.hide()
         self._again = (
             self._button("regenerate", ANOTHER, "regenerate")
             if is_reply
@@ -75,7 +81,8 @@ class MessageBar(QWidget):
         layout.setSpacing(2)
         if not is_reply:
             layout.addStretch(1)
-        for widget in (self._before, self._place, self._after, self._copy, self._again, fork):
+        at_left = (self._before, self._place, self._after, self._copy, self._copy_json)
+        for widget in (*at_left, self._again, fork):
             layout.addWidget(widget)
         layout.addWidget(self._go_on)
         if is_reply:
@@ -85,6 +92,14 @@ class MessageBar(QWidget):
     def say_copied(self) -> None:
         """Show for a moment that the message was copied."""
         self._copy.say_copied()
+
+    def say_json_copied(self) -> None:
+        """The same of the JSON that the message is."""
+        self._copy_json.say_copied()
+
+    def offer_json(self, offered: bool) -> None:
+        """Whether the message can be copied as JSON."""
+        self._copy_json.setVisible(offered)
 
     def show_row(self, row: Row) -> None:
         """Which alternative this is, and whether there are others."""

@@ -1,12 +1,19 @@
-"""A reply in the transcript: its reasoning folded, its words as Markdown, its numbers, its end."""
+"""A reply in the transcript: its reasoning folded, its words, its numbers, its end.
+
+Words are Markdown, or data in a reply that was to be JSON.
+"""
 
 from __future__ import annotations
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QVBoxLayout
 
+from desktop.controllers.formats import Formats
 from desktop.presentation.messages import Row, ending_words
+from desktop.presentation.reply_data.reading import Reading
 from desktop.views.message_row import MessageRow
+from desktop.views.widgets.json_body import SOURCE, JsonBody
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.numbers_line import NumbersLine
 from desktop.views.widgets.plain import Label
@@ -28,11 +35,11 @@ class ReplyRow(MessageRow):
     go_on_asked = Signal(int)
     link_asked = Signal(str)
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, formats: Formats) -> None:
         super().__init__(row, "assistant")
+        self._formats = formats
         self._reasoning = ReasoningFold()
-        self._body = MarkdownBody()
-        self._body.link_activated.connect(self.link_asked)
+        self._body = self._make_body()
         self._status = self._label("replyStatus", "muted small")
         self._ending = self._label("replyEnding", "warning small")
         self._numbers = NumbersLine(self.bar)
@@ -101,8 +108,38 @@ class ReplyRow(MessageRow):
             case _:
                 pass
 
+    def show_words(self) -> None:
+        """Show the words as they were written, not a table or a tree of them."""
+        if isinstance(self._body, JsonBody):
+            self._body.show_pages(SOURCE)
+
     def shed(self) -> bool:
         return self._body.shed(SHED_AT_ONCE) or self._reasoning.shed(SHED_AT_ONCE)
+
+    def _make_body(self) -> MarkdownBody | JsonBody:
+        form = self.row.message.reply.format if self.row.message.reply else None
+        if form is None or form.kind not in ("json", "json_schema"):
+            body = MarkdownBody()
+            body.link_activated.connect(self.link_asked)
+            return body
+        data = JsonBody(form)
+        data.read_asked.connect(lambda: self._formats.read(self.row.id, data.text(), form))
+        self._formats.was_read.connect(self._on_read)
+        self._formats.indented.connect(self._on_indented)
+        self.bar.copy_json_asked.connect(lambda: self._formats.indent(self.row.id, data.text()))
+        return data
+
+    def _on_read(self, message: int, text: str, reading: Reading) -> None:
+        body = self._body
+        if message == self.row.id and isinstance(body, JsonBody) and text == body.text():
+            body.show_reading(reading)
+            self.bar.offer_json(body.is_json())
+            self._numbers.fit()
+
+    def _on_indented(self, message: int, text: str) -> None:
+        if message == self.row.id:
+            QGuiApplication.clipboard().setText(text)
+            self.bar.say_json_copied()
 
     def _build(self) -> None:
         layout = QVBoxLayout(self)

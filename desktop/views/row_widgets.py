@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QPoint, Qt, Signal
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
 
 from desktop.controllers.drafting.edits import Edits
+from desktop.controllers.formats import Formats
 from desktop.presentation.messages import Row
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
@@ -41,8 +42,9 @@ class RowWidgets(QObject):
     open_picture_asked = Signal(str)
     link_asked = Signal(str)
 
-    def __init__(self, viewport: QWidget, edits: Edits) -> None:
+    def __init__(self, viewport: QWidget, edits: Edits, formats: Formats) -> None:
         super().__init__(viewport)
+        self._formats = formats
         self._viewport = viewport
         self._edits = edits
         self._by_place: dict[int, RowWidget] = {}
@@ -93,6 +95,12 @@ class RowWidgets(QObject):
         """Another chat is shown."""
         self._unfolded.clear()
 
+    def show_words(self, place: int) -> None:
+        """Have a message show its words as they were written, where it shows them otherwise."""
+        row = self._by_place.get(place)
+        if isinstance(row, ReplyRow):
+            row.show_words()
+
     def fields_at(self, place: int) -> list[TextField]:
         """What shows the words of a message, from above to below."""
         row = self._by_place.get(place)
@@ -117,7 +125,7 @@ class RowWidgets(QObject):
         ]
 
     def _reply(self, row: Row) -> ReplyRow:
-        reply = ReplyRow(row)
+        reply = ReplyRow(row, self._formats)
         reply.regenerate_asked.connect(self.regenerate_asked)
         reply.go_on_asked.connect(self.go_on_asked)
         reply.link_asked.connect(self.link_asked)

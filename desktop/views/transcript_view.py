@@ -12,6 +12,7 @@ from PySide6.QtGui import QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
 
 from desktop.controllers.drafting.edits import Edits
+from desktop.controllers.formats import Formats
 from desktop.presentation.messages import Row
 from desktop.presentation.transcript import Transcript
 from desktop.views.reply_row import ReplyRow
@@ -38,7 +39,7 @@ LONGEST_GUESS_PX = 20_000
 class TranscriptView(QAbstractScrollArea):
     """Follows a Transcript. What the user wants of a message is told by `messages`."""
 
-    def __init__(self, transcript: Transcript, edits: Edits) -> None:
+    def __init__(self, transcript: Transcript, edits: Edits, formats: Formats) -> None:
         super().__init__()
         self.setObjectName("transcript")
         self.setAccessibleName("Conversation")
@@ -47,7 +48,7 @@ class TranscriptView(QAbstractScrollArea):
         self.viewport().setObjectName("transcriptContent")
         self.viewport().setAutoFillBackground(False)
         self.verticalScrollBar().setSingleStep(STEP_PX)
-        self.messages = RowWidgets(self.viewport(), edits)
+        self.messages = RowWidgets(self.viewport(), edits, formats)
         self._transcript = transcript
         self._places = RowPlaces(GAP_PX)
         self._arranging = False

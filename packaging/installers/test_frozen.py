@@ -102,6 +102,13 @@ def test_the_demo_model_answers_about_a_picture_as_its_sources_do(
     same_answers(tmp_path, DEMO, turns(SAMPLE), precision)
 
 
+def test_a_reply_is_held_to_its_form_as_its_sources_hold_it(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"a": {"pattern": "^[a-z]$"}}, "required": ["a"]}
+    forms = ({"json_schema": schema}, {"choice": ["yes", "no"]}, {"regex": "[0-9]{2}"})
+    sends = [{"op": "send", "chat": "a", "content": "Say it.", "format": form} for form in forms]
+    same_answers(tmp_path, DEMO, sends, "bfloat16")
+
+
 def test_kernels_that_came_along_are_used_without_a_compiler(tmp_path: Path) -> None:
     environment = {**clean_environment(), "XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)}
     done = subprocess.run(

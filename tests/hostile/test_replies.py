@@ -20,7 +20,7 @@ from desktop.views.widgets.pacing import pace
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
 from tests.desktop.loop_watch import LoopWatch
-from tests.desktop.views.hands import no_edits
+from tests.desktop.views.hands import no_edits, no_formats
 from tests.hostile.counts import mutants
 from tests.hostile.replies import reply
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.qt_log_ignore(
 @pytest.fixture
 def view(qtbot: QtBot, qapp: QApplication) -> TranscriptView:
     theme.apply(qapp)
-    widget = TranscriptView(Transcript(), no_edits())
+    widget = TranscriptView(Transcript(), no_edits(), no_formats())
     qtbot.addWidget(widget)
     widget.resize(900, 700)
     widget.show()

@@ -15,10 +15,12 @@ from torch import Tensor
 from core.api.events import DraftCounts
 from core.api.params import DraftSettings
 from core.engine.drafting.controller import Acceptance, StepCosts, best_depth
-from core.engine.drafting.offer import Drafter
+from core.engine.drafting.offer import Drafter, Offer
 from core.engine.passes.decode import MOST_TOKENS
 
 MOST_DRAFTED = MOST_TOKENS - 1
+# What a format forces is wrong only where the model spells it by other tokens.
+_FORCED_PRIOR = 0.9
 
 
 class Speculation:
@@ -34,6 +36,7 @@ class Speculation:
         self._settings, self._vocab_size, self._costs = settings, vocab_size, costs
         self._on = settings.mode != "off"
         self._drafters = drafters
+        self._forced = Acceptance(_FORCED_PRIOR)
         self._used: Acceptance | None = None
         self._noise = random.Random(0)
         self._began = 0.0
@@ -44,9 +47,10 @@ class Speculation:
         for drafter in self._drafters:
             drafter.follow(ids, hidden)
 
-    def draft(self, most: int) -> list[int]:
-        """Ids that may come next, `most` of them at most. The step that checks them begins."""
-        found = self._proposed(most) if self._on else []
+    def draft(self, most: int, forced: Sequence[int] = ()) -> list[int]:
+        """Ids that may come next, `most` of them at most: first of all what the reply's format
+        has `forced`. The step that checks them begins."""
+        found = self._proposed(most, forced) if self._on else []
         self._began = time.perf_counter()
         return found
 
@@ -74,11 +78,11 @@ class Speculation:
             rejected=self._rejected,
         )
 
-    def _proposed(self, most: int) -> list[int]:
+    def _proposed(self, most: int, forced: Sequence[int]) -> list[int]:
         """The draft that is expected to gain the most, or the first one of a fixed length."""
         fixed = self._settings.tokens
         wanted = min(most, fixed or MOST_DRAFTED)
-        offers = [offer for each in self._drafters if (offer := each.offer(wanted)).most]
+        offers = self._offers(wanted, forced)
         best, depth, fastest = None, 0, 0.0
         for offer in offers:
             found, speed = offer.most, 0.0
@@ -93,6 +97,13 @@ class Speculation:
                 offer.acceptance.note_untried()
         self._used = best.acceptance if best is not None else None
         return self._noisy(best.take(depth)) if best is not None else []
+
+    def _offers(self, most: int, forced: Sequence[int]) -> list[Offer]:
+        """Those of some token: what a format forces is more certain than any guess."""
+        known = list(forced[:most])
+        if known:
+            return [Offer(len(known), self._forced, lambda depth: known[:depth])]
+        return [offer for each in self._drafters if (offer := each.offer(most)).most]
 
     def _noisy(self, ids: Sequence[int]) -> list[int]:
         """Each token is replaced by any other as often as the settings ask for."""

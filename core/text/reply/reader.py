@@ -26,8 +26,9 @@ class ReplyReader:
     """Reads one reply. A stop string counts within one channel; channels are split by id only.
 
     Whitespace around a thought and before the answer after it belongs to the template's format, not
-    to the texts; the ids keep it. Special ids show no text but are stored like any other. `begun`
-    are the ids of a reply that is gone on with: no stop in them counts any more.
+    to the texts, unless the answer `keeps_blanks`; the ids keep it. Special ids show no text but
+    are stored like any other. `begun` are the ids of a reply that is gone on with: no stop in them
+    counts any more.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class ReplyReader:
         stops: Sequence[str],
         opens_reasoning: bool,
         begun: Sequence[int] = (),
+        keeps_blanks: bool = False,
     ) -> None:
         self._thinking = thinking
         self._stop_ids: frozenset[int] = frozenset()
         self._tokens = tokens
         self._reasoning = _Channel(tokens, trims_start=True, trims_end=True)
-        self._answer = _Channel(tokens, trims_start=opens_reasoning)
+        self._answer = _Channel(tokens, trims_start=opens_reasoning and not keeps_blanks)
+        self._keeps_blanks = keeps_blanks
         self._in_thought = opens_reasoning and thinking.known
         self._blank_so_far = not self._in_thought
         self._ids: list[int] = []
@@ -96,7 +99,8 @@ class ReplyReader:
 
     def _open_thought(self) -> Delta:
         self._in_thought, self._blank_so_far = True, False
-        self._answer.trim_start()
+        if not self._keeps_blanks:
+            self._answer.trim_start()
         return Delta()
 
     def _close_thought(self) -> Delta:

@@ -62,7 +62,8 @@ class TokenTable:
 
 
 class Tokenizer:
-    """One tokenizer.json. `vocab_size` counts its tokens, `byte_level` says what they spell."""
+    """One tokenizer.json. `vocab_size` counts its tokens; `byte_level` and `word_spaces` say what
+    they spell, if anything is known of it."""
 
     def __init__(
         self,
@@ -119,6 +120,7 @@ class Tokenizer:
         facts, table = self._helper_result("tokenizer.build", {}, data, BUILD_S, check)
         self.added = AddedTokens.read(facts["added_tokens"], lru_cache(_FOUND_TEXTS)(self._find))
         self.byte_level = facts["decoder"] == "ByteLevel"
+        self.word_spaces = bool(facts["word_spaces"])
         self.vocab_size = int(facts["vocab_size"])
         self.table = TokenTable(table, int(facts["ids"]))
         self._built_in = self._helper.pid or -1

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from core.api.reply_format import ReplyFormat
 from desktop.controllers.common.services import Services
 from desktop.controllers.common.tasks import attempted
 from desktop.controllers.drafting.pictures import PictureController
@@ -18,7 +19,8 @@ from desktop.store.tables.records import Picture
 
 # Writing to the disk at every key would be felt; losing more than half a second of typing too.
 STORED_AFTER_MS = 500
-NOTHING: tuple[str, str, tuple[Picture, ...]] = ("", "", ())
+Stored = tuple[str, str, tuple[Picture, ...], ReplyFormat | None]
+NOTHING: Stored = ("", "", (), None)
 
 
 class Drafts:
@@ -32,7 +34,7 @@ class Drafts:
             row.chat: self._read(row) for row in services.database.run_now(drafts.stored)
         }
         self._stored: dict[int | None, object] = {
-            chat: (draft.text, draft.system, draft.ready_pictures())
+            chat: (draft.text, draft.system, draft.ready_pictures(), draft.format)
             for chat, draft in self._drafts.items()
         }
         pictures.changed.connect(self.save)
@@ -87,18 +89,18 @@ class Drafts:
     async def _save(self, chat: int | None) -> None:
         draft = self._drafts.get(chat, Draft())
         # At the next start what was queued stands in the composer.
-        now = (draft.all_text(), draft.system, draft.all_pictures())
+        now: Stored = (draft.all_text(), draft.system, draft.all_pictures(), draft.format)
         if self._stored.get(chat, NOTHING) == now:
             return
         # Whether this reaches the file is known at its end only: closing cancels what is on its
         # way to the store, and then stores everything of which that is not known.
         begun = self._stored[chat] = object()
-        text, system, pictures = now
+        text, system, pictures, form = now
         # An empty page keeps its key: what was read ahead on it belongs to the chat to come.
         if now == NOTHING and chat is not None:
             await self._database.run(drafts.remove, chat)
         else:
-            await self._database.run(drafts.save, chat, text, system, draft.key, pictures)
+            await self._database.run(drafts.save, chat, text, system, draft.key, pictures, form)
         if self._stored.get(chat) is begun:
             self._stored[chat] = now
 
@@ -107,4 +109,4 @@ class Drafts:
 
     def _read(self, row: StoredDraft) -> Draft:
         shown = [self._pictures.draft_picture(picture) for picture in row.pictures]
-        return Draft(row.text, shown, row.key, row.system)
+        return Draft(row.text, shown, row.key, row.system, row.format)

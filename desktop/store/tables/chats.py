@@ -10,6 +10,7 @@ import sqlite3
 import time
 import uuid
 
+from core.api.reply_format import ReplyFormat
 from desktop.store.tables import fields
 from desktop.store.tables.records import Chat
 
@@ -34,12 +35,18 @@ def title_from(text: str) -> str:
     return f"{whole[:TITLE_LENGTH]}\N{HORIZONTAL ELLIPSIS}"
 
 
-def create(connection: sqlite3.Connection, title: str, key: str = "", system: str = "") -> int:
+def create(
+    connection: sqlite3.Connection,
+    title: str,
+    key: str = "",
+    system: str = "",
+    reply_format: ReplyFormat | None = None,
+) -> int:
     """A new chat; returns its id. Without a key that nobody has used it gets one of its own."""
     now = time.time()
     cursor = connection.execute(
-        "INSERT INTO chats (title, created, used, key, system) VALUES (?, ?, ?, ?, ?)",
-        (title, now, now, key or new_key(), system),
+        "INSERT INTO chats (title, created, used, key, system, format) VALUES (?, ?, ?, ?, ?, ?)",
+        (title, now, now, key or new_key(), system, fields.stored_model(reply_format)),
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid
@@ -73,6 +80,13 @@ def touch(connection: sqlite3.Connection, chat: int) -> None:
 def instruct(connection: sqlite3.Connection, chat: int, system: str) -> None:
     """What stands in the prompt before everything else from now on; '' for nothing."""
     connection.execute("UPDATE chats SET system = ? WHERE id = ?", (system, chat))
+
+
+def ask_for(connection: sqlite3.Connection, chat: int, reply_format: ReplyFormat | None) -> None:
+    """The form of the replies from now on; None where it is free."""
+    connection.execute(
+        "UPDATE chats SET format = ? WHERE id = ?", (fields.stored_model(reply_format), chat)
+    )
 
 
 def leave_out(connection: sqlite3.Connection, chat: int, message: int | None) -> None:

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.api.reply_format import ReplyFormat
 from desktop.store.tables import fields, pictures
 from desktop.store.tables.records import Picture
 
@@ -17,7 +18,7 @@ from desktop.store.tables.records import Picture
 class StoredDraft:
     """A draft of a chat; of the page on which a new one begins when `chat` is None.
 
-    `key` and `system` are those the new chat will have.
+    `key`, `system` and `format` are those the new chat will have.
     """
 
     chat: int | None
@@ -25,11 +26,14 @@ class StoredDraft:
     system: str
     key: str
     pictures: tuple[Picture, ...]
+    format: ReplyFormat | None = None
 
 
 def stored(connection: sqlite3.Connection) -> list[StoredDraft]:
     """All drafts."""
-    rows = connection.execute("SELECT number, chat, text, system, key FROM drafts").fetchall()
+    rows = connection.execute(
+        "SELECT number, chat, text, system, key, format FROM drafts"
+    ).fetchall()
     return [_read(connection, *row) for row in rows]
 
 
@@ -40,6 +44,7 @@ def save(
     system: str,
     key: str,
     shown: Sequence[Picture],
+    reply_format: ReplyFormat | None = None,
 ) -> None:
     """Keep a draft in place of the one kept before; not for a chat that is gone."""
     remove(connection, chat)
@@ -47,8 +52,8 @@ def save(
     if chat is not None and connection.execute(known, (chat,)).fetchone() is None:
         return
     cursor = connection.execute(
-        "INSERT INTO drafts (chat, text, system, key) VALUES (?, ?, ?, ?)",
-        (chat, text, system, key),
+        "INSERT INTO drafts (chat, text, system, key, format) VALUES (?, ?, ?, ?, ?)",
+        (chat, text, system, key, fields.stored_model(reply_format)),
     )
     assert cursor.lastrowid is not None
     pictures.attach_to_draft(connection, cursor.lastrowid, shown)
@@ -66,6 +71,7 @@ def _read(
     text: object,
     system: object,
     key: object,
+    reply_format: object,
 ) -> StoredDraft:
     shown = pictures.attached_to_draft(connection, number)
     return StoredDraft(
@@ -74,4 +80,5 @@ def _read(
         fields.text(system),
         fields.text(key),
         shown.pictures,
+        fields.model(ReplyFormat, reply_format),
     )

@@ -6,6 +6,11 @@ SQLite stores any type in any column, and a damaged byte can make a number of a 
 from __future__ import annotations
 
 import re
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+Value = TypeVar("Value", bound=BaseModel)
 
 DAMAGED = "This text was damaged and could not be read."
 DAMAGED_REST = "[The rest of this text was damaged and could not be read.]"
@@ -41,6 +46,21 @@ def moment(value: object) -> float:
     """Seconds since the epoch, or 0."""
     plausible = isinstance(value, (int, float)) and 0 <= value <= LAST_MOMENT
     return float(value) if plausible and isinstance(value, (int, float)) else 0.0
+
+
+def model(kind: type[Value], value: object) -> Value | None:
+    """A value stored as JSON, or None where it is missing or can't be read by this version."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return kind.model_validate_json(value)
+    except ValidationError:
+        return None
+
+
+def stored_model(value: BaseModel | None) -> str | None:
+    """What `model` reads."""
+    return value.model_dump_json() if value is not None else None
 
 
 def is_digest(value: object) -> bool:

@@ -45,11 +45,14 @@ def fork(connection: sqlite3.Connection, chat: int, message: int) -> Fork | None
 
 def _like(connection: sqlite3.Connection, chat: int) -> int:
     """An empty chat with the same prompt, at the same time: what was read counts for both."""
-    title, created, system = connection.execute(
-        "SELECT title, created, system FROM chats WHERE id = ?", (chat,)
+    title, created, system, reply_format = connection.execute(
+        "SELECT title, created, system, format FROM chats WHERE id = ?", (chat,)
     ).fetchone()
     new = chats.create(connection, f"{fields.text(title)} (fork)", system=fields.text(system))
-    connection.execute("UPDATE chats SET created = ? WHERE id = ?", (fields.moment(created), new))
+    connection.execute(
+        "UPDATE chats SET created = ?, format = ? WHERE id = ?",
+        (fields.moment(created), reply_format, new),
+    )
     return new
 
 
@@ -63,7 +66,7 @@ def _copy(connection: sqlite3.Connection, message: int, chat: int, parent: int |
     # A reply on its way goes on in the chat it was asked in; here it ends with what had arrived.
     connection.execute(
         "INSERT INTO replies SELECT ?, iif(state = 'running', 'stopped', state), reasoning, ids,"
-        " tokenizer, starts_in_reasoning, finish_reason, error, stats FROM replies"
+        " tokenizer, starts_in_reasoning, finish_reason, error, stats, format FROM replies"
         " WHERE message = ?",
         (cursor.lastrowid, message),
     )

@@ -10,17 +10,14 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar, get_args
-
-from pydantic import BaseModel, ValidationError
+from typing import Any, NamedTuple, get_args
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import FinishReason, RequestStats
+from core.api.reply_format import ReplyFormat
 from desktop.store.tables import fields, pictures
 from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
-
-Value = TypeVar("Value", bound=BaseModel)
 
 
 class Node(NamedTuple):
@@ -45,10 +42,14 @@ def add_message(
 
 
 def add_reply(connection: sqlite3.Connection, chat: int, parent: int) -> int:
-    """An empty running reply as a new, chosen child of a user's message; returns its id."""
+    """An empty running reply as a new, chosen child of a user's message; returns its id.
+
+    It has the format that is the chat's now, and keeps it.
+    """
     message = _insert(connection, chat, parent, "")
     connection.execute(
-        "INSERT INTO replies (message, state) VALUES (?, ?)", (message, ReplyState.RUNNING)
+        "INSERT INTO replies (message, state, format) SELECT ?, ?, format FROM chats WHERE id = ?",
+        (message, ReplyState.RUNNING, chat),
     )
     return message
 
@@ -66,8 +67,8 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
             reply.ids.tokenizer if reply.ids else None,
             int(reply.ids.starts_in_reasoning) if reply.ids else 0,
             reply.finish_reason,
-            reply.error.model_dump_json() if reply.error else None,
-            reply.stats.model_dump_json() if reply.stats else None,
+            fields.stored_model(reply.error),
+            fields.stored_model(reply.stats),
             message,
         ),
     )
@@ -93,7 +94,7 @@ def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
     path = shown_path(_nodes(connection, chat))
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
-        " r.tokenizer, r.starts_in_reasoning, r.finish_reason, r.error, r.stats"
+        " r.tokenizer, r.starts_in_reasoning, r.finish_reason, r.error, r.stats, r.format"
         " FROM json_each(?) AS place JOIN messages AS m ON m.id = place.value"
         " LEFT JOIN replies AS r ON r.message = m.id ORDER BY place.key",
         (json.dumps([message for message, _ in path]),),
@@ -112,17 +113,19 @@ def end_of_path(connection: sqlite3.Connection, chat: int) -> int | None:
 def read_chat(connection: sqlite3.Connection, chat: int) -> ChatPath | None:
     """The shown path with what a request needs beside it; None for a chat that is deleted."""
     row = connection.execute(
-        "SELECT key, created, system, left_out FROM chats WHERE id = ? AND deleted IS NULL", (chat,)
+        "SELECT key, created, system, left_out, format FROM chats WHERE id = ? AND deleted IS NULL",
+        (chat,),
     ).fetchone()
     if row is None:
         return None
-    key, created, system, left_out = row
+    key, created, system, left_out, reply_format = row
     return ChatPath(
         tuple(read_path(connection, chat)),
         fields.text(key),
         fields.moment(created),
         fields.text(system),
         fields.whole(left_out),
+        fields.model(ReplyFormat, reply_format),
     )
 
 
@@ -189,6 +192,7 @@ def _reply(
     finish_reason: Any,
     error: object,
     stats: object,
+    reply_format: object,
 ) -> Reply:
     known = state in set(ReplyState)
     return Reply(
@@ -196,8 +200,9 @@ def _reply(
         reasoning=fields.text(reasoning),
         ids=_read_ids(ids, tokenizer, bool(starts_in_reasoning)),
         finish_reason=finish_reason if finish_reason in get_args(FinishReason) else None,
-        error=_tolerant(ErrorInfo, error),
-        stats=_tolerant(RequestStats, stats),
+        error=fields.model(ErrorInfo, error),
+        stats=fields.model(RequestStats, stats),
+        format=fields.model(ReplyFormat, reply_format),
     )
 
 
@@ -207,13 +212,3 @@ def _read_ids(data: object, tokenizer: object, in_reasoning: bool) -> ReplyIds |
     if not isinstance(data, bytes) or not isinstance(tokenizer, str) or len(data) % 4:
         return None
     return ReplyIds(data=data, tokenizer=tokenizer, starts_in_reasoning=in_reasoning)
-
-
-def _tolerant(kind: type[Value], text: object) -> Value | None:
-    """The stored value, or None where it is missing or can't be read by this version."""
-    if not isinstance(text, str):
-        return None
-    try:
-        return kind.model_validate_json(text)
-    except ValidationError:
-        return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
 from core.api.events import FinishReason, RequestStats
+from core.api.reply_format import ReplyFormat
 
 
 class ReplyState(enum.StrEnum):
@@ -51,7 +52,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a reply has beside its text; `error` says why it ended early, if something failed."""
+    """What a reply has beside its text; `error` says why it ended early, if something failed.
+
+    `format` is the form it had to have, whatever the chat's is by now.
+    """
 
     state: ReplyState
     reasoning: str = ""
@@ -59,6 +63,7 @@ class Reply:
     finish_reason: FinishReason | None = None
     error: ErrorInfo | None = None
     stats: RequestStats | None = None
+    format: ReplyFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ class ChatPath:
 
     `key` names the chat to the engine's cache. `created` is the chat's own clock. `system` is what
     stands in the prompt before everything else. `left_out` is the last
-    message that is not there any more.
+    message that is not there any more. `format` is the form of the next replies.
     """
 
     path: tuple[Message, ...] = ()
@@ -93,6 +98,7 @@ class ChatPath:
     created: float = 0.0
     system: str = ""
     left_out: int | None = None
+    format: ReplyFormat | None = None
 
     @property
     def first_in_prompt(self) -> int:

@@ -97,7 +97,15 @@ THIRD = """
 ALTER TABLE chats ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD)
+# The form that replies must have, as JSON of `ReplyFormat`: of a chat its next ones, of a draft
+# those of the chat that would begin, of a reply its own. NULL where they are free.
+FOURTH = """
+ALTER TABLE chats ADD COLUMN format TEXT;
+ALTER TABLE drafts ADD COLUMN format TEXT;
+ALTER TABLE replies ADD COLUMN format TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH)
 
 
 def script(steps: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.api.reply_format import ReplyFormat
 from desktop.store.tables import chats, drafts, messages
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Picture
@@ -28,16 +29,17 @@ def append_turn(
     key: str = "",
     system: str = "",
     left: StoredDraft | None = None,
+    reply_format: ReplyFormat | None = None,
 ) -> Turn:
     """A turn at the end of the shown path; without a chat, in a new one named after the text.
 
-    `key` and `system` are those of the new chat. Of the draft that this was, what is `left` stays
-    stored, with the chat that this is in then.
+    `key`, `system` and `reply_format` are those of the new chat. Of the draft that this was, what
+    is `left` stays stored, with the chat that this is in then.
     """
     drafts.remove(connection, chat)
     if chat is None:
         title = chats.title_from(messages.storable(text))
-        chat = chats.create(connection, title, key, messages.storable(system))
+        chat = chats.create(connection, title, key, messages.storable(system), reply_format)
     if left is not None:
         drafts.save(connection, chat, left.text, left.system, left.key, left.pictures)
     parent = messages.end_of_path(connection, chat)

@@ -14,9 +14,9 @@ COPIED_MS = 1_500
 class CopyButton(IconButton):
     """`words` say what it copies; copying itself is its owner's business."""
 
-    def __init__(self, words: str, parent: QWidget | None = None) -> None:
-        super().__init__("copy", words, parent)
-        self._offer = words
+    def __init__(self, words: str, parent: QWidget | None = None, icon: str = "copy") -> None:
+        super().__init__(icon, words, parent)
+        self._offer, self._offer_icon = words, icon
         self._copied = QTimer(self, singleShot=True, interval=COPIED_MS)
         self._copied.timeout.connect(self._offer_again)
 
@@ -27,5 +27,5 @@ class CopyButton(IconButton):
         self._copied.start()
 
     def _offer_again(self) -> None:
-        self.set_icon("copy")
+        self.set_icon(self._offer_icon)
         self.set_words(self._offer)

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from core.api.chat import ReplyIds
+from core.api.reply_format import ReplyFormat
 from desktop.store.database import Database, open_database
 from desktop.store.tables import chats, drafts, messages, turns
 from desktop.store.tables.records import ChatPath, Picture, Reply, ReplyState
@@ -40,6 +41,7 @@ def write_chats(path: Path, chat_count: int = CHATS, turn_count: int = TURNS) ->
         connection.execute("BEGIN")
         for chat in range(1, chat_count + 1):
             number = chats.create(connection, f"{SECRET} title {chat}", system=f"{SECRET} {chat}")
+            chats.ask_for(connection, number, ReplyFormat(kind="json") if chat % 2 else None)
             for turn in range(1, turn_count + 1):
                 shown = [picture(10 * chat + turn)] if turn % 3 == 1 else []
                 made = turns.append_turn(connection, number, question(chat, turn), shown)

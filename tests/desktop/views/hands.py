@@ -21,6 +21,7 @@ from desktop.controllers.common.services import Services
 from desktop.controllers.common.tasks import Tasks
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.pictures import PictureController
+from desktop.controllers.formats import Formats
 from desktop.store.tables.records import Reply
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
@@ -137,6 +138,11 @@ def no_edits() -> Edits:
     engine = EngineController(FakeEngine(), tasks)
     services = SimpleNamespace(engine=engine, blobs=BlobStore(Path()), tasks=tasks)
     return Edits(PictureController(cast(Services, services)))
+
+
+def no_formats() -> Formats:
+    """For a transcript whose replies are free."""
+    return Formats(Tasks(lambda error: None))
 
 
 async def settle() -> None:

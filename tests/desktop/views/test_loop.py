@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
 
+from core.api.reply_format import ReplyFormat
 from desktop.app import App
 from desktop.presentation.engine_status import Phase
 from desktop.store.tables import chats, turns
+from desktop.views.schema_dialog import SchemaDialog
+from desktop.views.widgets.data_view import DataView
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.picture_viewer import PictureViewer
@@ -79,6 +83,18 @@ STREAMED = (
     ),
     *("paragraphs", "listings", "emphasis", "brackets", "marks over letters", "prose"),
 )
+# Replies that are JSON, shown as tables and trees.
+DATA = {
+    "rows": json.dumps([{"name": f"thing {at}", "count": at} for at in range(25_000)]),
+    "rows on lines": json.dumps([{"name": "thing", "count": at} for at in range(15_000)], indent=2),
+    "wide rows": json.dumps([{f"column {at}": at for at in range(900)}] * 60),
+    "lists in lists": "[" * (MB // 2) + "]" * (MB // 2),
+    "objects in objects": '{"a": ' * 5_000 + "1" + "}" * 5_000,
+    "many trees": json.dumps([[[at, [at]]] * 10 for at in range(5_000)]),
+    "numbers": "[" + "1," * (MB // 2) + "1]",
+    "one string": json.dumps("word " * (MB // 5)),
+    "strings": json.dumps(["\u202eword\n" * 100] * (MB // 1_500)),
+}
 TEXTS = {
     "lines": ("a line of some fifty characters, as they are in logs\n") * (MB // 53),
     "short lines": "x\n" * 49_000,
@@ -171,6 +187,43 @@ async def test_H8_a_reply_that_comes_in(open_app: OpenApp, engine: FakeEngine, n
     body = row.findChild(MarkdownBody)
     assert isinstance(body, MarkdownBody)
     assert body.text() == text
+
+
+@pytest.mark.parametrize("name", DATA)
+async def test_H8_a_reply_that_is_data(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
+    app = await open_app()
+    text = DATA[name]
+    app.parts.chat.ask_for(ReplyFormat(kind="json"))
+    asked = await send(app, engine, "List them")
+    await at_rest()
+    with LoopWatch() as watch:
+        watch.doing = "coming in"
+        asked.say(text[:5_000])
+        await asyncio.sleep(0.01)
+        asked.say(text[5_000:])
+        await until(lambda: app.parts.transcript.rows[-1].text == text)
+        await at_rest()
+        watch.doing = "reading"
+        asked.finish()
+        await ended(app)
+        await until(lambda: app.window.findChildren(DataView))
+        await at_rest()
+        watch.doing = "showing"
+        view = find(app, DataView, "replyData")
+        view.expand(view.model().index(0, 0))
+        view.scrollToBottom()
+        await look_around(app, watch)
+        for page in ("showSource", "showData"):
+            watch.doing = page
+            press(app, page)
+            await at_rest()
+        watch.doing = "copying"
+        press(app, "copyJson")
+        await until(lambda: QGuiApplication.clipboard().text())
+        watch.doing = "closing"
+        app.parts.chat.open(None)
+        await at_rest()
+    QGuiApplication.clipboard().clear()
 
 
 async def test_H8_reasoning_that_is_opened(open_app: OpenApp, engine: FakeEngine) -> None:
@@ -291,6 +344,26 @@ async def test_H8_what_is_refused_is_refused_at_once(open_app: OpenApp) -> None:
             await at_rest()
         assert words(app, "composerNotice").startswith("Not taken: a text of")
         assert field.toPlainText() == ""
+
+
+@pytest.mark.parametrize("name", TEXTS)
+async def test_H8_a_schema_of_a_megabyte(open_app: OpenApp, name: str) -> None:
+    app = await open_app()
+    app.window.page.composer.schema_asked.emit()
+    await until(lambda: app.window.findChildren(SchemaDialog))
+    dialog = app.window.findChildren(SchemaDialog)[-1]
+    said = dialog.verdict.text
+    with LoopWatch() as watch:
+        watch.doing = "pasting"
+        await pasted(dialog.text, json.dumps({"title": TEXTS[name][:200_000]}, ensure_ascii=False))
+        watch.doing = "checking"
+        await until(lambda: "can be used" in said())
+        watch.doing = "pasting more"
+        await pasted(dialog.text, TEXTS[name])
+        await until(lambda: "longer than" in said() or "isn't JSON" in said())
+        watch.doing = "leaving"
+        dialog.reject()
+        await at_rest()
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -23,8 +23,10 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.events import HeldCheckpoint, Miss, RequestStats
+from core.api.reply_format import ReplyFormat
 from desktop.app import App
 from desktop.views.widgets import markdown_body
+from desktop.views.widgets.data_view import DataView
 from desktop.views.widgets.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
@@ -75,10 +77,19 @@ async def filled(app: App, engine: FakeEngine, folder: Path) -> None:
     await ended(app)
     (await send(app, engine, "long " * 4000)).finish("Long.")
     await ended(app)
+    app.parts.chat.ask_for(ReplyFormat(kind="json"))
+    await until(lambda: app.parts.chat.format)
+    (await send(app, engine, "List them")).finish('[{"a": 1}]')
+    await until(lambda: app.window.findChildren(DataView))
     press(app, "regenerate")
-    await until(lambda: len(engine.asked) == 3)
-    engine.asked[2].finish("Again.\n\n" * 5)
+    await until(lambda: len(engine.asked) == 4)
+    engine.asked[3].finish('[{"a": 2}]')
     await ended(app)
+    app.parts.chat.ask_for(None)
+    await until(lambda: app.parts.chat.format is None)
+    (await send(app, engine, "In short")).finish("Again.\n\n" * 5)
+    await ended(app)
+    app.parts.chat.ask_for(ReplyFormat(kind="json"))
     press(app, "numbersToggle")
     press(app, "editMessage")
     drop(app, files([folder / "a.png"]))

@@ -20,7 +20,7 @@ from desktop.views.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.views.user_row import UserRow
 from desktop.views.widgets.markdown_body import PAGE
 from desktop.views.widgets.pacing import pace
-from tests.desktop.views.hands import no_edits
+from tests.desktop.views.hands import no_edits, no_formats
 
 MakeView = Callable[..., TranscriptView]
 
@@ -46,7 +46,7 @@ def row(number: int, text: str = "") -> Row:
 def make_view(qtbot: QtBot) -> MakeView:
     def make(count: int, *last: str) -> TranscriptView:
         transcript = Transcript()
-        view = TranscriptView(transcript, no_edits())
+        view = TranscriptView(transcript, no_edits(), no_formats())
         qtbot.addWidget(view)
         view.resize(700, 600)
         view.show()

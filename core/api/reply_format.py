@@ -1,0 +1,28 @@
+"""The form that a reply must have, so that a program can read it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from core.api.params import Settings
+
+LONGEST_TEXT = 256 * 2**10
+
+Choice = Annotated[str, Field(min_length=1, max_length=1024)]
+
+
+class ReplyFormat(Settings):
+    """What a reply's answer must be, from its first character to its last; a thought before it is
+    free.
+
+    `kind` "json_schema": JSON that the schema in `text` allows. "json": any JSON. "regex": text
+    that the regular expression in `text` matches as a whole. "choice": one of `choices`. "lark":
+    what the Lark grammar in `text` derives. Whether such a format can be used is for
+    `core.formats.check` to say.
+    """
+
+    kind: Literal["json_schema", "json", "regex", "choice", "lark"]
+    text: Annotated[str, Field(max_length=LONGEST_TEXT)] = ""
+    choices: Annotated[tuple[Choice, ...], Field(max_length=1024)] = ()

@@ -1,0 +1,106 @@
+"""The tokens of one reply: drawn, held to a format, read as text and streamed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+
+from torch import Tensor
+
+from core.api.chat import AssistantMessage, ReplyIds
+from core.api.commands import Generate
+from core.api.events import Event, FinishReason
+from core.engine.constraint import Constraint
+from core.engine.loaded import LoadedModel
+from core.engine.reply import ReplyStream
+from core.engine.report import Report
+from core.engine.sampler import Sampler, resolve
+from core.text.chat_text import RenderedPrompt
+
+
+class Writing:
+    """What a reply is written with. It knows drawn tokens alone: drafts leave no trace in it."""
+
+    def __init__(self, loaded: LoadedModel, command: Generate, rendered: RenderedPrompt) -> None:
+        """Raises ReplyFormatError."""
+        self.ids: list[int] = []
+        self._rendered, self._command = rendered, command
+        self._fingerprint = loaded.text.tokenizer_fingerprint
+        self._sampling = resolve(command.sampling, loaded.text.sampling_defaults)
+        seed = self._sampling.seed
+        self.seed = secrets.randbits(63) if seed is None else seed
+        prompt = rendered.prompt
+        self._start = prompt.num_tokens
+        ids = [token for part in prompt.segments for token in getattr(part, "ids", ())]
+        vocab_size = loaded.model.vocab_size
+        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed, loaded.drawing)
+        for token_id in rendered.begun:
+            self._sampler.accept(token_id)
+        form = command.format
+        # Where blanks count, those behind a thought are the answer's.
+        exact = form is not None and form.kind not in ("json", "json_schema")
+        self._reader = loaded.text.reply_reader(rendered, self._sampling.stop, exact)
+        self._constraint = Constraint(form, loaded.text, rendered, command.thinking)
+        self._stream: ReplyStream | None = None
+        self._report: Report | None = None
+
+    def begin(self, report: Report, emit: Callable[[Event], None]) -> None:
+        """Tokens follow, which `report` counts."""
+        self._report = report
+        self._stream = ReplyStream(self._command.request, report, emit)
+
+    def end(self) -> None:
+        """No token follows."""
+        assert self._stream is not None
+        last = self._reader.close()
+        self._stream.push(last.answer, last.reasoning, [])
+        self._stream.flush()
+
+    def most(self, room: int) -> int:
+        """Tokens that the reply has at most, where the context has `room` for so many."""
+        ends = room, self._sampling.max_tokens, self._command.stop_after_tokens
+        return min(filter(None, ends), default=0)
+
+    def draw(self, logits: Tensor, draft: Sequence[int]) -> FinishReason | None:
+        """Draw from each row of `logits` [n, vocab], as long as what is drawn is what was drafted;
+        says why the reply ends there, if it does."""
+        for row, drafted in zip_longest(logits, draft):
+            reason = self._draw(row)
+            if reason is not None or self.ids[-1] != drafted:
+                return reason
+        return None
+
+    def forced(self) -> list[int]:
+        """What comes next whatever the model says."""
+        return self._constraint.forced()
+
+    def fitting(self, draft: Sequence[int]) -> list[int]:
+        """As much of a draft as could be drawn."""
+        return self._constraint.fitting(draft)
+
+    def reply(self) -> AssistantMessage:
+        """As far as it is written."""
+        reader = self._reader
+        return AssistantMessage(text=reader.answer, reasoning=reader.reasoning, ids=self.packed())
+
+    def packed(self) -> ReplyIds:
+        """The reply's ids as they are stored: at first those of a reply that is gone on with."""
+        opens = self._rendered.opens_reasoning
+        return ReplyIds.pack(self._reader.reply_ids(), self._fingerprint, opens)
+
+    def _draw(self, logits: Tensor) -> FinishReason | None:
+        assert self._stream is not None and self._report is not None
+        index = self._start + len(self.ids)
+        token_id = self._sampler.sample(self._constraint.limit(logits), index)
+        self._sampler.accept(token_id)
+        self._constraint.accept(token_id)
+        self.ids.append(token_id)
+        self._report.count_token()
+        delta = self._reader.push(token_id)
+        self._stream.push(delta.answer, delta.reasoning, [token_id])
+        if self._reader.finished:
+            return "stop"
+        if len(self.ids) == self._command.stop_after_tokens:
+            return "cancelled"
+        return "length" if len(self.ids) == self._sampling.max_tokens else None

@@ -1,0 +1,55 @@
+"""A reply's format as a grammar that llguidance reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from llguidance import LLMatcher
+
+from core.api.reply_format import ReplyFormat
+from core.helper.grammars import byte_tokens, matcher
+
+# A space, or a line end with an indent. A model that may write blanks without end often does.
+BLANKS = r" |\n( {0,20}|\t{1,10})"
+JSON_OPTIONS = {
+    "whitespace_flexible": True,
+    "whitespace_pattern": BLANKS,
+    "lenient": False,
+    "coerce_one_of": False,
+}
+# Most templates leave an empty line between a thought and the answer.
+_BEHIND_THOUGHT = "start: /\\n{0,2}/ form\nform: "
+
+
+def grammar(form: ReplyFormat, behind_thought: bool = False) -> str:
+    """The grammar of an answer. Behind a thought JSON may begin with the empty line that belongs
+    there. Of a format that `core.formats.check` refuses it is no grammar, or another one.
+    """
+    if form.kind == "regex":
+        return LLMatcher.grammar_from_regex(form.text)
+    if form.kind == "lark":
+        return LLMatcher.grammar_from_lark(form.text)
+    if form.kind == "choice":
+        return LLMatcher.grammar_from_lark("start: " + " | ".join(map(json.dumps, form.choices)))
+    schema = schema_of(form)
+    settled = json.dumps(
+        (schema if isinstance(schema, dict) else {}) | {"x-guidance": JSON_OPTIONS}
+    )
+    start = _BEHIND_THOUGHT if behind_thought else "start: "
+    return LLMatcher.grammar_from_lark(f"{start}%json {settled}")
+
+
+def schema_of(form: ReplyFormat) -> Any:
+    """What JSON has to be. Raises ValueError, of JSONDecodeError's kind with the place."""
+    return json.loads(form.text) if form.kind == "json_schema" else {}
+
+
+def derives(grammar: str, text: str) -> bool:
+    """Whether the grammar derives `text` as a whole. Its time grows with the text's length, never
+    with the ways to read it, as that of a backtracking expression does."""
+    follower = matcher(byte_tokens(), grammar)
+    spelled = list(text.encode("utf-8", "replace"))
+    if follower.is_error() or not follower.consume_tokens(spelled):
+        return False
+    return follower.is_accepting()

@@ -1,0 +1,80 @@
+"""A task on grammars of replies: whether llguidance can follow one; and how it is done.
+
+A schema of a few hundred bytes can cost gigabytes or hours to compile, and what runs out of memory
+there ends the process. So a grammar is compiled here first, and elsewhere only if that went well.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TypeVar
+
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
+
+from core.helper.wire import Fields, Task
+
+T = TypeVar("T")
+
+END = 256
+# A chain of 18,000 references, as long as the longest schema can hold, is followed in 64 MB.
+STACK_BYTES = 256 * 2**20
+_stack_lock = threading.Lock()
+
+
+class GrammarTasks:
+    """One grammar at a time."""
+
+    def handlers(self) -> Mapping[str, Task]:
+        """The tasks by name."""
+        return {"grammar.compile": self._compile}
+
+    def _compile(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
+        """`broken`: what llguidance says of the attached grammar; None where it can be used."""
+        follower = matcher(byte_tokens(), text.decode())
+        if not follower.is_error():
+            begins = follower.compute_bitmask()
+            if not follower.is_error() and any(begins):
+                return {"broken": None}, b""
+        return {"broken": follower.get_error()}, b""
+
+
+class _Bytes:
+    """A vocabulary of all bytes and an end."""
+
+    eos_token_id = END
+    bos_token_id = None
+    special_token_ids = (END,)
+    tokens = (*(bytes([each]) for each in range(END)), b"<end>")
+
+    def __call__(self, text: str) -> list[int]:
+        return list(text.encode())
+
+
+@lru_cache(maxsize=1)
+def byte_tokens() -> LLTokenizer:
+    """What texts are spelled with where no model is needed."""
+    return LLTokenizer(TokenizerWrapper(_Bytes()))
+
+
+def matcher(tokens: LLTokenizer, grammar: str) -> LLMatcher:
+    """Follows a reply through a grammar. One that can't be followed is in error."""
+    # Half a second and some 200 MB for a token at the very worst.
+    limits = LLParserLimits(max_lexer_states=50_000, verbose_errors=False)
+    return _with_deep_stack(lambda: LLMatcher(tokens, grammar, log_level=0, limits=limits))
+
+
+def _with_deep_stack(call: Callable[[], T]) -> T:
+    """llguidance goes down a chain of references by recursion; an ordinary stack would end the
+    process."""
+    results: list[T] = []
+    with _stack_lock:
+        before = threading.stack_size(STACK_BYTES)
+        try:
+            thread = threading.Thread(target=lambda: results.append(call()))
+            thread.start()
+        finally:
+            threading.stack_size(before)
+    thread.join()
+    return results[0]

@@ -1,0 +1,83 @@
+"""Steps that say what form their reply has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.api.errors import InvalidRequestError
+from core.api.reply_format import ReplyFormat
+from core.replay.format import read_script
+from core.replay.steps import Send
+from tests.replays import run
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "resources" / "models" / "demo"
+
+
+def send(form: object) -> dict[str, Any]:
+    return {"op": "send", "chat": "a", "content": "Hello.", "format": form}
+
+
+def write(folder: Path, *steps: object) -> Path:
+    path = folder / "script.json"
+    path.write_text(json.dumps({"steps": steps, "sampling": {"max_tokens": 4}}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("form", "asked"),
+    [
+        ({"json": True}, ReplyFormat(kind="json")),
+        (
+            {"json_schema": {"type": "null"}},
+            ReplyFormat(kind="json_schema", text='{"type": "null"}'),
+        ),
+        ({"regex": "a+"}, ReplyFormat(kind="regex", text="a+")),
+        ({"choice": ["a", "b"]}, ReplyFormat(kind="choice", choices=("a", "b"))),
+        ({"lark": 'start: "a"'}, ReplyFormat(kind="lark", text='start: "a"')),
+    ],
+)
+def test_each_form_is_read(tmp_path: Path, form: object, asked: ReplyFormat) -> None:
+    (step,) = read_script(write(tmp_path, send(form))).steps
+    assert isinstance(step, Send) and step.format is not None
+    assert step.format.asked_for() == asked
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{}, {"json": True, "regex": "a"}, {"json": False}, {"json": None}, {"yaml": True},
+     {"choice": [""]}, {"choice": "a"}, {"regex": "a" * 300_000}],
+)  # fmt: skip
+def test_no_form_and_two_forms_are_refused_with_the_place(tmp_path: Path, form: object) -> None:
+    with pytest.raises(InvalidRequestError, match=r"steps\.0\.send\.format"):
+        read_script(write(tmp_path, send(form)))
+
+
+def test_P3_the_bench_script_is_held_to_its_forms() -> None:
+    script = ROOT / "tests" / "bench" / "held_replies.json"
+    plain, drafted = (
+        run(script, "--model", DEMO, "--device", "cpu", "--dtype", "bfloat16", "--context", 1024,
+            "--draft", *draft).answers
+        for draft in (("off",), ("lookup", "--draft-tokens", 7, "--draft-noise", 0.3))
+    )  # fmt: skip
+    for line in plain[:4]:
+        assert line["finish_reason"] == "stop" and line["format_valid"] is True
+    assert json.loads(plain[0]["reply"]).keys() == {"shape", "colour", "size", "seen"}
+    cut, free = plain[4:]
+    assert cut["format_valid"] is (cut["finish_reason"] == "stop")
+    assert free["format_valid"] is None
+    assert [line["reply_ids"] for line in drafted] == [line["reply_ids"] for line in plain]
+    assert any(line["draft"]["accepted"] for line in drafted)
+
+
+def test_a_format_that_cannot_be_used_is_the_steps_error(tmp_path: Path) -> None:
+    script = write(tmp_path, send({"json_schema": {"uniqueItems": True}}), send({"regex": "(a"}))
+    done = run(script, "--model", DEMO, "--device", "cpu", "--context", 256)
+    assert done.code == 1
+    for line, words in zip(done.lines, ("uniqueItems", "unclosed group"), strict=True):
+        assert line["error"]["name"] == "ReplyFormatError" and words in line["error"]["message"]
+        assert line["format_valid"] is None and line["finish_reason"] == "error"
