@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,12 +61,8 @@ class Constraint:
         """
         if not self._on:
             return logits
-        if self._in_thought:
-            allowed = torch.ones(len(logits), dtype=torch.bool)
-            allowed[[each for each in self._stop_ids if each < len(logits)]] = False
-        else:
-            allowed = self._allowed(len(logits))
-        return logits.masked_fill(~allowed.to(logits.device), -math.inf)
+        forbidden = self._forbidden(len(logits)).to(logits.device)
+        return logits.masked_fill(forbidden, -math.inf)
 
     def accept(self, token_id: int) -> None:
         """This was drawn. What ends the reply is no part of it."""
@@ -107,18 +104,22 @@ class Constraint:
             return 0
         return next((1 + at for at, each in enumerate(draft) if each == self._close), len(draft))
 
-    def _allowed(self, vocab_size: int) -> Tensor:
-        packed = torch.frombuffer(bytearray(self._grammar.compute_bitmask()), dtype=torch.uint8)
+    def _forbidden(self, vocab_size: int) -> Tensor:
+        """What may not come next, [vocab_size]."""
+        if self._in_thought:
+            forbidden = np.zeros(vocab_size, np.uint8)
+            forbidden[[each for each in self._stop_ids if each < vocab_size]] = 1
+            return torch.from_numpy(forbidden).view(torch.bool)
+        allowed = np.frombuffer(self._grammar.compute_bitmask(), np.uint8)
         self._check()
-        bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
-        allowed = torch.zeros(vocab_size, dtype=torch.bool)
-        found = bits.flatten()[:vocab_size].bool()
-        allowed[: len(found)] = found
+        forbidden = np.unpackbits(~allowed, bitorder="little")[:vocab_size]
         if self._at_start and self._open is not None:
-            allowed[self._open] = True
-        if not allowed.any():
+            forbidden[self._open] = 0
+        if forbidden.all():
             raise ReplyFormatError("No token of this model goes on with the reply in this form.")
-        return allowed
+        # A model may have rows that are no token's.
+        forbidden = np.pad(forbidden, (0, vocab_size - len(forbidden)), constant_values=1)
+        return torch.from_numpy(forbidden).view(torch.bool)
 
     def _check(self) -> None:
         """A grammar that has refused something stays in error for good."""

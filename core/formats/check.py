@@ -54,7 +54,12 @@ def _broken(text: str) -> str | None:
 
 
 def fault(form: ReplyFormat, text: str) -> str:
-    """Why `text`, a finished reply, is not of the form; "" where it is."""
+    """Why `text`, a finished reply, is not of the form; "" where it is. Long replies and involved
+    schemas take up to two seconds, and a format that can't be used nothing is of.
+    """
+    reason = refusal(form)
+    if reason:
+        return reason
     if form.kind == "choice":
         return "" if text in form.choices else "It is none of the choices."
     if form.kind in ("json", "json_schema"):

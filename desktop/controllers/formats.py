@@ -12,7 +12,6 @@ from typing import TypeVar
 from PySide6.QtCore import QObject, Signal
 
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
-from core.formats.check import refusal
 from desktop.controllers.common.tasks import Tasks
 from desktop.presentation.reply_data.pretty import pretty
 from desktop.presentation.reply_data.reading import Reading, read
@@ -39,9 +38,10 @@ class Formats(QObject):
         indented(int, str): the JSON of the reply of this message, to be copied.
     """
 
-    checked = Signal(str, str)
-    was_read = Signal(int, str, object)
-    indented = Signal(int, str)
+    # Texts go as they are: as Qt's strings they would be copied, and half a surrogate pair lost.
+    checked = Signal(object, str)
+    was_read = Signal(int, object, object)
+    indented = Signal(int, object)
 
     def __init__(self, tasks: Tasks) -> None:
         super().__init__()
@@ -85,6 +85,13 @@ class Formats(QObject):
 
     async def _indent(self, message: int, text: str) -> None:
         self.indented.emit(message, await _apart(lambda: pretty(text)))
+
+
+def refusal(reply_format: ReplyFormat) -> str:
+    """Why it can't be used, '' if it can; the libraries for that are loaded where they are used."""
+    from core.formats.check import refusal as found
+
+    return found(reply_format)
 
 
 async def _apart(work: Callable[[], T]) -> T:

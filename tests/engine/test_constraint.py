@@ -128,3 +128,17 @@ def test_a_tokenizer_whose_tokens_spell_nothing_by_themselves_says_no(
     text.__dict__.pop("spelling", None)
     with pytest.raises(ReplyFormatError, match="tokenizer"):
         Drawn(text, JSON, 0)
+
+
+@pytest.mark.parametrize(
+    "text", ["e\u0301 x", "a\u2581b", "<|im_end|></s>", " \u00a0", "\U0001f600"]
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_forced_is_spelled_to_the_byte(
+    text_of: Callable[[str], ChatText], family: str, text: str
+) -> None:
+    """Tokenizers write some text anew before they cut it."""
+    spelling = text_of(family).spelling
+    ids = spelling.tokenize_str(text)
+    assert spelling.decode_bytes(ids) == text.encode()
+    assert not any(map(spelling.is_special_token, ids))

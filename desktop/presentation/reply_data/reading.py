@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from core.api.reply_format import ReplyFormat
-from core.formats.check import fault
 from desktop.presentation.plain_text import shortened, visible
 from desktop.presentation.reply_data.events import Event, NotJsonError, events
 from desktop.words.formats import more_columns_words, more_items_words, size_words
@@ -70,6 +69,9 @@ class Reading:
 
 def read(reply_format: ReplyFormat, text: str) -> Reading:
     """Check a finished reply, and take apart as much of it as is shown."""
+    # Two libraries and 10 MB, for those who ask for such replies.
+    from core.formats.check import fault
+
     found = fault(reply_format, text)
     try:
         root = _items(text)

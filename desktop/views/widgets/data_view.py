@@ -20,6 +20,8 @@ OPENED_ROWS = 24
 # Columns are as wide as what is in so many rows.
 MEASURED_ROWS = 50
 WIDEST_COLUMN, NARROWEST_COLUMN = 320, 60
+# Rows further down may be a little longer.
+SLACK = 12
 
 
 class DataView(QTreeView):
@@ -76,7 +78,7 @@ class DataView(QTreeView):
         """Columns as wide as what is in them, within limits; the last one takes what is left."""
         for column in range(self._items.columnCount() - 1):
             wanted = max(self.sizeHintForColumn(column), self.header().sectionSizeHint(column))
-            width = max(theme.px(NARROWEST_COLUMN), min(theme.px(WIDEST_COLUMN), wanted))
+            width = max(theme.px(NARROWEST_COLUMN), min(theme.px(WIDEST_COLUMN), wanted + SLACK))
             self.setColumnWidth(column, width)
         self._fit()
 

@@ -227,6 +227,23 @@ async def test_the_source_stands_beside_the_data(open_app: OpenApp, engine: Fake
     assert view_of(row).isVisible() and not source_of(row).isVisible()
 
 
+async def test_the_data_is_reached_and_read_with_the_keyboard(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await ready(open_app)
+    row = await replied(app, engine, SHAPES)
+    view = view_of(row)
+    stops = app.window.page.transcript.messages.tab_stops()
+    names = [each.objectName() for each in stops]
+    assert names.index("showData") < names.index("replyData") < names.index("copyJson")
+    view.setFocus()
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Right):
+        QTest.keyClick(view, key)
+    assert view.currentIndex().row() == 1
+    QTest.keyClick(view, Qt.Key.Key_Up)
+    assert view.currentIndex().row() == 0
+
+
 async def test_words_that_are_found_are_shown_in_the_source(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
