@@ -25,10 +25,10 @@ from core.cache.disk.store import SegmentStore
 from core.cache.host_copies import SideStream
 from core.cache.tier import DiskTier
 from core.engine.drafting.controller import StepCosts
-from core.engine.draw_choice import choose_drawing
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
-from core.engine.sampler import Drawing
+from core.engine.writing.draw_choice import choose_drawing
+from core.engine.writing.sampler import Drawing
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint

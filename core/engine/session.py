@@ -30,7 +30,7 @@ from core.engine.passes.decode import Decode
 from core.engine.passes.prefill import Prefill
 from core.engine.report import Report
 from core.engine.stats import MessageMap, explain
-from core.engine.writing import Writing
+from core.engine.writing.reply import Reply
 from kernels.common.views import octets
 
 
@@ -61,7 +61,7 @@ class Session:
             else:
                 self._cache.apply(self._command.cache)
             self._render()
-            self._writing = Writing(self._loaded, self._command, self._rendered)
+            self._prepare_reply()
             self._restore()
             return self._finished(self._answer())
         except RequestCancelled:
@@ -93,6 +93,11 @@ class Session:
                 length,
             )
 
+    def _prepare_reply(self) -> None:
+        loaded = self._loaded
+        size, drawing = loaded.model.vocab_size, loaded.drawing
+        self._reply = Reply(self._command, self._rendered, loaded.text, size, drawing)
+
     def _restore(self) -> None:
         """Go back to the deepest place of the prompt, and say why not deeper."""
         command, cache, prompt = self._command, self._cache, self._prompt
@@ -111,7 +116,7 @@ class Session:
             miss=None if command.side else explain(prompt, restored, messages, cache, command.chat),
             context_length=self._context.context_length,
             message_starts=tuple(start.value for start in starts),
-            seed=self._writing.seed,
+            seed=self._reply.seed,
         )
 
     def _answer(self) -> FinishReason:
@@ -152,7 +157,7 @@ class Session:
                 request=self._command.request,
                 done=self._report.evaluated_to,
                 stats=self._report.stats(),
-                begun=self._writing.packed(),
+                begun=self._reply.packed(),
             )
         )
 
@@ -174,12 +179,12 @@ class Session:
             self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
         speculation, head = self._speculation()
         self._report.drafts = speculation.counts
-        self._writing.begin(self._report, self._emit)
+        self._reply.begin(self._report, self._emit)
         try:
             return self._generate(prefill.last_hidden[None], decode, speculation, head)
         finally:
             decode.close()
-            self._writing.end()
+            self._reply.end()
 
     def _speculation(self) -> tuple[Speculation, HeadDrafter | None]:
         """What drafts tokens. A side request is too short to gain by it."""
@@ -201,15 +206,15 @@ class Session:
     ) -> FinishReason:
         """Draw behind `hidden` [1, hidden_size], then behind step after step. What a step computed
         behind a drafted token counts if that token is drawn, and is taken back else."""
-        writing, ids = self._writing, self._writing.ids
+        reply, ids = self._reply, self._reply.ids
         room = self._context.context_length - self._prompt.num_tokens
-        most = writing.most(room)
+        most = reply.most(room)
         logits = self._loaded.model.logits(hidden)
         self._write_logits(logits[0])
         draft: list[int] | None = None
         while len(ids) < room:
             before = len(ids)
-            reason = writing.draw(logits, draft or [])
+            reason = reply.draw(logits, draft or [])
             drawn = ids[before:]
             speculation.follow(drawn, hidden)
             if draft is not None:
@@ -224,8 +229,8 @@ class Session:
                 return reason or "context"
             self._flag.check()
             # Behind the last drafted token one more is drawn.
-            draft = speculation.draft(most - len(ids) - 1, writing.forced())
-            draft = writing.fitting(draft)
+            draft = speculation.draft(most - len(ids) - 1, reply.forced())
+            draft = reply.fitting(draft)
             logits = decode.step([ids[-1], *draft])
             hidden = decode.hidden
         return "context"
@@ -240,8 +245,8 @@ class Session:
         return Finished(
             request=self._command.request,
             reason=reason,
-            reply=self._writing.reply(),
+            reply=self._reply.message(),
             prompt_ids=tuple(self._prompt.ids(image_id if image_id is not None else 0)),
-            reply_ids=tuple(self._writing.ids),
+            reply_ids=tuple(self._reply.ids),
             stats=self._report.stats(),
         )

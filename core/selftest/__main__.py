@@ -14,9 +14,9 @@ import torch
 
 from core.api.errors import WaymarkError
 from core.api.params import Device, ModelSettings
-from core.engine.draw_choice import choose_drawing
 from core.engine.loaded import resolve_device
 from core.engine.threads import fix_threads
+from core.engine.writing.draw_choice import choose_drawing
 from core.loading.backend import what_slows
 from core.loading.plan import ModelPlan
 from core.loading.precision import PRECISIONS, choose_precision

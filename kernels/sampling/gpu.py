@@ -1,9 +1,9 @@
 """The next token from logits that stay on an NVIDIA GPU: limits and a draw, in Triton.
 
-The meaning of each step, ties included, is that of core/engine/sampler.py, which is the reference;
-sums over the vocabulary are float64 here. Penalties come before, the number in [0, 1) that draws
-from outside, and all settings lie on the device: a captured graph serves every request. One stable
-sort gives every limit a place in the order; a token is kept from that place on.
+The meaning of each step, ties included, is that of core/engine/writing/sampler.py, which is the
+reference; sums over the vocabulary are float64 here. Penalties come before, the number in [0, 1)
+that draws from outside, and all settings lie on the device: a captured graph serves every request.
+One stable sort gives every limit a place in the order; a token is kept from that place on.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from core.engine.drafting.head import HeadDrafter
 from core.engine.drafting.offer import Drafter, Offer
 from core.engine.engine import Engine
 from core.engine.loaded import load
-from core.engine.sampler import Sampler
+from core.engine.writing.sampler import Sampler
 from kernels.common.capability import processor_level
 from tests.bench.folders import RELEASED, TINY, write_random
 from tests.bench.page import PAGE, write_between

@@ -15,9 +15,9 @@ from core.api.params import ModelSettings
 from core.api.prompt import Cut, Prompt, TextRun
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
-from core.engine.draw_choice import choose_drawing
 from core.engine.loaded import LoadedModel, load, resolve_device
 from core.engine.passes.decode import Decode
+from core.engine.writing.draw_choice import choose_drawing
 from core.loading.plan import ModelPlan
 from core.loading.precision import choose_precision
 from core.models.decoder import Decoder

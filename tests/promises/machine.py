@@ -36,7 +36,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts
 from core.engine.loaded import LoadedModel
-from core.engine.sampler import Sampler
+from core.engine.writing.sampler import Sampler
 from core.models.model import Model
 from core.storage.files import Files
 from core.storage.store import DiskStore

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from core.engine.sampler import draw as draw_on_processor
+from core.engine.writing.sampler import draw as draw_on_processor
 from kernels.attention import fused
 from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import reference as plain_conv

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from core.api.params import SamplingParams
-from core.engine.draw_choice import choose_drawing
-from core.engine.sampler import Drawing, Sampler, uniform
+from core.engine.writing.draw_choice import choose_drawing
+from core.engine.writing.sampler import Drawing, Sampler, uniform
 from kernels.sampling.draw import Limits
 from tests.kernels.gpu import guarded_memory
 

@@ -6,7 +6,7 @@ import logging
 
 import torch
 
-from core.engine.sampler import Drawing, draw
+from core.engine.writing.sampler import Drawing, draw
 from kernels.common.capability import device_facts
 from kernels.sampling.draw import Draw, Limits
 from kernels.self_test.validation import Recall, find_out, sources

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.engine.draw_choice import choose_drawing
-from core.engine.sampler import draw
+from core.engine.writing.draw_choice import choose_drawing
+from core.engine.writing.sampler import draw
 from kernels.sampling.draw import Draw, Limits
 
 CPU = torch.device("cpu")

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from core.api.events import Event, Generated
-from core.engine.report import Report
 
 FLUSH_S = 1 / 30
+
+
+class Counts(Protocol):
+    """Counts and times the tokens of a reply."""
+
+    @property
+    def ttft_s(self) -> float | None: ...
+
+    @property
+    def decode_tokens_per_s(self) -> float | None: ...
+
+    def count_token(self) -> None:
+        """One more was drawn."""
+        ...
 
 
 class ReplyStream:
     """Collects text and ids by channel and emits them in bursts. The first token goes at once."""
 
-    def __init__(self, request: int, report: Report, emit: Callable[[Event], None]) -> None:
+    def __init__(self, request: int, counts: Counts, emit: Callable[[Event], None]) -> None:
         self._request = request
-        self._report = report
+        self._counts = counts
         self._emit = emit
         self._answer: list[str] = []
         self._reasoning: list[str] = []
@@ -40,8 +54,8 @@ class ReplyStream:
                     answer=answer,
                     reasoning=reasoning,
                     ids=tuple(self._ids),
-                    ttft_s=self._report.ttft_s,
-                    decode_tokens_per_s=self._report.decode_tokens_per_s,
+                    ttft_s=self._counts.ttft_s,
+                    decode_tokens_per_s=self._counts.decode_tokens_per_s,
                 )
             )
         self._answer, self._reasoning, self._ids = [], [], []

@@ -23,8 +23,8 @@ from transformers import (
 
 from core.api.errors import InternalError
 from core.api.params import SamplingParams
-from core.engine import sampler as steps
-from core.engine.sampler import Sampler, resolve, uniform
+from core.engine.writing import sampler as steps
+from core.engine.writing.sampler import Sampler, resolve, uniform
 
 VOCAB = 50
 PINNED = [0.1846930844623833, 0.5606888609122896, 0.5377435305054502]

@@ -1,4 +1,4 @@
-"""The tokens of one reply: drawn, held to a format, read as text and streamed."""
+"""One reply as it is written: its tokens drawn, held to a format, read as text and streamed."""
 
 from __future__ import annotations
 
@@ -11,44 +11,48 @@ from torch import Tensor
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.events import Event, FinishReason
-from core.engine.constraint import Constraint
-from core.engine.loaded import LoadedModel
-from core.engine.reply import ReplyStream
-from core.engine.report import Report
-from core.engine.sampler import Sampler, resolve
-from core.text.chat_text import RenderedPrompt
+from core.engine.writing.constraint import Constraint
+from core.engine.writing.sampler import Drawing, Sampler, resolve
+from core.engine.writing.stream import Counts, ReplyStream
+from core.text.chat_text import ChatText, RenderedPrompt
 
 
-class Writing:
-    """What a reply is written with. It knows drawn tokens alone: drafts leave no trace in it."""
+class Reply:
+    """Of one request. It knows drawn tokens alone: drafts leave no trace in it."""
 
-    def __init__(self, loaded: LoadedModel, command: Generate, rendered: RenderedPrompt) -> None:
+    def __init__(
+        self,
+        command: Generate,
+        rendered: RenderedPrompt,
+        text: ChatText,
+        vocab_size: int,
+        drawing: Drawing,
+    ) -> None:
         """Raises ReplyFormatError."""
         self.ids: list[int] = []
         self._rendered, self._command = rendered, command
-        self._fingerprint = loaded.text.tokenizer_fingerprint
-        self._sampling = resolve(command.sampling, loaded.text.sampling_defaults)
+        self._fingerprint = text.tokenizer_fingerprint
+        self._sampling = resolve(command.sampling, text.sampling_defaults)
         seed = self._sampling.seed
         self.seed = secrets.randbits(63) if seed is None else seed
         prompt = rendered.prompt
         self._start = prompt.num_tokens
         ids = [token for part in prompt.segments for token in getattr(part, "ids", ())]
-        vocab_size = loaded.model.vocab_size
-        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed, loaded.drawing)
+        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed, drawing)
         for token_id in rendered.begun:
             self._sampler.accept(token_id)
         form = command.format
         # Where blanks count, those behind a thought are the answer's.
         exact = form is not None and form.kind not in ("json", "json_schema")
-        self._reader = loaded.text.reply_reader(rendered, self._sampling.stop, exact)
-        self._constraint = Constraint(form, loaded.text, rendered, command.thinking)
+        self._reader = text.reply_reader(rendered, self._sampling.stop, exact)
+        self._constraint = Constraint(form, text, rendered, command.thinking)
         self._stream: ReplyStream | None = None
-        self._report: Report | None = None
+        self._counts: Counts | None = None
 
-    def begin(self, report: Report, emit: Callable[[Event], None]) -> None:
-        """Tokens follow, which `report` counts."""
-        self._report = report
-        self._stream = ReplyStream(self._command.request, report, emit)
+    def begin(self, counts: Counts, emit: Callable[[Event], None]) -> None:
+        """Tokens follow."""
+        self._counts = counts
+        self._stream = ReplyStream(self._command.request, counts, emit)
 
     def end(self) -> None:
         """No token follows."""
@@ -79,7 +83,7 @@ class Writing:
         """As much of a draft as could be drawn."""
         return self._constraint.fitting(draft)
 
-    def reply(self) -> AssistantMessage:
+    def message(self) -> AssistantMessage:
         """As far as it is written."""
         reader = self._reader
         return AssistantMessage(text=reader.answer, reasoning=reader.reasoning, ids=self.packed())
@@ -90,13 +94,13 @@ class Writing:
         return ReplyIds.pack(self._reader.reply_ids(), self._fingerprint, opens)
 
     def _draw(self, logits: Tensor) -> FinishReason | None:
-        assert self._stream is not None and self._report is not None
+        assert self._stream is not None and self._counts is not None
         index = self._start + len(self.ids)
         token_id = self._sampler.sample(self._constraint.limit(logits), index)
         self._sampler.accept(token_id)
         self._constraint.accept(token_id)
         self.ids.append(token_id)
-        self._report.count_token()
+        self._counts.count_token()
         delta = self._reader.push(token_id)
         self._stream.push(delta.answer, delta.reasoning, [token_id])
         if self._reader.finished:
