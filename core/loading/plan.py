@@ -138,7 +138,11 @@ class ModelPlan:
             return None
         # What lies beside a tensor that is read is how it is stored.
         layers = {name.rpartition(".")[0] for name in found.specs}
-        strange = sorted(name for name in self._mtp_names if name.rpartition(".")[0] not in layers)
+        strange = sorted(
+            name
+            for name in self._mtp_names - found.specs.keys()
+            if name.rpartition(".")[0] not in layers or name.endswith((".weight", ".bias"))
+        )
         if strange:
             self.mtp_refused = (
                 "The MTP head of this model is not of a kind that Waymark knows: it has a tensor "

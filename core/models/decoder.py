@@ -183,6 +183,7 @@ class Decoder:
         the rows of those before them, at whose `positions` [3, n] they are; `logits` are those of
         the tokens behind."""
         assert self.mtp is not None
+        memory.check_cancelled()
         rotations = self.rotations(positions, memory.runs)
         return self.mtp(embeddings, hidden, rotations, memory, len(self.layer_specs) - 1)
 

@@ -10,7 +10,9 @@ median counts.
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -36,12 +38,12 @@ from core.engine.loaded import load
 from core.engine.writing.sampler import Sampler
 from kernels.common.capability import processor_level
 from tests.bench.folders import RELEASED, TINY, write_random
+from tests.bench.levels import LEVELS, named
 from tests.bench.page import PAGE, write_between
 from tests.bench.spread import Spread
 
 RATES = (0.0, 0.5, 0.7, 0.9)
 OFF = DraftSettings(mode="off")
-TITLE = "speculation"
 SOURCE = Path(__file__).parents[2] / "docs" / "architecture.md"
 
 
@@ -85,14 +87,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.speculation", description=__doc__)
     known = [*RELEASED, "demo"]
     parser.add_argument("--shape", choices=known, default="0.8B", help="of the random weights")
+    parser.add_argument("--level", choices=[each.name for each in LEVELS], help="of processors")
     parser.add_argument("--precision", nargs="+", default=["int4", "int8", "bfloat16"])
-    parser.add_argument("--tokens", type=int, default=160, help="of each reply")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tokens", type=int, default=96, help="of each reply")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
     parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
     parser.add_argument("--quick", action="store_true", help="a model of no size, for a try")
     parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
     options = parser.parse_args(arguments)
+    level = named(options.level)
+    if options.level is not None and level is not None and not level.is_set():
+        # Libraries read it once.
+        command = [sys.executable, "-m", "tests.bench.speculation", *(arguments or sys.argv[1:])]
+        environment = {**os.environ, **level.environment()}
+        return subprocess.run(command, env=environment, check=False).returncode
     torch.set_num_threads(options.threads)
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.folder or Path(scratch) / "model"
@@ -101,8 +110,8 @@ def main(arguments: list[str] | None = None) -> int:
             write_random(folder, shape, mtp=True)
         text = "\n".join(table(options, folder))
     print(text)
-    if options.write:
-        write_between(PAGE, TITLE, text)
+    if options.write and level is not None:
+        write_between(PAGE, f"speculation at level {level.name}", text)
     return 0
 
 

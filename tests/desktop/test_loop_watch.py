@@ -56,7 +56,7 @@ async def test_a_thread_that_works_while_the_loop_waits_is_no_block(qloop: Loop)
 async def test_a_thread_that_is_waited_for_is_a_block(qloop: Loop) -> None:
     async def wait() -> None:
         with LoopWatch():
-            thread = threading.Thread(target=work, args=(0.15,))
+            thread = threading.Thread(target=work, args=(0.5,))
             thread.start()
             thread.join()
             await asyncio.sleep(0.01)

@@ -86,6 +86,10 @@ def test_the_model_is_still_built_once(path: Path, monkeypatch: pytest.MonkeyPat
             lambda tensors: tensors.update({"mtp.fc.weight": torch.zeros(3)}),
             r"not whole.*mtp\.fc\.weight",
         ),
+        (
+            lambda tensors: tensors.update({"mtp.fc.bias": torch.zeros(32)}),
+            r"not of a kind.*mtp\.fc\.bias",
+        ),
         # As some spell what they fused.
         (
             lambda tensors: tensors.update({f"{LAYER}self_attn.qkv_proj.weight": torch.zeros(4)}),

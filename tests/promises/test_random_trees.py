@@ -2,9 +2,11 @@
 
 Chats are sent, edited, cut, forked, regenerated, swiped, stopped anywhere and deleted, with
 pictures, changing settings and budgets, side requests, two models on one cache folder, and
-restarts; every answer goes through `Machine.ask`, which compares all counters with what was
-computed, the tree's and the store's invariants, and the peak of memory with its limit. Every run
-must have gone on from the slab, from memory and from disk.
+restarts, with drafts of every kind that are right or wrong, and replies of a given form; every
+answer goes through `Machine.ask`, which compares all counters with what was
+computed, the tree's and the store's invariants, and the peak of memory with its limit. The engine
+that read nothing drafts nothing. Every run must have gone on from the slab, from memory and from
+disk.
 
 `make test` plays about 200 moves, `make test-long` ten times as many and shows what they did.
 """
@@ -12,6 +14,7 @@ must have gone on from the slab, from memory and from disk.
 from __future__ import annotations
 
 import contextlib
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -33,12 +36,28 @@ from hypothesis.stateful import (
 
 from core.api.chat import AssistantMessage, ImagePart, Message
 from core.api.errors import NoRoomBesideError, PromptTooLongError, RequestCancelled
-from core.api.params import CacheSettings, SamplingParams
+from core.api.params import CacheSettings, DraftSettings, SamplingParams
+from core.api.reply_format import ReplyFormat
 from core.engine.loaded import LoadedModel
 from tests.cache.worlds import traces
 from tests.promises.machine import CountdownFlag, Machine, same, system, user, words
 
-HOT = SamplingParams(temperature=1.5, max_tokens=3)
+HOT = SamplingParams(temperature=1.5, max_tokens=5)
+OFF = DraftSettings(mode="off")
+DRAFTS = (
+    OFF,
+    DraftSettings(),
+    DraftSettings(mode="both", tokens=4, noise=0.5),
+    DraftSettings(mode="mtp", tokens=2),
+    DraftSettings(mode="mtp", tokens=7, noise=0.2),
+    DraftSettings(mode="lookup", tokens=3, noise=1.0),
+)
+FORMS = (
+    *(None, None, None),
+    ReplyFormat(kind="choice", choices=("yes", "no", "yesterday")),
+    ReplyFormat(kind="regex", text="[a-c]{1,3}(dog|cat)"),
+    ReplyFormat(kind="json"),
+)
 HOT_0 = HOT.model_copy(update={"seed": 0})
 SAID = ("Hi", "What is it?", words(30), words(30) + " end", words(75), words(75, "q"))
 SYSTEM = "Be brief. " + words(25)
@@ -74,6 +93,7 @@ class RandomTrees(RuleBasedStateMachine):
         self.chats = [Chat("chat-0"), Chat("chat-1")]
         self.chat = self.chats[0]
         self.num_named = 2
+        self.varied = random.Random(0)
         self.settings = CacheSettings(count=5, interval=64)
 
     def teardown(self) -> None:
@@ -134,6 +154,7 @@ class RandomTrees(RuleBasedStateMachine):
                 sampling=HOT,
                 flag=CountdownFlag(looks),
                 chat=self.chat.name,
+                draft=self.varied.choice(DRAFTS),
             )
             prompt = self.machine.prompt(self.chat.messages)
             cuts = {0, *(run.end.token.value for run in prompt.runs)}
@@ -316,11 +337,22 @@ class RandomTrees(RuleBasedStateMachine):
 
     def _answer(self, seed: int) -> None:
         sampling = HOT.model_copy(update={"seed": seed})
+        draft, form = self.varied.choice(DRAFTS), self.varied.choice(FORMS)
         with self._cutting_what_is_too_long():
             warm = self.machine.ask(
-                self.chat.messages, cache=self.settings, sampling=sampling, chat=self.chat.name
+                self.chat.messages,
+                cache=self.settings,
+                sampling=sampling,
+                chat=self.chat.name,
+                draft=draft,
+                format=form,
             )
-            same(warm, self.machine.cold(self.chat.messages, sampling=sampling))
+            cold = self.machine.cold(self.chat.messages, sampling=sampling, draft=OFF, format=form)
+            same(warm, cold)
+            counts = warm.stats.draft
+            assert counts is None or counts.cycles + counts.accepted >= len(warm.ids) - 1
+            self.played["drafted"] += counts.drafted if counts is not None else 0
+            self.played["held to a form"] += form is not None
             self.played[f"from {warm.stats.restored_from or 'nothing'}"] += 1
             self.chat.replies.append(warm.reply)
 
@@ -329,7 +361,7 @@ class RandomTrees(RuleBasedStateMachine):
     ("one", "other", "precision"),
     [
         ("hybrid", "other", "float32"),
-        ("hybrid", "other", "bfloat16"),
+        ("headed", "other", "bfloat16"),
         ("pure", "hybrid", "float32"),
     ],
 )
@@ -351,3 +383,5 @@ def test_X1_X3_I8_S4_S12_M1_W2_random_trees_answer_like_cold_engines(
     run_state_machine_as_test(Trees, settings=few)
     print(dict(Trees.played))
     assert {"from slab", "from memory", "from disk"} <= Trees.played.keys()
+    assert Trees.played["held to a form"]
+    assert bool(Trees.played["drafted"]) == any(each.model.joins_steps for each in Trees.models)

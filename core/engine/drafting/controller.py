@@ -15,6 +15,8 @@ READINGS = 9
 # What each further token adds to a step, and what a model's own draft of a token takes, as long as
 # nobody has measured it.
 GUESSED_COST, GUESSED_DRAFTING = 0.2, 0.15
+# Steps after which a reading of drafts is forgotten, where nothing is drafted so.
+FORGOTTEN_AFTER = 64
 # What drafting has to gain at least.
 LEAST_GAIN = 1.02
 # Of what a kind of draft has shown, what is left after the next one; after one that was not tried.
@@ -22,35 +24,72 @@ FORGOTTEN, FADED = 0.9, 0.99
 
 
 class StepCosts:
-    """Seconds of a step by its number of tokens, as measured on this model."""
+    """Seconds of a step by its number of tokens, and of a token of a model's own draft, as measured
+    on this model."""
 
     def __init__(self) -> None:
-        self._readings: dict[int, deque[float]] = {}
-        self._drafting: deque[float] = deque(maxlen=READINGS)
+        self._readings: dict[int, _Readings] = {}
+        self._known: dict[int, float] = {}
+        self._drafting = _Readings()
+        self._undrafted = 0
 
     def note(self, num_tokens: int, seconds: float) -> None:
-        """One step. The first of each width is left out: it is captured then."""
-        if num_tokens in self._readings:
-            self._readings[num_tokens].append(seconds)
-        else:
-            self._readings[num_tokens] = deque(maxlen=READINGS)
+        """One step. The first of each width is left out: it may be captured then."""
+        readings = self._readings.setdefault(num_tokens, _Readings())
+        readings.note(seconds)
+        if readings.usual is not None:
+            self._known[num_tokens] = readings.usual
 
     def note_drafting(self, seconds: float) -> None:
-        """For each token, by a model's own draft."""
-        self._drafting.append(seconds)
+        """For each token, by a model's own draft; the first is left out here too."""
+        self._drafting.note(seconds)
+
+    def note_undrafted(self) -> None:
+        """No draft of the model's own. What made one slow may be over: it is forgotten in time."""
+        self._undrafted += 1
+        if self._undrafted % FORGOTTEN_AFTER == 0:
+            self._drafting.forget()
 
     def of_drafting(self) -> float:
         """Seconds that a model's own draft of a token takes."""
-        return median(self._drafting) if self._drafting else GUESSED_DRAFTING * self.of(1)
+        usual = self._drafting.usual
+        return GUESSED_DRAFTING * self.of(1) if usual is None else usual
 
     def of(self, num_tokens: int) -> float:
         """Seconds of a step of so many tokens, in proportion where none was measured."""
-        known = {size: median(each) for size, each in self._readings.items() if each}
+        known = self._known
         if num_tokens in known or not known:
             return known.get(num_tokens, 1 + GUESSED_COST * (num_tokens - 1))
         nearest = min(known, key=lambda size: (abs(size - num_tokens), size))
         guess: Callable[[int], float] = lambda size: 1 + GUESSED_COST * (size - 1)  # noqa: E731
         return known[nearest] * guess(num_tokens) / guess(nearest)
+
+
+class _Readings:
+    """Of one thing, but for the first; `usual` is None as long as there is none."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[float] = deque(maxlen=READINGS)
+        self._is_warm = False
+        self.usual: float | None = None
+
+    def note(self, seconds: float) -> None:
+        if self._is_warm:
+            self._seconds.append(seconds)
+        self._is_warm = True
+        self._count()
+
+    def forget(self) -> None:
+        """The oldest."""
+        if self._seconds:
+            self._seconds.popleft()
+        self._count()
+
+    def _count(self) -> None:
+        # Of two nobody knows which had to wait for something.
+        few = len(self._seconds) < 3
+        usual = min(self._seconds, default=None) if few else median(self._seconds)
+        self.usual = usual
 
 
 class Acceptance:

@@ -1,7 +1,7 @@
 """Drafts of a model's own MTP head (core.layers.mtp).
 
-Its keys and values are made of what the model made of tokens that were drawn; those of a draft are
-written over. What was drawn while nobody asked for a draft is fed when somebody does.
+Its keys and values are made of what the model made of tokens that were drawn; those of a draft go
+when it is made. While nobody asks for a draft, what is drawn is fed several tokens at once.
 """
 
 from __future__ import annotations
@@ -51,35 +51,37 @@ class HeadDrafter:
         self._hidden.append(hidden[: len(ids)].clone())
 
     def offer(self, most: int) -> Offer:
-        return Offer(max(0, most), self._acceptance, self._take, self._costs.of_drafting())
+        while len(self._ids) >= MOST_TOKENS:
+            self._feed_drawn(MOST_TOKENS)
+        seconds = self._costs.of_drafting()
+        return Offer(max(0, most), self._acceptance, self._take, seconds)
 
     def logits(self) -> Tensor:
         """Of the token behind the last one that was drawn, [vocab_size] float32."""
-        if self._ids:
-            ids, hidden = self._ids, torch.cat(self._hidden)
-            self._ids, self._hidden = [], []
-            for first in range(0, len(ids), MOST_TOKENS):
-                end = first + MOST_TOKENS
-                self._row = self._feed(self._next, ids[first:end], hidden[first:end])
-                self._next += len(ids[first:end])
+        while self._ids:
+            self._feed_drawn(min(MOST_TOKENS, len(self._ids)))
         assert self._row is not None
         return self._model.logits(self._row[None])[0]
 
     def _take(self, depth: int) -> list[int]:
         began = time.perf_counter()
-        caught_up = len(self._ids) <= MOST_TOKENS
-        logits, found = self.logits(), list[int]()
+        found = [int(self.logits().argmax())]
         row = self._row
-        while True:
-            found.append(int(logits.argmax()))
-            if len(found) == depth:
-                break
+        while len(found) < depth:
             assert row is not None
             row = self._feed(self._next + len(found) - 1, found[-1:], row[None])
-            logits = self._model.logits(row[None])[0]
-        if caught_up:
-            self._costs.note_drafting((time.perf_counter() - began) / depth)
+            found.append(int(self._model.logits(row[None])[0].argmax()))
+        for rows in self._slab.rows(len(self._model.layer_specs) - 1):
+            rows[self._next : self._next + depth - 1].zero_()
+        self._costs.note_drafting((time.perf_counter() - began) / depth)
         return found
+
+    def _feed_drawn(self, count: int) -> None:
+        """The next tokens that were drawn."""
+        ids, hidden = self._ids[:count], torch.cat(self._hidden)
+        self._row = self._feed(self._next, ids, hidden[:count])
+        self._next += count
+        self._ids, self._hidden = self._ids[count:], [hidden[count:]]
 
     def _feed(self, token: int, ids: Sequence[int], hidden: Tensor) -> Tensor:
         """The row of the last of `ids`, MOST_TOKENS at most, of which `token` is the first."""

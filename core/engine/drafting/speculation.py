@@ -39,7 +39,7 @@ class Speculation:
         self._forced = Acceptance(_FORCED_PRIOR)
         self._used: Acceptance | None = None
         self._noise = random.Random(0)
-        self._began = 0.0
+        self._began, self._offered = 0.0, 0
         self._cycles = self._drafted = self._accepted = self._empty = self._rejected = 0
 
     def follow(self, ids: Sequence[int], hidden: Tensor) -> None:
@@ -51,20 +51,22 @@ class Speculation:
         """Ids that may come next, `most` of them at most: first of all what the reply's format
         has `forced`. The step that checks them begins."""
         found = self._proposed(most, forced) if self._on else []
+        self._offered = len(found)
         self._began = time.perf_counter()
         return found
 
     def note(self, drafted: int, accepted: int) -> None:
         """The step has checked so many drafted tokens, of which so many were right; what was
-        wrong is taken back."""
+        wrong is taken back. Those left out of the draft could not be drawn, so the first was
+        wrong."""
         self._costs.note(1 + drafted, time.perf_counter() - self._began)
         self._cycles += 1
         self._drafted += drafted
         self._accepted += accepted
         self._empty += drafted == 0
         self._rejected += drafted > 0 and accepted == 0
-        if drafted and self._used is not None:
-            self._used.note(drafted, accepted)
+        if self._offered and self._used is not None:
+            self._used.note(self._offered, accepted)
 
     def counts(self) -> DraftCounts | None:
         """What became of the drafts; None where there are none by wish."""
@@ -95,6 +97,8 @@ class Speculation:
         for offer in offers:
             if offer is not best:
                 offer.acceptance.note_untried()
+                if offer.seconds:
+                    self._costs.note_undrafted()
         self._used = best.acceptance if best is not None else None
         return self._noisy(best.take(depth)) if best is not None else []
 

@@ -209,14 +209,16 @@ class _Width:
         after = state.copy()
         memory = StepMemory(slab, after, TokenIndex(later), check, self._num_tokens)
         computed = self._steps.model.through(self._hidden, self._rotations, memory)
-        view = slab.view(later, later + self._num_tokens)
-        rows = [each for pair in view.layers.values() for each in pair]
+        # Not those of an MTP head, which no step writes.
+        view = slab.view(later, later + self._num_tokens).layers
+        rows = [each for layer in memory.kv_layers for each in view[layer]]
         expected = [computed, *_tensors(after), *(each.clone() for each in rows)]
         for each in rows:
             each.zero_()
         self._trace.replay(later, check)
         alike = all(map(torch.equal, (self.result, *_tensors(state), *rows), expected))
-        slab.clear(later, later + self._num_tokens)
+        for each in rows:
+            each.zero_()
         state.copy_from(before)
         self._hidden.copy_(given)
         self._trace.replay(token, check)

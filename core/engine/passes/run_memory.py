@@ -78,13 +78,15 @@ class StepMemory:
         num_tokens: int = 1,
     ) -> None:
         """`state` is updated in place; `advances` are the calls that did so, each with its
-        layer."""
+        layer, and `kv_layers` those that wrote rows."""
         self.runs = (1,) * num_tokens
+        self.kv_layers: list[int] = []
         self.advances: list[tuple[int, Advance]] = []
         self._slab, self._state, self._token = slab, state, token
         self._check = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        self.kv_layers.append(layer)
         return self._slab.write(layer, self._token.value, keys, values)
 
     def state(self, layer: int, run: int = 0) -> LayerState:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.drafting.controller import READINGS, Acceptance, StepCosts, best_depth
+from core.engine.drafting.controller import (
+    FORGOTTEN_AFTER,
+    READINGS,
+    Acceptance,
+    StepCosts,
+    best_depth,
+)
 
 
 def costs(*seconds: float) -> StepCosts:
@@ -70,3 +76,36 @@ def test_what_stands_behind_a_wrong_token_says_nothing() -> None:
     long.note(7, 1)
     short.note(2, 1)
     assert long.rate == short.rate
+
+
+def test_what_a_draft_costs_is_guessed_measured_and_forgotten_in_time() -> None:
+    known = costs(1.0, 1.1, 1.2)
+    guessed = known.of_drafting()
+    assert 0 < guessed < 1
+    known.note_drafting(50.0)
+    assert known.of_drafting() == guessed, "the first is left out"
+    known.note_drafting(9.0)
+    assert known.of_drafting() == 9.0 and best_depth(7, 0.9, known, known.of_drafting())[0] == 0
+    known.note_drafting(0.1)
+    assert known.of_drafting() == 0.1
+    for _ in range(3):
+        known.note_drafting(9.0)
+    assert known.of_drafting() == 9.0
+    for _ in range(5 * FORGOTTEN_AFTER):
+        known.note_undrafted()
+    assert known.of_drafting() == guessed
+
+
+def test_drafts_that_take_longer_are_shorter() -> None:
+    known = costs(*(1 + 0.05 * number for number in range(8)))
+    free, _ = best_depth(7, 0.7, known)
+    dear, speed = best_depth(7, 0.7, known, 0.2)
+    assert free > dear > 0 and speed > 1
+    assert best_depth(7, 0.7, known, 2.0) == (0, 1.0)
+
+
+def test_of_two_readings_the_lower_counts() -> None:
+    known = StepCosts()
+    for seconds in (1.0, 4.0, 1.1):
+        known.note(2, seconds)
+    assert known.of(2) == 1.1
