@@ -20,6 +20,10 @@ from core.layers.rope import Rotation, Rotations
 from core.models.config.settings import Settings
 from core.weights.plan import Weights
 
+# Tokens that an MTP head may draft. The output head is a third of a small model's step, and a
+# vocabulary's first tokens are its most frequent.
+DRAFTED = 65_536
+
 
 class Block(Protocol):
     """One layer of the text stack."""
@@ -94,6 +98,7 @@ class Decoder:
         self.embedding = text.table("embed_tokens.weight", table)
         scope, name = (text, "embed_tokens") if stack.tied else (weights, "lm_head")
         self.head = scope.matrix([(name, stack.vocab_size)], stack.hidden_size)
+        self._draft_head = self.head.first(DRAFTED)
         self.blocks, self.norm, self.ropes = stack.blocks, stack.norm, stack.ropes
         self.tower, self.mtp = stack.tower, stack.mtp
         self._multipliers = stack.embedding_multiplier, stack.logits_multiplier
@@ -186,6 +191,11 @@ class Decoder:
         memory.check_cancelled()
         rotations = self.rotations(positions, memory.runs)
         return self.mtp(embeddings, hidden, rotations, memory, len(self.layer_specs) - 1)
+
+    @torch.inference_mode()
+    def likeliest(self, hidden: Tensor) -> int:
+        """The likeliest token behind a row [hidden_size] of the MTP head, of the first DRAFTED."""
+        return int(self._draft_head.step(hidden[None])[0].argmax())
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:

@@ -86,6 +86,11 @@ class Model(Protocol):
         the tokens behind."""
         ...
 
+    def likeliest(self, hidden: Tensor) -> int:
+        """The token that most likely stands behind a row [hidden_size] of the MTP head; the rarest
+        may be left out."""
+        ...
+
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, hidden_size] after the final norm -> [m, vocab_size] float32."""
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import copy
 from typing import Literal
 
 import torch
@@ -87,6 +88,15 @@ class NativeMatrix(Matrix):
             self._multiply(self._of_many, result, inputs)
         else:
             result.copy_(self._otherwise(inputs))
+
+    def first(self, num_outputs: int) -> Matrix:
+        """As `Matrix`: rows of weights are outputs, and lie one behind the other."""
+        found = copy(self)
+        found.shape = min(num_outputs, self.shape[0]), self.shape[1]
+        found.weight = self.weight[:num_outputs]
+        found.scales = None if self.scales is None else self.scales[:num_outputs]
+        found.bias = None if self.bias is None else self.bias[:num_outputs]
+        return found
 
     def _takes(self, inputs: Tensor) -> bool:
         """Whether there are rows of the right width, all of one type that kernels read."""

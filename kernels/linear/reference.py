@@ -39,6 +39,10 @@ class Matrix(Protocol):
         """Either of them into `result` [n, outputs], whose rows may be further apart."""
         result.copy_(self.step(inputs) if is_step else self(inputs))
 
+    def first(self, num_outputs: int) -> Matrix:
+        """The matrix of so many of its outputs, or of more, over the same memory."""
+        return self
+
 
 class WeightFormat(Protocol):
     """How the weights of a model are held: taken one by one as they are read, then packed.

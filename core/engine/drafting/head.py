@@ -58,23 +58,26 @@ class HeadDrafter:
 
     def logits(self) -> Tensor:
         """Of the token behind the last one that was drawn, [vocab_size] float32."""
-        while self._ids:
-            self._feed_drawn(min(MOST_TOKENS, len(self._ids)))
-        assert self._row is not None
-        return self._model.logits(self._row[None])[0]
+        return self._model.logits(self._behind_drawn()[None])[0]
 
     def _take(self, depth: int) -> list[int]:
         began = time.perf_counter()
-        found = [int(self.logits().argmax())]
-        row = self._row
+        row = self._behind_drawn()
+        found = [self._model.likeliest(row)]
         while len(found) < depth:
-            assert row is not None
             row = self._feed(self._next + len(found) - 1, found[-1:], row[None])
-            found.append(int(self._model.logits(row[None])[0].argmax()))
+            found.append(self._model.likeliest(row))
         for rows in self._slab.rows(len(self._model.layer_specs) - 1):
             rows[self._next : self._next + depth - 1].zero_()
         self._costs.note_drafting((time.perf_counter() - began) / depth)
         return found
+
+    def _behind_drawn(self) -> Tensor:
+        """What the head makes of the last token that was drawn, [hidden_size]."""
+        while self._ids:
+            self._feed_drawn(min(MOST_TOKENS, len(self._ids)))
+        assert self._row is not None
+        return self._row
 
     def _feed_drawn(self, count: int) -> None:
         """The next tokens that were drawn."""

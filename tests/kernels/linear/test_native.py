@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -16,7 +18,7 @@ from kernels.linear.native import (
     Product,
 )
 from kernels.linear.reference import Matrix, QuantisedTensors, WeightFormat
-from kernels.native.library import MOST_NUMBERS
+from kernels.native.library import MOST_NUMBERS, Library
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.native.tiles import has_tiles
@@ -111,6 +113,17 @@ def test_int4_is_exact_but_for_rounding(
                 assert_exact(found, rows, plain.to(dtype), given)
             else:
                 assert_integers_exact(found, rounded(rows), plain, given)
+
+
+@pytest.mark.parametrize("form", [NativeBfloatFormat, NativeInt8Format, NativeInt4Format])
+def test_its_first_outputs_are_those_of_the_whole(form: Callable[[Library], WeightFormat]) -> None:
+    weight_format, (inputs, weight, bias) = form(library()), parts((300, 640), 5, torch.bfloat16)
+    matrix = weight_format.prepack(weight_format.quantise(weight), bias)
+    for count in (1, 65, 299, 300, 4000):
+        first = matrix.first(count)
+        for row in inputs.split(1):
+            assert torch.equal(first.step(row), matrix.step(row)[:, :count])
+        assert torch.equal(first.step(inputs), matrix.step(inputs)[:, :count])
 
 
 def extreme(outputs: int, inputs: int) -> Tensor:
