@@ -146,6 +146,18 @@ class StackedMatrix(Matrix):
         for matrix, part in zip(self._matrices, parts, strict=True):
             matrix.into(part, inputs, is_step)
 
+    def first(self, num_outputs: int) -> Matrix:
+        """As `Matrix`."""
+        matrices, widths = list[Matrix](), list[int]()
+        for matrix, width in zip(self._matrices, self._widths, strict=True):
+            left = num_outputs - sum(widths)
+            if left <= 0:
+                break
+            part = matrix.first(left) if left < width else matrix
+            matrices.append(part)
+            widths.append(width if part is matrix else left)
+        return StackedMatrix(matrices, widths)
+
 
 @dataclass(frozen=True, slots=True)
 class WeightFormats:

@@ -17,7 +17,13 @@ from kernels.linear.native import (
     NativeInt8Format,
     Product,
 )
-from kernels.linear.reference import Matrix, QuantisedTensors, WeightFormat
+from kernels.linear.reference import (
+    Matrix,
+    PlainMatrix,
+    QuantisedTensors,
+    StackedMatrix,
+    WeightFormat,
+)
 from kernels.native.library import MOST_NUMBERS, Library
 from tests.kernels.linear.test_cpu import assert_exact, parts
 from tests.kernels.native.here import NEEDS_COMPILER, library
@@ -118,12 +124,15 @@ def test_int4_is_exact_but_for_rounding(
 @pytest.mark.parametrize("form", [NativeBfloatFormat, NativeInt8Format, NativeInt4Format])
 def test_its_first_outputs_are_those_of_the_whole(form: Callable[[Library], WeightFormat]) -> None:
     weight_format, (inputs, weight, bias) = form(library()), parts((300, 640), 5, torch.bfloat16)
-    matrix = weight_format.prepack(weight_format.quantise(weight), bias)
-    for count in (1, 65, 299, 300, 4000):
-        first = matrix.first(count)
-        for row in inputs.split(1):
-            assert torch.equal(first.step(row), matrix.step(row)[:, :count])
-        assert torch.equal(first.step(inputs), matrix.step(inputs)[:, :count])
+    one = weight_format.prepack(weight_format.quantise(weight), bias)
+    stacked = StackedMatrix([one, PlainMatrix(weight[:7]), one], [300, 7, 300])
+    for count in (1, 65, 299, 300, 307, 350, 607, 4000):
+        for matrix in (one, stacked):
+            whole, first = matrix.step(inputs), matrix.first(count)
+            assert torch.equal(first.step(inputs), whole[:, :count])
+            assert torch.equal(first.step(inputs[:1]), matrix.step(inputs[:1])[:, :count])
+    # What can't be taken apart stays whole.
+    assert torch.equal(stacked.first(302).step(inputs), stacked.step(inputs)[:, :307])
 
 
 def extreme(outputs: int, inputs: int) -> Tensor:
