@@ -36,7 +36,6 @@ from core.engine.drafting.offer import Drafter, Offer
 from core.engine.engine import Engine
 from core.engine.loaded import load
 from core.engine.writing.sampler import Sampler
-from kernels.common.capability import processor_level
 from tests.bench.folders import RELEASED, TINY, write_random
 from tests.bench.levels import LEVELS, named
 from tests.bench.page import PAGE, write_between
@@ -118,8 +117,9 @@ def main(arguments: list[str] | None = None) -> int:
 def table(options: argparse.Namespace, folder: Path) -> Iterator[str]:
     """The lines of a table, in Markdown."""
     size = "a model of no size" if options.quick else options.shape
-    where = f"{processor_level()}, {options.threads} threads"
-    yield f"{size}, {where}, replies of {options.tokens} tokens"
+    level = named(options.level)
+    where = f"{size} at level {level.name}" if level is not None else size
+    yield f"{where}, {options.threads} threads, replies of {options.tokens} tokens"
     yield ""
     yield "| drafts | right | " + " | ".join(options.precision) + " |"
     yield "|---" * (2 + len(options.precision)) + "|"
