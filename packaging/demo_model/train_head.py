@@ -11,6 +11,7 @@ import json
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from batches import Bank, Batch, batches, embed, fill_bank
@@ -41,7 +42,7 @@ class Head(nn.Module):
     def __init__(self, language: Qwen3_5TextModel) -> None:
         super().__init__()
         config, width = language.config, language.config.hidden_size
-        attends = config.layer_types.index("full_attention")
+        attends = (config.layer_types or []).index("full_attention")
         self.fc = nn.Linear(2 * width, width, bias=False)
         self.pre_fc_norm_embedding = Qwen3_5RMSNorm(width, config.rms_norm_eps)
         self.pre_fc_norm_hidden = Qwen3_5RMSNorm(width, config.rms_norm_eps)
@@ -68,7 +69,7 @@ class Head(nn.Module):
             dim=-1,
         )
         rows = self.fc(both)
-        layer = self.layers[0]
+        layer: Any = self.layers[0]
         rows = rows + run_attention(
             layer.self_attn, rms_norm(layer.input_layernorm, rows), rotation
         )
@@ -118,7 +119,7 @@ def train(options: argparse.Namespace) -> Head:
         with torch.autocast("cpu", torch.bfloat16):
             loss, shares = losses(model, head, next(stream), bank)
         optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         nn.utils.clip_grad_norm_(head.parameters(), 1.0)
         optimiser.step()
         schedule.step()
