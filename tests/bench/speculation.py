@@ -32,7 +32,7 @@ from core.engine.cancel import CancelFlag
 from core.engine.drafting import drafters
 from core.engine.drafting.controller import Acceptance
 from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.offer import Drafter, Offer
+from core.engine.drafting.offer import Offer
 from core.engine.engine import Engine
 from core.engine.loaded import load
 from core.engine.writing.sampler import Sampler
@@ -84,8 +84,9 @@ class Artificial:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.speculation", description=__doc__)
-    known = [*RELEASED, "demo"]
-    parser.add_argument("--shape", choices=known, default="0.8B", help="of the random weights")
+    parser.add_argument(
+        "--shape", choices=[*RELEASED], default="0.8B", help="of the random weights"
+    )
     parser.add_argument("--level", choices=[each.name for each in LEVELS], help="of processors")
     parser.add_argument("--precision", nargs="+", default=["int4", "int8", "bfloat16"])
     parser.add_argument("--tokens", type=int, default=96, help="of each reply")
@@ -230,8 +231,7 @@ def saying(case: Case) -> Iterator[None]:
         if artificial is None:
             yield
         elif case.is_free:
-            made_drafter: Callable[[object], Drafter] = lambda prompt: artificial  # noqa: E731
-            with patch.object(drafters, "LookupDrafter", made_drafter):
+            with patch.object(drafters, "LookupDrafter", lambda prompt: Artificial(case)):
                 yield
         else:
             with patch.object(HeadDrafter, "_take", head_take):

@@ -48,6 +48,7 @@ class DataItems(QAbstractItemModel):
             return QModelIndex()
         return self.createIndex(row, column, self.item_at(parent).below[row])
 
+    # Without an index Qt's `parent` is that of an object, which nobody asks this one for.
     def parent(self, index: Index = NOWHERE) -> QModelIndex:  # type: ignore[override]
         above = self.item_at(index).above
         if above is None or above is self.root:
