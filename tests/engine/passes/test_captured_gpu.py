@@ -32,6 +32,8 @@ Step = Callable[[Tracer], Tensor]
 @pytest.fixture(autouse=True)
 def _kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(VARIABLE, "gpu")
+    # Short contexts: most splits would be empty, and each takes the interpreter as long.
+    monkeypatch.setattr("kernels.attention.gpu.SPLITS", 4)
     with gpu.hardware_arithmetic(), captured.as_on_a_gpu():
         yield
 
