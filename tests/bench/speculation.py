@@ -1,23 +1,21 @@
 """`python -m tests.bench.speculation`: what drafts gain, against the same replies without.
 
-The model has random weights of a released shape and is made to say a given text, so that every run
-computes the same tokens. Drafts are real where a text can be guessed from what stood before it;
-those of a model are its own head's, whose tokens are then made right with a set probability, or
-come from an artificial drafter that costs nothing. Ratios are of runs in interleaved rounds; the
-median counts.
+The model has random weights of a released shape and says a given text. Drafts are real where a text
+can be guessed from what stood before it; those of a model are its own head's, whose tokens are then
+made right with a set probability, or come from an artificial drafter that costs nothing. The demo
+model says what it says, and its head drafts what it drafts. Ratios are of runs in interleaved
+rounds; the median counts.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
-import random
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
@@ -25,77 +23,34 @@ import psutil
 import torch
 from tokenizers import Tokenizer
 
-from core.api.chat import Conversation, TextPart, UserMessage
+from core.api.chat import Conversation, ImagePart, TextPart, UserMessage
 from core.api.commands import Generate
+from core.api.events import Finished
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
 from core.engine.cancel import CancelFlag
-from core.engine.drafting import drafters
-from core.engine.drafting.controller import Acceptance
-from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.offer import Offer
+from core.engine.drafting.controller import StepCosts
 from core.engine.engine import Engine
 from core.engine.loaded import load
-from core.engine.writing.sampler import Sampler
-from tests.bench.folders import RELEASED, TINY, write_random
+from core.engine.passes.prefill import Prefill
+from tests.bench.drafted import SOURCE, Case, asked, cases, saying
+from tests.bench.folders import DEMO, RELEASED, TINY, write_random
 from tests.bench.levels import LEVELS, named
 from tests.bench.page import PAGE, write_between
 from tests.bench.spread import Spread
 
-RATES = (0.0, 0.5, 0.7, 0.9)
 OFF = DraftSettings(mode="off")
-SOURCE = Path(__file__).parents[2] / "docs" / "architecture.md"
+ONE = DraftSettings(mode="mtp", tokens=1)
+SAMPLES = DEMO.parents[1] / "samples"
+# Of the demo model, which is small enough for what a step takes to differ from one to the next.
+MORE_ROUNDS = 5
 
-
-@dataclass(frozen=True)
-class Case:
-    """A prompt, what is said to it, and how it is drafted."""
-
-    name: str
-    prompt: str
-    reply: tuple[int, ...]
-    mode: str
-    # How often a drafted token is right; None where it is what it is.
-    rate: float | None = None
-    is_free: bool = False
-
-
-class Artificial:
-    """Drafts the next tokens of a known text, each right with the same probability, at no cost."""
-
-    def __init__(self, case: Case) -> None:
-        assert case.rate is not None
-        self._known, self._case, self._next = case.reply, case, 0
-        self._acceptance = Acceptance(0.6)
-        self._random = random.Random(7)
-
-    def follow(self, ids: Sequence[int], hidden: torch.Tensor) -> None:
-        self._next += len(ids)
-
-    def offer(self, most: int) -> Offer:
-        left = self._known[self._next : self._next + max(0, most)]
-        return Offer(len(left), self._acceptance, lambda depth: self.draft(left[:depth]))
-
-    def draft(self, right: Sequence[int]) -> list[int]:
-        """These, each perhaps replaced."""
-        rate = self._case.rate or 0.0
-        return [each if self._random.random() < rate else (each + 1) % 500 for each in right]
+Row = tuple[str, str, str]
+"""What was measured, how many drafted tokens were right, and a figure."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench.speculation", description=__doc__)
-    parser.add_argument(
-        "--shape", choices=[*RELEASED], default="0.8B", help="of the random weights"
-    )
-    parser.add_argument("--level", choices=[each.name for each in LEVELS], help="of processors")
-    parser.add_argument("--precision", nargs="+", default=["int4", "int8", "bfloat16"])
-    parser.add_argument("--tokens", type=int, default=96, help="of each reply")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
-    parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
-    parser.add_argument("--quick", action="store_true", help="a model of no size, for a try")
-    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
-    options = parser.parse_args(arguments)
+    options = _parsed(arguments)
     level = named(options.level)
     if options.level is not None and level is not None and not level.is_set():
         # Libraries read it once.
@@ -115,6 +70,22 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _parsed(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.speculation", description=__doc__)
+    parser.add_argument(
+        "--shape", choices=[*RELEASED], default="0.8B", help="of the random weights"
+    )
+    parser.add_argument("--level", choices=[each.name for each in LEVELS], help="of processors")
+    parser.add_argument("--precision", nargs="+", default=["int4", "int8", "bfloat16"])
+    parser.add_argument("--tokens", type=int, default=96, help="of each reply")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=psutil.cpu_count(logical=False) or 1)
+    parser.add_argument("--folder", type=Path, help="keep the random weights in this folder")
+    parser.add_argument("--quick", action="store_true", help="a model of no size, for a try")
+    parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE.name}")
+    return parser.parse_args(arguments)
+
+
 def table(options: argparse.Namespace, folder: Path) -> Iterator[str]:
     """The lines of a table, in Markdown."""
     size = "a model of no size" if options.quick else options.shape
@@ -124,41 +95,37 @@ def table(options: argparse.Namespace, folder: Path) -> Iterator[str]:
     yield ""
     yield "| drafts | right | " + " | ".join(options.precision) + " |"
     yield "|---" * (2 + len(options.precision)) + "|"
-    columns = [measured(options, folder, precision) for precision in options.precision]
-    for index, (case, rate, _) in enumerate(columns[0]):
-        cells = " | ".join(str(column[index][2]) for column in columns)
-        yield f"| {case} | {rate} | {cells} |"
+    columns = [list(rows(options, folder, precision)) for precision in options.precision]
+    for row in zip(*columns, strict=True):
+        name, right, _ = row[0]
+        yield f"| {name} | {right} | " + " | ".join(cell for _, _, cell in row) + " |"
 
 
-def measured(
-    options: argparse.Namespace, folder: Path, precision: str
-) -> list[tuple[str, str, Spread]]:
-    """Of each case its name, how many drafted tokens were right, and its speed over plain."""
+def rows(options: argparse.Namespace, folder: Path, precision: str) -> Iterator[Row]:
+    """Those of one precision."""
+    for row in _measured(options, folder, precision):
+        print(f"{precision}: {', '.join(row)}", file=sys.stderr, flush=True)
+        yield row
+
+
+def _measured(options: argparse.Namespace, folder: Path, precision: str) -> Iterator[Row]:
+    engine = loaded(folder, precision)
+    known = list(cases(options.tokens, encoder(folder)))
+    for case in known:
+        yield compared(engine, case, options.rounds)
+    yield from steps(engine, known[0])
+    yield read(engine, SOURCE.read_text("utf-8"), options.rounds)
+    demo, rounds = loaded(DEMO, precision), options.rounds + MORE_ROUNDS
+    for mode in ("auto", "mtp"):
+        yield compared(demo, Case(f"of the demo model, {mode}", pictured(), None, mode), rounds)
+
+
+def loaded(folder: Path, precision: str) -> Engine:
+    """An engine with this model."""
     settings = ModelSettings.model_validate({"path": str(folder), "precision": precision})
-    loaded = load(settings, lambda done, total: None, lambda: None)
     engine = Engine()
-    engine.loaded = loaded
-    found = []
-    for case in cases(options.tokens, encoder(folder)):
-        draft = DraftSettings.model_validate({"mode": case.mode})
-        # What steps take is known before it counts.
-        answered(engine, case, draft)
-        ratios, accepted, drafted = [], 0, 0
-        for _ in range(options.rounds):
-            plain, _ = answered(engine, case, OFF)
-            fast, counts = answered(engine, case, draft)
-            ratios.append(fast / plain)
-            accepted, drafted = accepted + counts[0], drafted + counts[1]
-        right = (
-            f"{accepted / drafted:.0%} of {drafted / options.rounds:.0f}"
-            if drafted
-            else "none drafted"
-        )
-        found.append((case.name, right, Spread.of(ratios)))
-        print(
-            f"{precision}: {case.name}: {found[-1][1]}, {found[-1][2]}", file=sys.stderr, flush=True
-        )
-    return found
+    engine.loaded = load(settings, lambda done, total: None, lambda: None)
+    return engine
 
 
 def encoder(folder: Path) -> Callable[[str], Sequence[int]]:
@@ -167,75 +134,83 @@ def encoder(folder: Path) -> Callable[[str], Sequence[int]]:
     return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
 
 
-def cases(count: int, encode: Callable[[str], Sequence[int]]) -> Iterator[Case]:
-    """What is measured."""
-    text = SOURCE.read_text("utf-8")
-    prose = tuple(encode(text[2000:8000])[:count])
-    question = "What is this about?"
-    yield Case("prose, from the chat", question, prose, "lookup")
-    yield Case(
-        "a text with every 25th word changed, from the chat", *edited(count, encode, text), "lookup"
-    )
-    for rate in RATES:
-        yield Case(f"of a head, {rate:.0%} made right", question, prose, "mtp", rate)
-    for rate in RATES:
-        yield Case(f"at no cost, {rate:.0%} right", question, prose, "lookup", rate, is_free=True)
+def compared(engine: Engine, case: Case, rounds: int) -> Row:
+    """The speed of a reply over that of the same without drafts."""
+    draft = DraftSettings.model_validate({"mode": case.mode})
+    # What steps take is known before it counts.
+    answered(engine, case, draft)
+    ratios, accepted, drafted = [], 0, 0
+    for _ in range(rounds):
+        plain, fast = answered(engine, case, OFF), answered(engine, case, draft)
+        assert plain.reply_ids == fast.reply_ids, "another reply"
+        ratios.append(speed(fast) / speed(plain))
+        counts = fast.stats.draft
+        assert counts is not None
+        accepted, drafted = accepted + counts.accepted, drafted + counts.drafted
+    right = f"{accepted / drafted:.0%} of {drafted / rounds:.0f}" if drafted else "none drafted"
+    return case.name, right, str(Spread.of(ratios))
 
 
-def edited(
-    count: int, encode: Callable[[str], Sequence[int]], text: str
-) -> tuple[str, tuple[int, ...]]:
-    """A text to be edited as a prompt, and so many tokens of it, edited."""
-    words = text[2000:8000].split(" ")
-    changed = [word if index % 25 else "otherwise" for index, word in enumerate(words, start=1)]
-    original = encode(" ".join(words))[: 2 * count]
-    said = tuple(encode(" ".join(changed))[:count])
-    shown = " ".join(words)[: 6 * len(original)]
-    return f"Change some words of this: {shown}", said
-
-
-def answered(engine: Engine, case: Case, draft: DraftSettings) -> tuple[float, tuple[int, int]]:
-    """Tokens a second of a reply, and how many drafted tokens were right, of how many."""
+def answered(engine: Engine, case: Case, draft: DraftSettings, most: int = 128) -> Finished:
+    """One reply to a case, of so many tokens at most where it is the model's own."""
     command = Generate(
-        conversation=Conversation(messages=(UserMessage(content=(TextPart(text=case.prompt),)),)),
+        conversation=Conversation(messages=case.chat),
         cache=CacheSettings(),
-        sampling=SamplingParams(temperature=0, max_tokens=len(case.reply)),
+        sampling=SamplingParams(temperature=0, max_tokens=len(case.reply or range(most))),
         draft=draft,
     )
     with saying(case):
         finished = engine.generate(command, CancelFlag(), lambda event: None)
-    assert finished.reply_ids == case.reply, "another reply"
-    counts = finished.stats.draft
-    right = (counts.accepted, counts.drafted) if counts is not None else (0, 0)
-    return finished.stats.decode_tokens_per_s or 0.0, right
+    assert case.reply in (None, finished.reply_ids), "another reply"
+    return finished
 
 
-@contextmanager
-def saying(case: Case) -> Iterator[None]:
-    """The model says this, and is guessed as the case has it."""
-    sample, take, made = Sampler.sample, HeadDrafter._take, iter(case.reply)
+def speed(finished: Finished) -> float:
+    """Tokens a second, the prompt left out."""
+    return finished.stats.decode_tokens_per_s or 0.0
 
-    def said(sampler: Sampler, logits: torch.Tensor, index: int) -> int:
-        sample(sampler, logits, index)
-        return next(made)
 
-    artificial = Artificial(case) if case.rate is not None else None
+def steps(engine: Engine, case: Case) -> Iterator[Row]:
+    """What a drafted token costs, as measured in two replies more."""
+    for draft in (OFF, ONE):
+        answered(engine, case, draft)
+    assert engine.loaded is not None
+    yield from break_even(engine.loaded.step_costs)
 
-    def head_take(drafter: HeadDrafter, depth: int) -> list[int]:
-        take(drafter, depth)
-        assert artificial is not None
-        drawn = drafter._next - drafter._start.token.value
-        return artificial.draft(case.reply[drawn : drawn + depth])
 
-    with patch.object(Sampler, "sample", said):
-        if artificial is None:
-            yield
-        elif case.is_free:
-            with patch.object(drafters, "LookupDrafter", lambda prompt: Artificial(case)):
-                yield
-        else:
-            with patch.object(HeadDrafter, "_take", head_take):
-                yield
+def break_even(costs: StepCosts) -> Iterator[Row]:
+    """In steps of one token; and how often a drafted token has to be right to pay."""
+    more, drafting = costs.of(2) / costs.of(1) - 1, costs.of_drafting() / costs.of(1)
+    yield "what one token more adds to a step of one", "", f"{more:.2f}"
+    yield "what a token of the head takes, in steps", "", f"{drafting:.2f}"
+    yield "right from which one drafted token pays, at no cost", "", _share(more)
+    yield "right from which one drafted token pays, of a head", "", _share(more + drafting)
+
+
+def _share(rate: float) -> str:
+    return "never" if rate > 1 else f"{max(0.0, rate):.0%}"
+
+
+def read(engine: Engine, text: str, rounds: int) -> Row:
+    """The seconds of a prompt with the head's rows over those without."""
+    ratios, count = [], 0
+    for number in range(rounds + 1):
+        prompts = [Case("", asked(f"{kind}{number} {text[:1000]}"), None, "off") for kind in "ab"]
+        both = answered(engine, prompts[0], OFF, 1).stats
+        with patch.object(Prefill, "_predict", lambda *_: None):
+            alone = answered(engine, prompts[1], OFF, 1).stats
+        ratios.append((both.prefill_s or 0.0) / (alone.prefill_s or 1.0))
+        count = both.evaluated_tokens
+    cell = str(Spread.of(ratios[1:]))
+    return f"time of a prompt of {count} tokens, read for the head too", "", cell
+
+
+def pictured() -> tuple[UserMessage, ...]:
+    """What a newcomer asks first."""
+    file = SAMPLES / "three-shapes.png"
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    content = (ImagePart(digest=digest, path=str(file)), TextPart(text="What is in this picture?"))
+    return (UserMessage(content=content),)
 
 
 if __name__ == "__main__":

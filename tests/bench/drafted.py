@@ -1,0 +1,124 @@
+"""Replies whose tokens are known beforehand, and drafts of them: what `speculation` measures.
+
+A model of random weights is made to say a given text, so that every run computes the same tokens.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import torch
+
+from core.api.chat import Message, TextPart, UserMessage
+from core.engine.drafting import drafters
+from core.engine.drafting.controller import Acceptance
+from core.engine.drafting.head import HeadDrafter
+from core.engine.drafting.offer import Offer
+from core.engine.writing.sampler import Sampler
+
+RATES = (0.0, 0.5, 0.7, 0.9)
+SOURCE = Path(__file__).parents[2] / "docs" / "architecture.md"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A chat, what is said to it (None: what the model says by itself), and how it is drafted."""
+
+    name: str
+    chat: tuple[Message, ...]
+    reply: tuple[int, ...] | None
+    mode: str
+    # How often a drafted token is right; None where it is what it is.
+    rate: float | None = None
+    is_free: bool = False
+
+
+class Artificial:
+    """Drafts the next tokens of a known text, each right with the same probability, at no cost."""
+
+    def __init__(self, reply: Sequence[int], rate: float) -> None:
+        self._known, self._rate, self._next = reply, rate, 0
+        self._acceptance = Acceptance(0.6)
+        self._random = random.Random(7)
+
+    def follow(self, ids: Sequence[int], hidden: torch.Tensor) -> None:
+        self._next += len(ids)
+
+    def offer(self, most: int) -> Offer:
+        left = self._known[self._next : self._next + max(0, most)]
+        return Offer(len(left), self._acceptance, lambda depth: self.draft(left[:depth]))
+
+    def draft(self, right: Sequence[int]) -> list[int]:
+        """These, each perhaps replaced."""
+        return [each if self._random.random() < self._rate else (each + 1) % 500 for each in right]
+
+
+def cases(count: int, encode: Callable[[str], Sequence[int]]) -> Iterator[Case]:
+    """Replies of so many tokens."""
+    text = SOURCE.read_text("utf-8")
+    prose, question = tuple(encode(text[2000:8000])[:count]), asked("What is this about?")
+    yield Case("prose, from the chat", question, prose, "lookup")
+    shown, said = edited(count, encode, text)
+    yield Case("a text with every 25th word changed, from the chat", asked(shown), said, "lookup")
+    for rate in RATES:
+        yield Case(f"of a head, {rate:.0%} made right", question, prose, "mtp", rate)
+    for rate in RATES:
+        yield Case(f"at no cost, {rate:.0%} right", question, prose, "lookup", rate, is_free=True)
+
+
+def asked(text: str) -> tuple[Message, ...]:
+    """A chat of one question."""
+    return (UserMessage(content=(TextPart(text=text),)),)
+
+
+def edited(
+    count: int, encode: Callable[[str], Sequence[int]], text: str
+) -> tuple[str, tuple[int, ...]]:
+    """A text to be edited as a prompt, and so many tokens of it, edited."""
+    words = text[2000:8000].split(" ")
+    changed = [word if index % 25 else "otherwise" for index, word in enumerate(words, start=1)]
+    original = encode(" ".join(words))[: 2 * count]
+    said = tuple(encode(" ".join(changed))[:count])
+    shown = " ".join(words)[: 6 * len(original)]
+    return f"Change some words of this: {shown}", said
+
+
+@contextmanager
+def saying(case: Case) -> Iterator[None]:
+    """Inside, a model says this, and is guessed as the case has it."""
+    if case.reply is None:
+        yield
+        return
+    sample, made = Sampler.sample, iter(case.reply)
+
+    def said(sampler: Sampler, logits: torch.Tensor, index: int) -> int:
+        sample(sampler, logits, index)
+        return next(made)
+
+    with patch.object(Sampler, "sample", said), _guessed(case, case.reply):
+        yield
+
+
+@contextmanager
+def _guessed(case: Case, reply: tuple[int, ...]) -> Iterator[None]:
+    if case.rate is None:
+        yield
+        return
+    artificial, take = Artificial(reply, case.rate), HeadDrafter._take
+
+    def head_take(drafter: HeadDrafter, depth: int) -> list[int]:
+        take(drafter, depth)
+        drawn = drafter._next - drafter._start.token.value
+        return artificial.draft(reply[drawn : drawn + depth])
+
+    if case.is_free:
+        with patch.object(drafters, "LookupDrafter", lambda prompt: artificial):
+            yield
+    else:
+        with patch.object(HeadDrafter, "_take", head_take):
+            yield

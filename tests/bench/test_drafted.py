@@ -1,0 +1,64 @@
+"""The bench of drafts: that it runs and counts right. No times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from core.api.params import DraftSettings
+from core.engine.drafting.controller import StepCosts
+from tests.bench import speculation
+from tests.bench.drafted import RATES, Artificial, Case, asked
+from tests.bench.folders import DEMO
+from tests.kernels.native.here import NEEDS_COMPILER
+
+
+def test_an_artificial_drafter_is_right_as_often_as_asked() -> None:
+    known = tuple(range(1000, 1400))
+    for rate in RATES:
+        drafter, right = Artificial(known, rate), 0
+        for at in range(0, 400, 4):
+            offer = drafter.offer(4)
+            right += sum(map(int.__eq__, offer.take(4), known[at : at + 4]))
+            drafter.follow(known[at : at + 4], torch.empty(4, 1))
+        assert abs(right / 400 - rate) < 0.06
+        assert drafter.offer(4).most == 0, "the text has ended"
+
+
+def test_what_pays_is_counted_in_steps_of_one() -> None:
+    costs = StepCosts()
+    for _ in range(4):
+        costs.note(1, 0.5)
+        costs.note(2, 0.6)
+        costs.note_drafting(0.05)
+    assert [cell for _, _, cell in speculation.break_even(costs)] == ["0.20", "0.10", "20%", "30%"]
+    for _ in range(9):
+        costs.note(2, 1.2)
+    assert [cell for *_, cell in speculation.break_even(costs)][2:] == ["never", "never"]
+
+
+@NEEDS_COMPILER
+def test_a_table_has_a_row_for_each_case_and_a_column_for_each_precision(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["--quick", "--tokens", "8", "--rounds", "1", "--folder", str(tmp_path)]
+    assert speculation.main([*arguments, "--precision", "int8", "bfloat16"]) == 0
+    heading, _, head, _, *rows = capsys.readouterr().out.splitlines()
+    assert heading.startswith("a model of no size") and heading.endswith("replies of 8 tokens")
+    assert head == "| drafts | right | int8 | bfloat16 |"
+    assert len(rows) == 2 + 2 * len(RATES) + 4 + 1 + 2
+    assert all(len(row.split(" | ")) == 4 and not row.endswith("| |") for row in rows)
+
+
+@NEEDS_COMPILER
+def test_the_head_is_right_as_often_as_a_case_says() -> None:
+    engine = speculation.loaded(DEMO, "int8")
+    reply, chat = tuple(range(100, 140)), asked("Hi")
+    draft = DraftSettings(mode="mtp", tokens=4)
+    for rate in (0.0, 1.0):
+        finished = speculation.answered(engine, Case("", chat, reply, "mtp", rate), draft)
+        assert finished.reply_ids == reply and finished.stats.draft is not None
+        drafted = finished.stats.draft.drafted
+        assert finished.stats.draft.accepted == rate * drafted and drafted > 30
