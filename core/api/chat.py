@@ -13,23 +13,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from core.api.frozen import Frozen
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
-    )
-
-
-class TextPart(_Frozen):
+class TextPart(Frozen):
     """Text typed by a user; never read as control tokens."""
 
     type: Literal["text"] = "text"
     text: str
 
 
-class ImagePart(_Frozen):
+class ImagePart(Frozen):
     """A picture file: `digest` is its SHA-256 in hex, `path` where it can be read.
 
     `name` is what people call it, for errors; without one the file's own name is taken.
@@ -49,21 +45,21 @@ class ImagePart(_Frozen):
 ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 
 
-class SystemMessage(_Frozen):
+class SystemMessage(Frozen):
     """Instructions that stand before everything else."""
 
     role: Literal["system"] = "system"
     text: str
 
 
-class UserMessage(_Frozen):
+class UserMessage(Frozen):
     """Text and pictures in the order they are shown to the model."""
 
     role: Literal["user"] = "user"
     content: tuple[ContentPart, ...]
 
 
-class ReplyIds(_Frozen):
+class ReplyIds(Frozen):
     """Sampled ids as opaque bytes (little-endian 32-bit), without the id that ended the turn.
 
     `starts_in_reasoning` says that the generation prompt had opened a thought before the first id.
@@ -95,7 +91,7 @@ class ReplyIds(_Frozen):
         return packed.tolist()
 
 
-class AssistantMessage(_Frozen):
+class AssistantMessage(Frozen):
     """A reply: what a person reads, and the ids it was sampled as."""
 
     role: Literal["assistant"] = "assistant"
@@ -107,7 +103,7 @@ class AssistantMessage(_Frozen):
 Message = Annotated[SystemMessage | UserMessage | AssistantMessage, Field(discriminator="role")]
 
 
-class Conversation(_Frozen):
+class Conversation(Frozen):
     """Messages in order, the system message (if any) first; `created` is the chat's own clock.
 
     `created` is seconds since the epoch: the only time a template ever sees.

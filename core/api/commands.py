@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
 from core.api.chat import Conversation, ImagePart
 from core.api.events import (
@@ -19,6 +19,7 @@ from core.api.events import (
     Loaded,
     Prepared,
 )
+from core.api.frozen import Frozen
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 
@@ -34,12 +35,8 @@ ChatKey = Annotated[str, Field(pattern=r"^[0-9A-Za-z_-]{0,64}$")]
 Last_co = TypeVar("Last_co", bound=Answer, covariant=True)
 
 
-class Command(BaseModel):
+class Command(Frozen):
     """Base of all commands. `request` is what its answers are told apart by."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64"
-    )
 
     request: Annotated[int, Field(ge=0)] = 0
     type: str

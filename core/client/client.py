@@ -14,7 +14,8 @@ from pathlib import Path
 
 from core.api.commands import Answered, Cancel, Command, Flush, Last_co, LoadModel, UnloadModel
 from core.api.errors import EngineDiedError, WaymarkError
-from core.api.events import Answer, Event, Failed, Loaded, Loading, ModelInfo
+from core.api.events import Answer, Event, Failed, Loaded, Loading
+from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings
 from core.client.life import EngineState, WorkerLife
 from core.client.requests import Request, RequestTable

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.api.events import ContextPart, DraftCounts, Miss, RequestStats
 from core.api.prompt import Prompt
+from core.api.stats import ContextPart, DraftCounts, Miss, RequestStats
 from core.cache.context import ContextCache
 from core.cache.restore import Restored
 from core.engine.images import Pictures

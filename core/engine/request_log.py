@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 
 from core.api.commands import Command
-from core.api.events import Done, Event, Failed, Finished, Prepared, RequestStats
+from core.api.events import Done, Event, Failed, Finished, Prepared
+from core.api.stats import RequestStats
 
 FROM_STATS = (
     "prompt_tokens",

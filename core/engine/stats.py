@@ -13,17 +13,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from core.api.chat import Conversation
-from core.api.events import (
-    CacheBytes,
-    ContextPart,
-    HeldCheckpoint,
-    Miss,
-    MissReason,
-    Place,
-    Tier,
-)
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run
+from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, Miss, MissReason, Place, Tier
 from core.cache.context import ContextCache
 from core.cache.ledger import Held
 from core.cache.node import Role

@@ -12,7 +12,7 @@ from functools import partial
 
 import torch
 
-from core.api.events import PrecisionChoice, TooLarge
+from core.api.model_info import PrecisionChoice, TooLarge
 from core.api.params import ModelSettings
 from core.loading.backend import choose_backend, faster_type
 from core.loading.plan import ModelPlan

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from core.api.errors import ErrorInfo
-from core.api.events import CacheBytes, Finished, Prepared
+from core.api.events import Finished, Prepared
 from core.api.reply_format import ReplyFormat
+from core.api.stats import CacheBytes
 from core.formats.check import fault
 
 Line = dict[str, object]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from core.api.events import CacheBytes, Prepared, RequestStats
+from core.api.events import Prepared
+from core.api.stats import CacheBytes, RequestStats
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.common.engine import EngineController

@@ -15,7 +15,8 @@ from PySide6.QtCore import QObject, Signal
 from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.commands import Generate
 from core.api.errors import NoModelError, WaymarkError
-from core.api.events import Finished, ModelInfo
+from core.api.events import Finished
+from core.api.model_info import ModelInfo
 from core.client.requests import Request
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController

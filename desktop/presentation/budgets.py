@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
-from core.api.events import ModelInfo
+from core.api.model_info import ModelInfo
 from desktop.words import settings as words
 from desktop.words.numbers import format_bytes
 

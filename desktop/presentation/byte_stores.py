@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from core.api.events import CacheBytes
+from core.api.stats import CacheBytes
 from desktop.words import context as words
 from desktop.words.numbers import format_bytes
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from core.api.errors import PromptTooLongError
-from core.api.events import ModelInfo, RequestStats
+from core.api.model_info import ModelInfo
+from core.api.stats import RequestStats
 from desktop.store.tables.records import ChatPath, Message
 from desktop.words.limit import alone_words, full_words, near_words, refused_words
 

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.api.events import (
-    CacheBytes,
-    ContextPart,
-    HeldCheckpoint,
-    ModelInfo,
-    Prepared,
-    RequestStats,
-)
+from core.api.events import Prepared
+from core.api.model_info import ModelInfo
+from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
 
 
 @dataclass(frozen=True, slots=True)

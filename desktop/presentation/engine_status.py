@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from core.api.events import ModelInfo
+from core.api.model_info import ModelInfo
 from desktop.words import frame as words
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
-from core.api.events import ContextPart, Generated, RequestStats
+from core.api.events import Generated
 from core.api.reply_format import ReplyFormat
+from core.api.stats import ContextPart, RequestStats
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.words.conversation import ENDINGS, LEFT_RUNNING
 

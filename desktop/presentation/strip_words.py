@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from core.api.events import ContextPart
+from core.api.stats import ContextPart
 from desktop.presentation.context_view import Strip
 from desktop.words import context as words
 from desktop.words.numbers import count_of, format_count

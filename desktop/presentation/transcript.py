@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal
 
-from core.api.events import RequestStats
+from core.api.stats import RequestStats
 from desktop.presentation.messages import Row
 
 

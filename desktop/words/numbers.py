@@ -6,7 +6,8 @@ the engine reported: no widgets, no state. Leaves where the words stand to the v
 
 from __future__ import annotations
 
-from core.api.events import LoadFacts, Miss, MissReason, PrecisionChoice, RequestStats, Tier
+from core.api.model_info import LoadFacts, PrecisionChoice
+from core.api.stats import Miss, MissReason, RequestStats, Tier
 
 BETWEEN = " \N{MIDDLE DOT} "
 

@@ -22,9 +22,10 @@ from core.api.chat import (
     Message,
 )
 from core.api.commands import Forget, Generate, LoadModel, ReadAhead, Settle
-from core.api.events import Prepared, RequestStats
+from core.api.events import Prepared
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from core.api.prompt import CutKind, Prompt
+from core.api.stats import RequestStats
 from core.cache.context import ContextCache
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine

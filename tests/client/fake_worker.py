@@ -25,20 +25,10 @@ import time
 from core.api.chat import AssistantMessage
 from core.api.commands import COMMANDS, PROTOCOL_VERSION, Cancel, Flush, Generate, LoadModel
 from core.api.errors import NotEnoughMemoryError
-from core.api.events import (
-    Beat,
-    Done,
-    Event,
-    Failed,
-    Finished,
-    Generated,
-    Hello,
-    Loaded,
-    Loading,
-    ModelInfo,
-    RequestStats,
-)
+from core.api.events import Beat, Done, Event, Failed, Finished, Generated, Hello, Loaded, Loading
+from core.api.model_info import ModelInfo
 from core.api.params import SamplingParams
+from core.api.stats import RequestStats
 from core.client.codec import HEADER, decode, encode, read_frame
 
 ONE_AT_A_TIME = threading.Lock()

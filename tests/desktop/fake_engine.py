@@ -41,13 +41,13 @@ from core.api.events import (
     Generated,
     ImageDescribed,
     ImageRendered,
-    ModelInfo,
     Prefilling,
     Prepared,
     Queued,
-    RequestStats,
 )
+from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings, SamplingParams
+from core.api.stats import RequestStats
 from core.client.client import EngineState, StateCallback
 from core.client.requests import EngineError, Request
 from core.vision.decode import read_picture

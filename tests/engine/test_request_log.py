@@ -10,18 +10,9 @@ import pytest
 from core.api.chat import AssistantMessage, Conversation, ImagePart, TextPart, UserMessage
 from core.api.commands import Command, Flush, Generate, LoadModel, ReadAhead, Settle, UnloadModel
 from core.api.errors import MissingFileError
-from core.api.events import (
-    CacheBytes,
-    Done,
-    Event,
-    Failed,
-    Finished,
-    Miss,
-    Place,
-    Prepared,
-    RequestStats,
-)
+from core.api.events import Done, Event, Failed, Finished, Prepared
 from core.api.params import ModelSettings, SamplingParams
+from core.api.stats import CacheBytes, Miss, Place, RequestStats
 from core.engine.request_log import KEYS, log_line
 
 SECRET = "secret"

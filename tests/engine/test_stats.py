@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.chat import ImagePart, Message
-from core.api.events import ContextPart, Prefilling
+from core.api.events import Prefilling
 from core.api.positions import TokenIndex
 from core.api.prompt import Image
+from core.api.stats import ContextPart
 from core.engine import stats
 from core.engine.stats import MessageMap
 from tests.promises.machine import Machine, user, words

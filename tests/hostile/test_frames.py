@@ -10,7 +10,8 @@ from pydantic import BaseModel, TypeAdapter
 from core.api.chat import Conversation, ImagePart, ReplyIds, TextPart, UserMessage
 from core.api.commands import COMMANDS, Cancel, DescribeImage, Generate
 from core.api.errors import ProtocolError
-from core.api.events import EVENTS, Generated, ImageRendered, Prefilling, RequestStats
+from core.api.events import EVENTS, Generated, ImageRendered, Prefilling
+from core.api.stats import RequestStats
 from core.client.codec import decode, encode, read_frame
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.api.events import PrecisionChoice, TooLarge
+from core.api.model_info import PrecisionChoice, TooLarge
 from core.api.params import Device, ModelSettings, Precision
 from core.loading.backend import choose_backend
 from core.loading.plan import ModelPlan

@@ -7,7 +7,8 @@ import pytest
 from core.api.chat import Conversation
 from core.api.commands import ClearCache, Forget, Generate, ReadAhead, Settle
 from core.api.errors import RequestCancelled
-from core.api.events import CacheBytes, Done, Event, Failed, Prepared, Queued
+from core.api.events import Done, Event, Failed, Prepared, Queued
+from core.api.stats import CacheBytes
 from core.engine.cancel import CancelFlag
 from core.engine.quiet import QuietTime
 from core.worker.inbox import Entry, Inbox

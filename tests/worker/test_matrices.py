@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.api.commands import DeleteMatrices
-from core.api.events import LoadFacts
+from core.api.model_info import LoadFacts
 from core.api.params import ModelSettings
 from core.client.client import EngineClient
 from tests.loading.quantised.keeping import settle

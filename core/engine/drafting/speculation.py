@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from core.api.events import DraftCounts
 from core.api.params import DraftSettings
+from core.api.stats import DraftCounts
 from core.engine.drafting.controller import Acceptance, StepCosts, best_depth
 from core.engine.drafting.offer import Drafter, Offer
 from core.engine.passes.decode import MOST_TOKENS

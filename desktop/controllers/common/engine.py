@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.commands import Answered, DeleteMatrices, Last_co
 from core.api.errors import ErrorInfo, RequestCancelled, WaymarkError
-from core.api.events import ModelInfo
+from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings
 from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, get_args
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
-from core.api.events import FinishReason, RequestStats
+from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
+from core.api.stats import RequestStats
 from desktop.store.tables import fields, pictures
 from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
 

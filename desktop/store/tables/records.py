@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
-from core.api.events import FinishReason, RequestStats
+from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
+from core.api.stats import RequestStats
 
 
 class ReplyState(enum.StrEnum):

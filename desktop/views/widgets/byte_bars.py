@@ -8,7 +8,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
-from core.api.events import CacheBytes
+from core.api.stats import CacheBytes
 from desktop.presentation.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
 from desktop.views.widgets.fill_bar import FillBar
 from desktop.views.widgets.legend_entry import LegendEntry

@@ -9,7 +9,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
-from core.api.events import RequestStats
+from core.api.stats import RequestStats
 from desktop.presentation.context_view import ContextView, Strip
 from desktop.views.widgets.byte_bars import ByteBars
 from desktop.views.widgets.context_strip import ContextStrip

@@ -8,7 +8,7 @@ from __future__ import annotations
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
-from core.api.events import RequestStats
+from core.api.stats import RequestStats
 from desktop.common import theme
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Label

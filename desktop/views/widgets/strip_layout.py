@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.api.events import ContextPart
+from core.api.stats import ContextPart
 
 # The free room is drawn to scale up to this many times what is used; beyond, 30 tokens of 262,144
 # would be less than a pixel, and the room is cut short instead.

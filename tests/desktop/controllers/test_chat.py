@@ -9,7 +9,7 @@ import pytest
 from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.commands import Answered, Last_co
 from core.api.errors import ErrorInfo
-from core.api.events import RequestStats
+from core.api.stats import RequestStats
 from core.client.client import EngineState
 from core.client.requests import Request
 from desktop.controllers import reply_run

@@ -7,15 +7,9 @@ from pathlib import Path
 import pytest
 
 from core.api.errors import BudgetTooSmallError
-from core.api.events import (
-    CacheBytes,
-    ContextPart,
-    Failed,
-    HeldCheckpoint,
-    ModelInfo,
-    Prepared,
-    RequestStats,
-)
+from core.api.events import Failed, Prepared
+from core.api.model_info import ModelInfo
+from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.context_view import Strip
 from desktop.presentation.engine_status import Phase

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from core.api.events import RequestStats
 from core.api.reply_format import ReplyFormat
+from core.api.stats import RequestStats
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
 from desktop.store.folders import Folders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.api.chat import AssistantMessage, Conversation, ImagePart, SystemMessage, UserMessage
 from core.api.errors import InternalError, PromptTooLongError
-from core.api.events import RequestStats
+from core.api.stats import RequestStats
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
 from desktop.store.tables.records import ReplyState

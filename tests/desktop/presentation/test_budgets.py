@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.api.events import LoadFacts
+from core.api.model_info import LoadFacts
 from desktop.presentation.budgets import (
     GB,
     MB,

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from core.api.errors import PromptTooLongError
-from core.api.events import FinishReason, RequestStats
+from core.api.events import FinishReason
+from core.api.stats import RequestStats
 from desktop.presentation.context_fill import (
     ContextFill,
     fill_of,

@@ -10,7 +10,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 
 from core.api.chat import ReplyIds
 from core.api.errors import EngineDiedError
-from core.api.events import RequestStats
+from core.api.stats import RequestStats
 from desktop.presentation.chat_list import CHAT_ROLE, NOTE_ROLE, ChatList, sections
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.messages import LiveReply, Row, ending_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.api.events import LoadFacts, ModelInfo
+from core.api.model_info import LoadFacts, ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
 from desktop.presentation.setting_costs import setting_cost
 from desktop.presentation.setting_rows import (

@@ -13,7 +13,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 
-from core.api.events import RequestStats
+from core.api.stats import RequestStats
 from core.client.blobs import BlobStore
 from desktop.app import App
 from desktop.controllers.common.engine import EngineController

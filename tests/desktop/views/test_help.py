@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QDialog, QLabel
 
-from core.api.events import LoadFacts
+from core.api.model_info import LoadFacts
 from desktop.app import App
 from desktop.presentation.diagnostics import diagnostics, licence, version
 from desktop.presentation.engine_status import EngineStatus, Phase

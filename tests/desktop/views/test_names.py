@@ -22,8 +22,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.api.events import HeldCheckpoint, Miss, RequestStats
 from core.api.reply_format import ReplyFormat
+from core.api.stats import HeldCheckpoint, Miss, RequestStats
 from desktop.app import App
 from desktop.views.widgets import markdown_body
 from desktop.views.widgets.data_view import DataView

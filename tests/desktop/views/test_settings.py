@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.errors import BudgetTooSmallError, InternalError, NotEnoughMemoryError
-from core.api.events import LoadFacts, PrecisionChoice
+from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.presentation.engine_status import Phase

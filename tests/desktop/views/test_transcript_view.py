@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
-from core.api.events import RequestStats
+from core.api.stats import RequestStats
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
 from desktop.store.tables.records import Message, Reply, ReplyState

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
     QPushButton,
 )
 
-from core.api.events import ContextPart, HeldCheckpoint, RequestStats
+from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
 from desktop.app import App
 from desktop.common import theme
 from desktop.presentation.engine_status import Phase

@@ -5,16 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPointF, Qt
 from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainter, QPolygonF
 
-from core.api.events import (
-    CacheBytes,
-    ContextPart,
-    HeldCheckpoint,
-    Miss,
-    ModelInfo,
-    Place,
-    RequestStats,
-)
+from core.api.model_info import ModelInfo
 from core.api.params import SamplingParams
+from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, Miss, Place, RequestStats
 from desktop.presentation.context_view import ContextView, Strip
 
 MIB = 1024 * 1024

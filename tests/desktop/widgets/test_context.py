@@ -6,14 +6,8 @@ from PySide6.QtGui import QColor, QHelpEvent
 from PySide6.QtWidgets import QApplication, QLabel, QProgressBar, QToolTip
 from pytestqt.qtbot import QtBot
 
-from core.api.events import (
-    CacheBytes,
-    ContextPart,
-    DraftCounts,
-    HeldCheckpoint,
-    Prepared,
-    RequestStats,
-)
+from core.api.events import Prepared
+from core.api.stats import CacheBytes, ContextPart, DraftCounts, HeldCheckpoint, RequestStats
 from desktop.common import theme
 from desktop.presentation.byte_stores import stores
 from desktop.presentation.context_view import ContextView, Strip, prepared_strip

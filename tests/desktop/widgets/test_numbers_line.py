@@ -6,7 +6,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
 
-from core.api.events import DraftCounts
+from core.api.stats import DraftCounts
 from desktop.views.widgets.numbers_line import NumbersLine
 from desktop.words.numbers import numbers_text
 from tests.desktop.widgets import samples

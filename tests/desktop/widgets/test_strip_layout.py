@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.api.events import ContextPart
+from core.api.stats import ContextPart
 from desktop.views.widgets.strip_layout import THINNEST, lay_out
 
 

@@ -4,15 +4,8 @@ from typing import get_args
 
 import pytest
 
-from core.api.events import (
-    LoadFacts,
-    Miss,
-    MissReason,
-    Place,
-    PrecisionChoice,
-    RequestStats,
-    TooLarge,
-)
+from core.api.model_info import LoadFacts, PrecisionChoice, TooLarge
+from core.api.stats import Miss, MissReason, Place, RequestStats
 from desktop.words import numbers
 
 Size = tuple[int, int]

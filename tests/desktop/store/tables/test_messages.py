@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
-from core.api.events import RequestStats
+from core.api.stats import RequestStats
 from desktop.store.database import open_database
 from desktop.store.tables import chats, messages, pictures, turns
 from desktop.store.tables.messages import Node, shown_path
