@@ -29,7 +29,7 @@ from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
 from core.engine.writing.draw_choice import choose_drawing
 from core.engine.writing.sampler import Drawing
-from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
+from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
 from core.loading.model import ReadModel, read_model
@@ -223,16 +223,6 @@ def context_length(settings: ModelSettings, model: Model, available: int) -> int
     per_token = max(1, kv_bytes_per_token(model.layer_specs))
     affordable = int(available * SLAB_SHARE) // per_token
     return min(model.max_positions, max(SMALLEST_CONTEXT, affordable))
-
-
-def kv_bytes_per_token(specs: tuple[LayerSpec, ...]) -> int:
-    """Bytes of keys and values one token adds over all layers."""
-    return sum(spec.bytes_per_token for spec in specs if isinstance(spec, FullAttentionSpec))
-
-
-def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
-    """Bytes of the recurrent states at one place, whatever its depth."""
-    return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
 def largest_image(processor: PictureProcessor | None) -> int:

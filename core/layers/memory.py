@@ -55,9 +55,18 @@ LayerSpec = FullAttentionSpec | RecurrentSpec
 
 LayerState = tuple[Tensor, ...]
 
-
 Advance = Callable[[LayerState, int], Tensor]
 """Updates a state in place over the first so many tokens of a step; returns what they read."""
+
+
+def kv_bytes_per_token(specs: tuple[LayerSpec, ...]) -> int:
+    """Bytes of keys and values one token adds over all layers."""
+    return sum(spec.bytes_per_token for spec in specs if isinstance(spec, FullAttentionSpec))
+
+
+def checkpoint_bytes(specs: tuple[LayerSpec, ...]) -> int:
+    """Bytes of the recurrent states at one place, whatever its depth."""
+    return sum(spec.num_bytes for spec in specs if isinstance(spec, RecurrentSpec))
 
 
 class LayerMemory(Protocol):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from core.api.params import ModelSettings, Precision
-from core.engine.loaded import checkpoint_bytes, kv_bytes_per_token
+from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.registry import FAMILIES
 from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.loaded import checkpoint_bytes, kv_bytes_per_token
+from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.registry import family_of
 from core.models.decoder import Decoder
 from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
