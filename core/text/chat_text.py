@@ -31,27 +31,19 @@ from core.api.errors import (
 from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
-from core.helper.process import Helper
 from core.text.assembly import assemble
 from core.text.files import TextFiles, read_text_files
-from core.text.history import TextKit, Traits, plain_pieces, spliced_pieces
+from core.text.history import Traits, plain_pieces, spliced_pieces
+from core.text.kit import TextKit, build_kit
 from core.text.probes import splicing_obstacle
-from core.text.reply.parts import ThinkingTokens, stored_ids
+from core.text.reply.parts import stored_ids
 from core.text.reply.reader import Delta, ReplyReader
 from core.text.sampling_defaults import sampling_defaults
 from core.text.splicing import Piece, message_places
-from core.text.template.chat_template import ChatTemplate
 from core.text.template.masking import num_images
-from core.text.template.picture_frame import PictureFrame
 from core.text.tokenizer.added_tokens import AddedToken
-from core.text.tokenizer.detokenizer import TokenText
-from core.text.tokenizer.plain_encoder import PlainEncoder
 from core.text.tokenizer.spelling import spelling_tokens
-from core.text.tokenizer.tokenizer import Tokenizer
 from core.text.traits import probe_traits
-
-# A tokenizer of 27 MB with 262,144 tokens, as the largest published are, is built within 0.7 GiB.
-TEXT_MEMORY_BYTES = 3 * 2**30
 
 __all__ = ["ChatText", "Delta", "RenderedPrompt", "ReplyReader"]
 
@@ -81,7 +73,7 @@ class ChatText:
     def __init__(self, files: TextFiles, check: Callable[[], None] | None = None) -> None:
         """Build and probe. Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and what
         `check` raises."""
-        self._kit = _build_kit(files, check)
+        self._kit = build_kit(files, check)
         self._traits = probe_traits(self._kit)
         self.tokenizer_fingerprint = files.fingerprint
         self.vocab_size = self._kit.vocab_size
@@ -280,28 +272,6 @@ def _says_something(message: UserMessage) -> bool:
 
 def _holds_something(reply: AssistantMessage) -> bool:
     return bool(reply.text or reply.reasoning or (reply.ids is not None and reply.ids.data))
-
-
-def _build_kit(files: TextFiles, check: Callable[[], None] | None) -> TextKit:
-    # A process for each model: what one's files do to it can't reach another's conversations.
-    helper = Helper(TEXT_MEMORY_BYTES)
-    template = ChatTemplate(files.template, files.special_tokens, helper)
-    tokenizer = Tokenizer(files.read_tokenizer, helper, check)
-    added = tokenizer.added
-    image_token = files.image_token
-    image_id = added.id_of(image_token) if isinstance(image_token, str) else image_token
-    return TextKit(
-        template=template,
-        added=added,
-        tokenizer=tokenizer,
-        encoder=PlainEncoder(tokenizer),
-        tokens=TokenText(tokenizer),
-        thinking=ThinkingTokens.find(added),
-        image_token_id=image_id,
-        frame=PictureFrame.find(files.config, added),
-        fingerprint=files.fingerprint,
-        vocab_size=files.vocab_size or tokenizer.vocab_size,
-    )
 
 
 def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:

@@ -1,7 +1,7 @@
 """A conversation as pieces of a prompt: with replies spliced in as ids, or, failing that, plainly.
 
-`TextKit` bundles what a loaded model's folder gives; `Traits` is what probing its template showed.
-Both ways keep everything typed from becoming a control token.
+`Traits` is what probing a template showed. Both ways keep everything typed from becoming a control
+token.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from core.api.chat import (
-    AssistantMessage,
     ContentPart,
     Conversation,
     ImagePart,
@@ -21,9 +19,8 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.text.reply.parts import SampledReply, ThinkingTokens, split_reply, stored_ids
+from core.text.kit import TextKit
 from core.text.splicing import Item, Piece, read_marks, splice_replies, to_pieces
-from core.text.template.chat_template import ChatTemplate
 from core.text.template.masking import (
     ContentStyle,
     Marks,
@@ -32,54 +29,7 @@ from core.text.template.masking import (
     mask,
     template_message,
 )
-from core.text.template.picture_frame import PictureFrame
 from core.text.tokenizer.added_tokens import AddedTokens
-from core.text.tokenizer.detokenizer import TokenText
-from core.text.tokenizer.plain_encoder import PlainEncoder
-from core.text.tokenizer.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True)
-class TextKit:
-    """The parts of a loaded model that concern text. `vocab_size` bounds the ids of replies."""
-
-    template: ChatTemplate
-    added: AddedTokens
-    tokenizer: Tokenizer
-    encoder: PlainEncoder
-    tokens: TokenText
-    thinking: ThinkingTokens
-    image_token_id: int | None
-    frame: PictureFrame | None
-    fingerprint: str
-    vocab_size: int
-
-    def render(
-        self,
-        messages: list[TemplateMessage],
-        thinking: bool | None,
-        created: float,
-        add_generation_prompt: bool = True,
-    ) -> str:
-        """What the template writes, with its pictures as the model was trained to see them.
-
-        Raises TemplateError.
-        """
-        rendered = self.template.render(messages, thinking, created, add_generation_prompt)
-        return self.frame.around_pictures(rendered) if self.frame is not None else rendered
-
-    @cached_property
-    def marks(self) -> Marks:
-        """Marks for this template: two characters that it can't write by itself."""
-        return Marks.absent_from((self.template.source, *self.added.by_spelling))
-
-    def sampled(self, message: AssistantMessage) -> SampledReply | None:
-        """The reply's ids where they are this tokenizer's own, told apart; else None."""
-        ids = stored_ids(message, self.fingerprint, self.vocab_size)
-        if ids is None or message.ids is None:
-            return None
-        starts = message.ids.starts_in_reasoning
-        return split_reply(ids, starts, self.thinking, self.tokens.is_space)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from core.api.chat import (
 from core.api.errors import TemplateError
 from core.api.prompt import Image, TextRun
 from core.text.assembly import assemble
-from core.text.history import TextKit, Traits, plain_messages, spliced_pieces
+from core.text.history import Traits, plain_messages, spliced_pieces
+from core.text.kit import TextKit
 from core.text.traits import PROBE_PICTURE, user
 
 # Each would show a template that escapes, cuts, re-wraps or translates what it is given.

@@ -14,7 +14,8 @@ from core.api.chat import (
     UserMessage,
 )
 from core.api.errors import TemplateError
-from core.text.history import TextKit, Traits, masked_items
+from core.text.history import Traits, masked_items
+from core.text.kit import TextKit
 from core.text.splicing import Item
 from core.text.template.masking import ContentStyle, Slot
 from core.text.tokenizer.added_tokens import AddedToken

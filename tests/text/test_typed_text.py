@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from core.api.chat import AssistantMessage, ReplyIds
 from core.helper.process import Helper
-from core.text.chat_text import TEXT_MEMORY_BYTES, ChatText
+from core.text.chat_text import ChatText
 from core.text.files import read_text_files
+from core.text.kit import TEXT_MEMORY_BYTES
 from core.text.tokenizer import plain_encoder
 from core.text.tokenizer.plain_encoder import PlainEncoder
 from core.text.tokenizer.tokenizer import Tokenizer

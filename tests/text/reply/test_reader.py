@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.helper.process import Helper
-from core.text.chat_text import TEXT_MEMORY_BYTES, ChatText, RenderedPrompt, ReplyReader
+from core.text.chat_text import ChatText, RenderedPrompt, ReplyReader
+from core.text.kit import TEXT_MEMORY_BYTES
 from core.text.reply.stop_strings import StopStrings
 from core.text.tokenizer.detokenizer import TokenText
 from core.text.tokenizer.tokenizer import Tokenizer

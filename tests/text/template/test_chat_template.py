@@ -9,7 +9,7 @@ import pytest
 
 from core.api.errors import TemplateError, TemplateTimeoutError, TemplateTooLargeError
 from core.helper.process import Helper
-from core.text.chat_text import TEXT_MEMORY_BYTES
+from core.text.kit import TEXT_MEMORY_BYTES
 from core.text.template import chat_template as template_module
 from core.text.template.chat_template import ChatTemplate
 

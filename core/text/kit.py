@@ -1,0 +1,89 @@
+"""The parts of a loaded model that concern text, and how they are made of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from core.api.chat import AssistantMessage
+from core.helper.process import Helper
+from core.text.files import TextFiles
+from core.text.reply.parts import SampledReply, ThinkingTokens, split_reply, stored_ids
+from core.text.template.chat_template import ChatTemplate
+from core.text.template.masking import Marks, TemplateMessage
+from core.text.template.picture_frame import PictureFrame
+from core.text.tokenizer.added_tokens import AddedTokens
+from core.text.tokenizer.detokenizer import TokenText
+from core.text.tokenizer.plain_encoder import PlainEncoder
+from core.text.tokenizer.tokenizer import Tokenizer
+
+# A tokenizer of 27 MB with 262,144 tokens, as the largest published are, is built within 0.7 GiB.
+TEXT_MEMORY_BYTES = 3 * 2**30
+
+
+@dataclass(frozen=True)
+class TextKit:
+    """Those of one folder. `vocab_size` bounds the ids of replies."""
+
+    template: ChatTemplate
+    added: AddedTokens
+    tokenizer: Tokenizer
+    encoder: PlainEncoder
+    tokens: TokenText
+    thinking: ThinkingTokens
+    image_token_id: int | None
+    frame: PictureFrame | None
+    fingerprint: str
+    vocab_size: int
+
+    def render(
+        self,
+        messages: list[TemplateMessage],
+        thinking: bool | None,
+        created: float,
+        add_generation_prompt: bool = True,
+    ) -> str:
+        """What the template writes, with its pictures as the model was trained to see them.
+
+        Raises TemplateError.
+        """
+        rendered = self.template.render(messages, thinking, created, add_generation_prompt)
+        return self.frame.around_pictures(rendered) if self.frame is not None else rendered
+
+    @cached_property
+    def marks(self) -> Marks:
+        """Marks for this template: two characters that it can't write by itself."""
+        return Marks.absent_from((self.template.source, *self.added.by_spelling))
+
+    def sampled(self, message: AssistantMessage) -> SampledReply | None:
+        """The reply's ids where they are this tokenizer's own, told apart; else None."""
+        ids = stored_ids(message, self.fingerprint, self.vocab_size)
+        if ids is None or message.ids is None:
+            return None
+        starts = message.ids.starts_in_reasoning
+        return split_reply(ids, starts, self.thinking, self.tokens.is_space)
+
+
+def build_kit(files: TextFiles, check: Callable[[], None] | None) -> TextKit:
+    """The parts of these files. Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and
+    what `check` raises."""
+    # A process for each model: what one's files do to it can't reach another's conversations.
+    helper = Helper(TEXT_MEMORY_BYTES)
+    template = ChatTemplate(files.template, files.special_tokens, helper)
+    tokenizer = Tokenizer(files.read_tokenizer, helper, check)
+    added = tokenizer.added
+    image_token = files.image_token
+    image_id = added.id_of(image_token) if isinstance(image_token, str) else image_token
+    return TextKit(
+        template=template,
+        added=added,
+        tokenizer=tokenizer,
+        encoder=PlainEncoder(tokenizer),
+        tokens=TokenText(tokenizer),
+        thinking=ThinkingTokens.find(added),
+        image_token_id=image_id,
+        frame=PictureFrame.find(files.config, added),
+        fingerprint=files.fingerprint,
+        vocab_size=files.vocab_size or tokenizer.vocab_size,
+    )
