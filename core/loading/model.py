@@ -22,7 +22,8 @@ from core.loading.quantised.unquantised import Unquantised
 from core.loading.reading.stream import stream_weights
 from core.models.model import Model
 from core.weights.memory import available_bytes, check_memory, release_to_system
-from core.weights.plan import Source, TensorSpec, Use, Weights
+from core.weights.plan import Source, Weights
+from core.weights.spec import TensorSpec, Use
 from core.weights.table import Table
 from kernels.linear.reference import QuantisedTensors, WeightFormats
 

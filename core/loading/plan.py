@@ -17,11 +17,12 @@ from core.loading.reading.stream import check_plan, floats_on_the_way
 from core.loading.registry import family_of
 from core.models.model import Model
 from core.weights.folder import ModelFolder
-from core.weights.plan import Shape, TensorSpec, WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.plan import Weights, plan_weights
 from core.weights.published.packed import PackedLayer, PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import shown
 from core.weights.smoothing import smoothed_norms
+from core.weights.spec import Shape, TensorSpec, WeightPlan, planned_bytes
 from kernels.common.shapes import OpShape
 from kernels.dispatch import REFERENCE, Backend
 

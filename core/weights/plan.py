@@ -7,10 +7,8 @@ second time the answers are the tensors just read. So names, shapes and types ar
 
 from __future__ import annotations
 
-import enum
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -19,6 +17,7 @@ from torch import Tensor
 from core.weights.memory import FREED
 from core.weights.packing import apart, held_bytes, joined, stacked
 from core.weights.smoothing import InputNorm, migrating_scales
+from core.weights.spec import Shape, TensorSpec, Use, WeightPlan
 from core.weights.table import HeldTable, Table
 from kernels.common.shapes import OpShape
 from kernels.linear.reference import (
@@ -29,55 +28,6 @@ from kernels.linear.reference import (
     WeightFormats,
 )
 from kernels.ops import PLAIN_OPS, Ops
-
-Shape = tuple[int, ...]
-
-
-class Use(enum.Flag):
-    """What a model does with a tensor."""
-
-    TENSOR = enum.auto()
-    """Any arithmetic of its own."""
-    MATRIX = enum.auto()
-    """Multiplies by it, in whatever format the kernels like."""
-    TABLE = enum.auto()
-    """Looks up single rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
-    """Shape of a tensor, the type it has once loaded if it stays plain, and what it is for."""
-
-    shape: Shape
-    dtype: torch.dtype
-    use: Use = Use.TENSOR
-    exact: bool = False
-    """A matrix that is never quantised."""
-    input_norm: InputNorm | None = None
-    """The norm whose result this matrix reads, if only matrices read it."""
-    stack: int | None = None
-    """Of so many matrices of equal size, one below the other: the file has an axis for them."""
-    transposed: bool = False
-    """The file has inputs before outputs of each matrix of a stack."""
-
-    @property
-    def stored_shape(self) -> Shape:
-        """The shape in the file."""
-        if self.stack is None:
-            return self.shape
-        outputs, inputs = self.shape[0] // self.stack, self.shape[1]
-        return (self.stack, inputs, outputs) if self.transposed else (self.stack, outputs, inputs)
-
-    @property
-    def num_elements(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def num_bytes(self) -> int:
-        return self.num_elements * self.dtype.itemsize
-
-
-WeightPlan = Mapping[str, TensorSpec]
 
 
 class Source(Protocol):
@@ -312,16 +262,3 @@ class _StandIns:
 
     def table(self, name: str, spec: TensorSpec) -> Table:
         return HeldTable(self.tensor(name, spec))
-
-
-def planned_bytes(plan: WeightPlan, formats: WeightFormats = PLAIN) -> int:
-    """Bytes that the planned tensors take once loaded."""
-    return sum(_bytes(spec, formats) for spec in plan.values())
-
-
-def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
-    if Use.MATRIX not in spec.use:
-        return 0 if spec.use == Use.TABLE and formats.rows_from_file else spec.num_bytes
-    weight_format = formats.of(spec.exact)
-    looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
-    return weight_format.num_bytes(spec.shape, spec.dtype) + (spec.num_bytes if looked_up else 0)

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from core.layers.mtp import MARK
 from core.loading.registry import family_of
-from core.weights.plan import TensorSpec, Weights, plan_weights
+from core.weights.plan import Weights, plan_weights
+from core.weights.spec import TensorSpec
 
 DEMO = Path(__file__).parents[2] / "resources" / "models" / "demo"
 TEXT_FILES = (

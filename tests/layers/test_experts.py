@@ -9,8 +9,9 @@ from torch.nn import functional as F
 
 from core.layers import rows as row_blocks
 from core.layers.experts import ExpertSizes, SparseExperts
-from core.weights.plan import TensorSpec, Weights, plan_weights
+from core.weights.plan import Weights, plan_weights
 from core.weights.smoothing import InputNorm
+from core.weights.spec import TensorSpec
 from kernels.common.shapes import Routing
 from kernels.dispatch import backend
 from kernels.linear.native import NativeBfloatMatrix

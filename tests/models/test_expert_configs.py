@@ -11,7 +11,8 @@ import torch
 from core.api.errors import BrokenConfigError
 from core.loading.registry import FAMILIES
 from core.models import qwen3_5_moe, qwen3_moe, qwen3_next
-from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.plan import Weights, plan_weights
+from core.weights.spec import WeightPlan, planned_bytes
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, WeightFormats

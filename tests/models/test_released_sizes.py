@@ -11,7 +11,8 @@ import torch
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.registry import family_of
 from core.models.decoder import Decoder
-from core.weights.plan import WeightPlan, Weights, plan_weights, planned_bytes
+from core.weights.plan import Weights, plan_weights
+from core.weights.spec import WeightPlan, planned_bytes
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, WeightFormats

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core.weights.plan import Shape
+from core.weights.spec import Shape
 
 BYTES = {"F32": 4, "BF16": 2, "F16": 2, "F64": 8, "I32": 4, "U8": 1, "F8_E4M3": 1}
 

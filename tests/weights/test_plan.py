@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from core.api.errors import WrongShapeError
-from core.weights.plan import TensorSpec, Weights, plan_weights, planned_bytes
+from core.weights.plan import Weights, plan_weights
+from core.weights.spec import TensorSpec, planned_bytes
 from kernels.linear.reference import Matrix, PlainMatrix
 from tests.layers.sources import Drawn
 

@@ -20,7 +20,7 @@ from core.api.errors import BrokenWeightsError
 from core.loading.quantised.layout import QuantisedLayout, QuantisedPart
 from core.loading.reading.raw import allocate, fill
 from core.storage.files import Files
-from core.weights.plan import TensorSpec
+from core.weights.spec import TensorSpec
 from kernels.common.views import octets
 from kernels.linear.reference import QuantisedTensors
 

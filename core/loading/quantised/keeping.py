@@ -21,8 +21,8 @@ from core.loading.quantised.known_files import Facts, KnownFiles, are_settled, f
 from core.loading.quantised.layout import FORMAT, QuantisedLayout
 from core.loading.quantised.store import QuantisedStore
 from core.loading.reading.held import ReadWeights
-from core.weights.plan import TensorSpec
 from core.weights.safetensors_file import SafetensorsFile
+from core.weights.spec import TensorSpec
 from core.weights.table import Table
 from kernels.linear.reference import QuantisedTensors
 

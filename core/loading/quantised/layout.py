@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import torch
 
 from core.loading.reading.stream import slice_rows
-from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import LENGTH_BYTES
+from core.weights.spec import TensorSpec, Use, WeightPlan
 from kernels.linear.reference import WeightFormat, WeightFormats
 
 FORMAT = "waymark-matrices-2"

@@ -16,9 +16,9 @@ import torch
 from core.loading.reading.held import ReadWeights
 from core.loading.reading.read_plan import ReadPlan
 from core.loading.reading.stream import Reader
-from core.weights.plan import Use, WeightPlan
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import SafetensorsFile
+from core.weights.spec import Use, WeightPlan
 from kernels.linear.reference import WeightFormats
 
 

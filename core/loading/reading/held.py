@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from core.weights.memory import FREED
-from core.weights.plan import TensorSpec, Use
+from core.weights.spec import TensorSpec, Use
 from core.weights.table import HeldTable, Table
 from kernels.linear.reference import QuantisedTensors, WeightFormat
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError, NotEnoughMemoryError
-from core.weights.plan import TensorSpec
+from core.weights.spec import TensorSpec
 from kernels.common.pages import room
 
 # Plain weights, by safetensors' names.

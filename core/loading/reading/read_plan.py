@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from core.loading.reading.raw import AS_STORED, allocate, changed, fill, unreadable
-from core.weights.plan import TensorSpec, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.safetensors_file import SafetensorsFile
 from core.weights.smoothing import InputNorm, migrating_scales
+from core.weights.spec import TensorSpec, WeightPlan
 from kernels.common.views import octets
 
 

@@ -22,7 +22,6 @@ from core.loading.reading.digest import BackgroundDigest
 from core.loading.reading.held import ReadWeights
 from core.loading.reading.raw import AS_STORED, READABLE, allocate, changed, fill, unreadable
 from core.loading.reading.read_plan import ReadPlan
-from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.published.quantised import Dequantisable, Quantised
 from core.weights.safetensors_file import (
@@ -31,6 +30,7 @@ from core.weights.safetensors_file import (
     StoredTensor,
     read_raw_header,
 )
+from core.weights.spec import TensorSpec, Use, WeightPlan
 from core.weights.table import FileTable
 from kernels.common.views import octets
 from kernels.linear.reference import PLAIN, QuantisedTensors, WeightFormats

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from core.api.errors import BrokenWeightsError
-from core.weights.plan import Shape
 from core.weights.published.quantised import Dequantisable
+from core.weights.spec import Shape
 
 SCALE_TYPES = ("F16", "BF16", "F32")
 

@@ -17,7 +17,6 @@ from core.api.errors import (
     MissingTensorError,
     WrongShapeError,
 )
-from core.weights.plan import WeightPlan
 from core.weights.published.awq import AwqFormat
 from core.weights.published.compressed import PackQuantizedFormat
 from core.weights.published.format import Format, Part
@@ -26,6 +25,7 @@ from core.weights.published.gptq import GptqFormat
 from core.weights.published.quantised import Dequantisable
 from core.weights.published.scheme import Scheme
 from core.weights.safetensors_file import StoredTensor
+from core.weights.spec import WeightPlan
 
 _WEIGHT = "weight"
 # What tells a packed layer from a plain one by its name alone.

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from core.loading.quantised.file import QuantisedDamagedError, QuantisedFile, QuantisedWriter
 from core.loading.quantised.layout import QuantisedLayout
 from core.loading.reading import stream
-from core.weights.plan import TensorSpec, Use, WeightPlan
+from core.weights.spec import TensorSpec, Use, WeightPlan
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, QuantisedTensors, WeightFormat, WeightFormats

@@ -15,7 +15,7 @@ from core.loading.quantised.layout import QuantisedLayout
 from core.loading.quantised.store import QuantisedStore
 from core.storage.rows import WEIGHTS
 from core.storage.store import FLOOR_SHARE
-from core.weights.plan import TensorSpec, Use
+from core.weights.spec import TensorSpec, Use
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, WeightFormats
 from tests.loading.quantised.keeping import store_in

@@ -22,8 +22,8 @@ from core.api.errors import (
 from core.loading.reading import stream
 from core.loading.reading.raw import allocate
 from core.loading.reading.stream import check_plan, floats_on_the_way, stream_weights
-from core.weights.plan import TensorSpec, Use, WeightPlan
 from core.weights.safetensors_file import SafetensorsFile, read_header
+from core.weights.spec import TensorSpec, Use, WeightPlan
 from core.weights.table import FileTable
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
