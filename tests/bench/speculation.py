@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
@@ -28,7 +29,6 @@ from core.api.commands import Generate
 from core.api.events import Finished
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
 from core.engine.cancel import CancelFlag
-from core.engine.drafting.controller import StepCosts
 from core.engine.engine import Engine
 from core.engine.loaded import load
 from core.engine.passes.prefill import Prefill
@@ -170,21 +170,31 @@ def speed(finished: Finished) -> float:
     return finished.stats.decode_tokens_per_s or 0.0
 
 
-def steps(engine: Engine, case: Case) -> Iterator[Row]:
-    """What a drafted token costs, as measured in two replies more."""
-    for draft in (OFF, ONE):
-        answered(engine, case, draft)
+def steps(engine: Engine, prose: Case) -> Iterator[Row]:
+    """What a drafted token costs, as measured in three replies more."""
     assert engine.loaded is not None
-    yield from break_even(engine.loaded.step_costs)
+    costs, found = engine.loaded.step_costs, []
+    for draft, rate, width in ((OFF, None, 1), (ONE, 1.0, 2), (ONE, 0.0, 2)):
+        answered(engine, replace(prose, mode="mtp", rate=rate), draft)
+        found.append(costs.of(width))
+    one, right, wrong = found
+    yield from break_even(one, right, wrong, costs.of_drafting())
 
 
-def break_even(costs: StepCosts) -> Iterator[Row]:
-    """In steps of one token; and how often a drafted token has to be right to pay."""
-    more, drafting = costs.of(2) / costs.of(1) - 1, costs.of_drafting() / costs.of(1)
-    yield "what one token more adds to a step of one", "", f"{more:.2f}"
-    yield "what a token of the head takes, in steps", "", f"{drafting:.2f}"
-    yield "right from which one drafted token pays, at no cost", "", _share(more)
-    yield "right from which one drafted token pays, of a head", "", _share(more + drafting)
+def break_even(one: float, right: float, wrong: float, drafting: float) -> Iterator[Row]:
+    """Of the seconds of a step of one token, of two whose second is right or wrong, and of a token
+    of the head: in steps of one, and how often a drafted token has to be right to pay."""
+    more, back, drafting = right / one - 1, wrong / one - 1, drafting / one
+    yield (
+        "a step of one drafted token takes longer by, right / wrong",
+        "",
+        f"{more:.2f} / {back:.2f}",
+    )
+    yield "a token of the head takes, in steps", "", f"{drafting:.2f}"
+    for kind, seconds in (("at no cost", 0.0), ("of a head", drafting)):
+        # Where a step has 1 + rate tokens for what it takes on average.
+        rate = (back + seconds) / (1 + back - more)
+        yield f"a drafted token pays if it is right in, {kind}", "", _share(rate)
 
 
 def _share(rate: float) -> str:

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from core.api.params import DraftSettings
-from core.engine.drafting.controller import StepCosts
 from tests.bench import speculation
 from tests.bench.drafted import RATES, Artificial, Case, asked
 from tests.bench.folders import DEMO
@@ -28,15 +27,12 @@ def test_an_artificial_drafter_is_right_as_often_as_asked() -> None:
 
 
 def test_what_pays_is_counted_in_steps_of_one() -> None:
-    costs = StepCosts()
-    for _ in range(4):
-        costs.note(1, 0.5)
-        costs.note(2, 0.6)
-        costs.note_drafting(0.05)
-    assert [cell for _, _, cell in speculation.break_even(costs)] == ["0.20", "0.10", "20%", "30%"]
-    for _ in range(9):
-        costs.note(2, 1.2)
-    assert [cell for *_, cell in speculation.break_even(costs)][2:] == ["never", "never"]
+    found = [cell for *_, cell in speculation.break_even(0.5, 0.55, 0.65, 0.06)]
+    assert found == ["0.10 / 0.30", "0.12", "25%", "35%"]
+    # At that rate a step of two has as many tokens a second as steps of one.
+    assert pytest.approx(1 / 0.5) == 1.35 / (0.35 * 0.55 + 0.65 * 0.65 + 0.06)
+    never = [cell for *_, cell in speculation.break_even(0.5, 1.2, 1.2, 0.1)]
+    assert never[2:] == ["never", "never"]
 
 
 @NEEDS_COMPILER

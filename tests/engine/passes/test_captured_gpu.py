@@ -152,8 +152,8 @@ def writes_the_same_row_always(token: int, step: Step) -> tuple[Trace, Tensor]:
 def leaves_states_as_they_were(token: int, step: Step) -> tuple[Trace, Tensor]:
     trace, result = graph.capture_step(CPU, captured.capture, token, step)
     cells: Any = step.__closure__
-    (width,) = (cell.cell_contents for cell in cells if _has_steps(cell))
-    owner = width._steps
+    (width,) = (cell.cell_contents for cell in cells if _has_places(cell))
+    owner = width._places
     replay = trace._replay
 
     def forget() -> None:
@@ -165,8 +165,8 @@ def leaves_states_as_they_were(token: int, step: Step) -> tuple[Trace, Tensor]:
     return trace, result
 
 
-def _has_steps(cell: Any) -> bool:
-    return hasattr(cell.cell_contents, "_steps")
+def _has_places(cell: Any) -> bool:
+    return hasattr(cell.cell_contents, "_places")
 
 
 @pytest.mark.parametrize(
