@@ -26,6 +26,7 @@ from core.engine.drafting.head import HeadDrafter
 from core.engine.drafting.speculation import Speculation
 from core.engine.images import Pictures, image_parts
 from core.engine.loaded import LoadedModel
+from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import Decode
 from core.engine.passes.prefill import Prefill
 from core.engine.report import Report
@@ -166,18 +167,19 @@ class Session:
         assert prefill.last_hidden is not None
         self._flag.check()
         command, loaded = self._command, self._loaded
+        steps = loaded.steps.beside() if command.side else loaded.steps
         decode = Decode(
             loaded.model,
             self._context.slab,
             prefill.state,
             self._prompt.end,
             self._flag.check,
-            loaded.steps.beside() if command.side else loaded.steps,
+            steps,
             command.draft.skip_rollback,
         )
         if debug.integrity():
             self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
-        speculation, head = self._speculation()
+        speculation, head = self._speculation(steps)
         self._report.drafts = speculation.counts
         self._reply.begin(self._report, self._emit)
         try:
@@ -186,14 +188,14 @@ class Session:
             decode.close()
             self._reply.end()
 
-    def _speculation(self) -> tuple[Speculation, HeadDrafter | None]:
+    def _speculation(self, steps: StepCapture) -> tuple[Speculation, HeadDrafter | None]:
         """What drafts tokens. A side request is too short to gain by it."""
         settings, model = self._command.draft, self._loaded.model
         costs = self._loaded.step_costs
         if not model.joins_steps or (self._command.side and settings.mode == "auto"):
             settings = settings.model_copy(update={"mode": "off"})
         drafters, head = drafters_of(
-            settings, model, self._context.slab, self._prompt, costs, self._flag.check
+            settings, model, self._context.slab, self._prompt, costs, self._flag.check, steps
         )
         return Speculation(settings, drafters, model.vocab_size, costs), head
 
@@ -212,6 +214,7 @@ class Session:
         logits = self._loaded.model.logits(hidden)
         self._write_logits(logits[0])
         draft: list[int] | None = None
+        captured = 0
         while len(ids) < room:
             before = len(ids)
             reason = reply.draw(logits, draft or [])
@@ -220,7 +223,7 @@ class Session:
             if draft is not None:
                 accepted = sum(map(operator.eq, drawn, draft))
                 decode.keep(len(drawn))
-                speculation.note(len(draft), accepted)
+                speculation.note(len(draft), accepted, decode.num_captured == captured)
             if debug.integrity():
                 debug.check_generated(decode, self._context.slab, self._prompt.end, len(ids) - 1)
             if head is not None and draft is None and self._command.logits_file is not None:
@@ -231,6 +234,7 @@ class Session:
             # Behind the last drafted token one more is drawn.
             draft = speculation.draft(most - len(ids) - 1, reply.forced())
             draft = reply.fitting(draft)
+            captured = decode.num_captured
             logits = decode.step([ids[-1], *draft])
             hidden = decode.hidden
         return "context"

@@ -43,16 +43,15 @@ class MTPHead:
         self.block, self.spec = block, spec
         self.norm = ZeroCentredRMSNorm(weights.scope("norm"), width, epsilon)
 
+    def inputs(self, embeddings: Tensor, hidden: Tensor) -> Tensor:
+        """`embeddings` [n, hidden_size] of tokens, `hidden` [n, hidden_size] of those before them
+        -> [n, 2 hidden_size]."""
+        return torch.cat([self.embedding_norm(embeddings), self.hidden_norm(hidden)], dim=1)
+
     def __call__(
-        self,
-        embeddings: Tensor,
-        hidden: Tensor,
-        rotations: Rotations,
-        memory: LayerMemory,
-        layer: int,
+        self, inputs: Tensor, rotations: Rotations, memory: LayerMemory, layer: int
     ) -> Tensor:
-        """`embeddings` [n, hidden_size] of tokens, `hidden` [n, hidden_size] of those before them,
-        at whose positions they are -> [n, hidden_size]; `layer` is the slot of the memory."""
-        both = torch.cat([self.embedding_norm(embeddings), self.hidden_norm(hidden)], dim=1)
-        joined = self.join(both, memory.is_step)
+        """`inputs` at the positions of the tokens before -> [n, hidden_size]; `layer` is the slot
+        of the memory."""
+        joined = self.join(inputs, memory.is_step)
         return self.norm(self.block(joined, rotations, memory, layer, False))

@@ -181,16 +181,19 @@ class Decoder:
         return self.norm(hidden)
 
     @torch.inference_mode()
-    def predict(
-        self, embeddings: Tensor, hidden: Tensor, positions: Tensor, memory: LayerMemory
-    ) -> Tensor:
-        """The MTP head's rows [n, hidden_size] of tokens with `embeddings` [n, hidden_size], given
-        the rows of those before them, at whose `positions` [3, n] they are; `logits` are those of
-        the tokens behind."""
+    def head_inputs(self, embeddings: Tensor, hidden: Tensor) -> Tensor:
+        """What the MTP head reads of tokens with `embeddings` [n, hidden_size], given the rows
+        `hidden` [n, hidden_size] of those before them -> [n, 2 hidden_size]."""
+        assert self.mtp is not None
+        return self.mtp.inputs(embeddings, hidden)
+
+    @torch.inference_mode()
+    def predict(self, inputs: Tensor, rotations: Rotations, memory: LayerMemory) -> Tensor:
+        """The MTP head's rows [n, hidden_size] of `head_inputs`, at the positions of the tokens
+        before; `logits` are those of the tokens behind."""
         assert self.mtp is not None
         memory.check_cancelled()
-        rotations = self.rotations(positions, memory.runs)
-        return self.mtp(embeddings, hidden, rotations, memory, len(self.layer_specs) - 1)
+        return self.mtp(inputs, rotations, memory, len(self.layer_specs) - 1)
 
     @torch.inference_mode()
     def likeliest(self, hidden: Tensor) -> int:

@@ -78,12 +78,14 @@ class Model(Protocol):
         """`forward` for tokens whose `rotations` are known."""
         ...
 
-    def predict(
-        self, embeddings: Tensor, hidden: Tensor, positions: Tensor, memory: LayerMemory
-    ) -> Tensor:
-        """The MTP head's rows [n, hidden_size] of tokens with `embeddings` [n, hidden_size], given
-        the rows of those before them, at whose `positions` [3, n] they are; `logits` are those of
-        the tokens behind."""
+    def head_inputs(self, embeddings: Tensor, hidden: Tensor) -> Tensor:
+        """What the MTP head reads of tokens with `embeddings` [n, hidden_size], given the rows
+        `hidden` [n, hidden_size] of those before them -> [n, 2 hidden_size]."""
+        ...
+
+    def predict(self, inputs: Tensor, rotations: Rotations, memory: LayerMemory) -> Tensor:
+        """The MTP head's rows [n, hidden_size] of `head_inputs`, at the positions of the tokens
+        before; `logits` are those of the tokens behind."""
         ...
 
     def likeliest(self, hidden: Tensor) -> int:

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.api.prompt import Image
+from core.api.prompt import Image, Prompt
 from core.cache.context import ContextCache
 from core.engine.drafting.controller import StepCosts
 from core.engine.drafting.head import HeadDrafter
+from core.engine.passes.head_steps import HeadSteps
 from core.engine.passes.prefill import Prefill
 from core.loading.model import read_model
 from core.loading.plan import ModelPlan
@@ -82,6 +83,12 @@ def prefilled(model: Model, pieces: Pieces, grid: int) -> tuple[ContextCache, Pr
     return cache, prefill
 
 
+def drafting(model: Model, cache: ContextCache, prompt: Prompt) -> HeadDrafter:
+    """Behind a prompt that was read."""
+    steps = HeadSteps(model, cache.slab, None)
+    return HeadDrafter(model, cache.slab, prompt, StepCosts(), lambda: None, steps)
+
+
 @pytest.mark.parametrize("grid", [1, 2, 3, 7, 4096])
 @pytest.mark.parametrize("name", PROMPTS)
 @torch.inference_mode()
@@ -98,7 +105,7 @@ def test_the_head_predicts_what_its_equations_say(
     assert prefill.last_hidden is not None
     hidden = torch.cat([prefill.last_hidden[None], hidden_of(pair.model, whole)[-len(more) : -1]])
     for sizes in ([1] * len(more), [3, 8], [11]):
-        drafter = HeadDrafter(pair.model, cache.slab, prompt, StepCosts(), lambda: None)
+        drafter = drafting(pair.model, cache, prompt)
         fed = 0
         for size in sizes:
             drafter.follow(more[fed : fed + size], hidden[fed : fed + size])
@@ -122,8 +129,8 @@ def test_further_tokens_are_drafted_from_the_heads_own_rows(
     cache, prefill = prefilled(pair.model, pieces, 4096)
     assert prefill.last_hidden is not None
     rows = hidden_of(pair.model, [*pieces, more])[-len(more) - 1 :]
-    often = HeadDrafter(pair.model, cache.slab, prompt_of(pieces), StepCosts(), lambda: None)
-    once = HeadDrafter(pair.model, cache.slab, prompt_of(pieces), StepCosts(), lambda: None)
+    often = drafting(pair.model, cache, prompt_of(pieces))
+    once = drafting(pair.model, cache, prompt_of(pieces))
     drafts = []
     for index, token in enumerate(more):
         often.follow([token], rows[index : index + 1])

@@ -15,7 +15,7 @@ READINGS = 9
 # What each further token adds to a step, and what a model's own draft of a token takes, as long as
 # nobody has measured it.
 GUESSED_COST, GUESSED_DRAFTING = 0.2, 0.15
-# Steps after which a reading of drafts is forgotten, where nothing is drafted so.
+# Steps after which a reading is forgotten, where none of them was of its kind.
 FORGOTTEN_AFTER = 64
 # What drafting has to gain at least.
 LEAST_GAIN = 1.02
@@ -31,24 +31,26 @@ class StepCosts:
         self._readings: dict[int, _Readings] = {}
         self._known: dict[int, float] = {}
         self._drafting = _Readings()
-        self._undrafted = 0
 
     def note(self, num_tokens: int, seconds: float) -> None:
         """One step. The first of each width is left out: it may be captured then."""
-        readings = self._readings.setdefault(num_tokens, _Readings())
-        readings.note(seconds)
-        if readings.usual is not None:
-            self._known[num_tokens] = readings.usual
+        self._readings.setdefault(num_tokens, _Readings()).note(seconds)
+        for width, readings in self._readings.items():
+            if width != num_tokens:
+                readings.note_unused()
+        self._known = {
+            width: readings.usual
+            for width, readings in self._readings.items()
+            if readings.usual is not None
+        }
 
     def note_drafting(self, seconds: float) -> None:
         """For each token, by a model's own draft; the first is left out here too."""
         self._drafting.note(seconds)
 
     def note_undrafted(self) -> None:
-        """No draft of the model's own. What made one slow may be over: it is forgotten in time."""
-        self._undrafted += 1
-        if self._undrafted % FORGOTTEN_AFTER == 0:
-            self._drafting.forget()
+        """No draft of the model's own."""
+        self._drafting.note_unused()
 
     def of_drafting(self) -> float:
         """Seconds that a model's own draft of a token takes."""
@@ -71,6 +73,7 @@ class _Readings:
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=READINGS)
         self._is_warm = False
+        self._unused = 0
         self.usual: float | None = None
 
     def note(self, seconds: float) -> None:
@@ -79,11 +82,12 @@ class _Readings:
         self._is_warm = True
         self._count()
 
-    def forget(self) -> None:
-        """The oldest."""
-        if self._seconds:
+    def note_unused(self) -> None:
+        """A step without it. What made a reading slow may be over: the oldest goes in time."""
+        self._unused += 1
+        if self._unused % FORGOTTEN_AFTER == 0 and self._seconds:
             self._seconds.popleft()
-        self._count()
+            self._count()
 
     def _count(self) -> None:
         # Of two nobody knows which had to wait for something.

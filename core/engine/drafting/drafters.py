@@ -13,6 +13,7 @@ from core.engine.drafting.controller import Acceptance, StepCosts
 from core.engine.drafting.head import HeadDrafter
 from core.engine.drafting.lookup import PromptLookup
 from core.engine.drafting.offer import Drafter, Offer
+from core.engine.passes.captured import StepCapture
 from core.models.model import Model
 
 # Right tokens expected of matches of so many tokens or more.
@@ -42,6 +43,7 @@ def drafters_of(
     prompt: Prompt,
     costs: StepCosts,
     check: Callable[[], None],
+    steps: StepCapture,
 ) -> tuple[list[Drafter], HeadDrafter | None]:
     """Those that the settings ask for and the model has, for a reply to `prompt`; and that of the
     MTP head, if it is one of them. `check` may raise."""
@@ -50,7 +52,7 @@ def drafters_of(
         drafters.append(LookupDrafter(prompt))
     if settings.mode not in {"auto", "mtp", "both"} or not model.has_mtp:
         return drafters, None
-    head = HeadDrafter(model, slab, prompt, costs, check)
+    head = HeadDrafter(model, slab, prompt, costs, check, steps.head(model, slab))
     return [*drafters, head], head
 
 

@@ -19,10 +19,11 @@ from core.engine.drafting.controller import Acceptance, StepCosts
 from core.engine.drafting.offer import Offer
 from core.engine.passes.decode import MOST_TOKENS
 from core.engine.passes.head_memory import HeadMemory
+from core.engine.passes.head_steps import HeadSteps
 from core.models.model import Model
 
 # Of the heads that are published, for a reply of prose.
-PRIOR = 0.6
+PRIOR = 0.7
 # Drawn tokens that wait until somebody asks for a draft.
 MOST_WAITING = 64
 
@@ -37,9 +38,10 @@ class HeadDrafter:
         prompt: Prompt,
         costs: StepCosts,
         check: Callable[[], None],
+        steps: HeadSteps,
     ) -> None:
-        """The head's rows of `prompt` are in `slab`."""
-        self._model, self._slab, self._check = model, slab, check
+        """The head's rows of `prompt` are in `slab`, over which `steps` are."""
+        self._model, self._slab, self._check, self._steps = model, slab, check, steps
         self._start, self._before = prompt.end, prompt.runs[-1].last_position
         self._costs, self._acceptance = costs, Acceptance(PRIOR)
         # The next token that the head is to be fed, and those drawn from there on with their rows.
@@ -96,11 +98,14 @@ class HeadDrafter:
         device, count = self._model.device, len(ids)
         places = range(token - 1, token - 1 + count)
         positions = torch.tensor([self._position(each) for each in places], device=device).T
-        is_step = count <= MOST_TOKENS
-        runs = (1,) * count if is_step else (count,)
-        memory = HeadMemory(self._slab, token, runs, self._check, is_step=is_step)
         embeddings = self._model.embed(torch.tensor(ids, device=device))
-        return self._model.predict(embeddings, hidden, positions, memory)[-1]
+        inputs = self._model.head_inputs(embeddings, hidden)
+        if count <= MOST_TOKENS:
+            rotations = self._model.rotations(positions, (1,) * count)
+            return self._steps.forward(token, inputs, rotations, self._check)[-1]
+        memory = HeadMemory(self._slab, token, (count,), self._check, is_step=False)
+        rotations = self._model.rotations(positions, (count,))
+        return self._model.predict(inputs, rotations, memory)[-1]
 
     def _position(self, token: int) -> tuple[int, int, int]:
         """On three axes, of the prompt's last token or of one behind it."""

@@ -55,11 +55,12 @@ class Speculation:
         self._began = time.perf_counter()
         return found
 
-    def note(self, drafted: int, accepted: int) -> None:
+    def note(self, drafted: int, accepted: int, is_usual: bool = True) -> None:
         """The step has checked so many drafted tokens, of which so many were right; what was
         wrong is taken back. Those left out of the draft could not be drawn, so the first was
-        wrong."""
-        self._costs.note(1 + drafted, time.perf_counter() - self._began)
+        wrong. One that was captured is not `is_usual`: no other takes as long."""
+        if is_usual:
+            self._costs.note(1 + drafted, time.perf_counter() - self._began)
         self._cycles += 1
         self._drafted += drafted
         self._accepted += accepted

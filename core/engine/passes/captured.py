@@ -17,6 +17,7 @@ from core.api.positions import TokenIndex
 from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.passes.computed import Advances, advance
+from core.engine.passes.head_steps import HeadSteps
 from core.engine.passes.run_memory import StepMemory
 from core.engine.passes.step_trace import StepPlaces, StepTrace
 from core.models.model import Model
@@ -107,6 +108,11 @@ class CapturedSteps:
     def num_traces(self) -> int:
         return len(self._traces)
 
+    @property
+    def num_captured(self) -> int:
+        """Whole steps, and what is kept of them."""
+        return sum(1 + trace.num_shorter for trace in self._traces.values())
+
 
 class CapturedReply:
     """The steps of one reply, as `ComputedSteps` has them."""
@@ -146,6 +152,13 @@ class StepCapture:
     def __init__(self, capture: Capture | None) -> None:
         self._capture = capture
         self._steps: CapturedSteps | None = None
+        self._head: HeadSteps | None = None
+
+    def head(self, model: Model, slab: KVSlab) -> HeadSteps:
+        """Those of the model's MTP head over `slab`, computed where they can't be captured."""
+        if self._head is None or self._head.slab is not slab or self._head.model is not model:
+            self._head = HeadSteps(model, slab, self._capture)
+        return self._head
 
     def step(self, model: Model, slab: KVSlab) -> CapturedSteps | None:
         """Those over `slab`, perhaps yet to be captured; None where steps can't be."""
@@ -156,6 +169,11 @@ class StepCapture:
             self._steps = CapturedSteps(model, slab, self._capture)
         return self._steps
 
+    @property
+    def num_captured(self) -> int:
+        """As of the steps."""
+        return self._steps.num_captured if self._steps is not None else 0
+
     def beside(self) -> StepCapture:
         """Another, for a slab that is not to outlive a request."""
         return StepCapture(self._capture)
@@ -163,4 +181,4 @@ class StepCapture:
     def give_up(self, reason: NotCapturableError) -> None:
         """Steps are computed one by one from now on."""
         _LOG.info("Steps are not captured: %s", reason)
-        self._capture = self._steps = None
+        self._capture = self._steps = self._head = None

@@ -54,6 +54,11 @@ class Decode:
         self._captured = captured.begin(state) if captured is not None else None
         self._computed = ComputedSteps(model, slab, state) if captured is None else None
 
+    @property
+    def num_captured(self) -> int:
+        """How much of this model's steps is captured."""
+        return self._steps.num_captured
+
     def step(self, ids: Sequence[int]) -> Tensor:
         """Feed MOST_TOKENS ids at most; returns the float32 logits [n, vocab] behind each."""
         device = self._model.device

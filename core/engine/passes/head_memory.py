@@ -25,10 +25,10 @@ class HeadMemory:
     ) -> None:
         assert start >= 1
         self.runs, self.is_step = runs, is_step
-        self._slab, self._start, self._check = slab, start, check
+        self._slab, self.start, self._check = slab, start, check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        all_keys, all_values = self._slab.write(layer, self._start, keys, values)
+        all_keys, all_values = self._slab.write(layer, self.start, keys, values)
         return all_keys[1:], all_values[1:]
 
     def state(self, layer: int, run: int = 0) -> LayerState:

@@ -147,7 +147,8 @@ class Prefill:
         sizes = tuple(size for size in sizes if size)
         if sizes:
             memory = HeadMemory(slab, first, sizes, self._check, is_step=False)
-            self._model.predict(embeddings, hidden, positions, memory)
+            inputs = self._model.head_inputs(embeddings, hidden)
+            self._model.predict(inputs, self._model.rotations(positions, sizes), memory)
 
     def _finish(self, run: Run, end: End) -> None:
         """A run enters the tree. Whatever may fail came first, but for entering itself."""

@@ -55,6 +55,11 @@ class StepTrace:
         self._advances: list[tuple[int, Advance]] = []
         self._shorter: dict[int, Trace] = {}
 
+    @property
+    def num_shorter(self) -> int:
+        """How many numbers of tokens were kept of it."""
+        return len(self._shorter)
+
     def fill(self, embeddings: Tensor, rotations: Rotations) -> None:
         """What the next step is about."""
         self._hidden.copy_(embeddings)

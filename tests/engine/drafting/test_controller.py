@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from core.api.params import DraftSettings
 from core.engine.drafting.controller import (
     FORGOTTEN_AFTER,
     READINGS,
@@ -11,6 +12,7 @@ from core.engine.drafting.controller import (
     StepCosts,
     best_depth,
 )
+from core.engine.drafting.speculation import Speculation
 
 
 def costs(*seconds: float) -> StepCosts:
@@ -57,6 +59,30 @@ def test_the_step_that_is_captured_is_not_counted() -> None:
     known.note(2, 9.0)
     known.note(2, 1.0)
     assert known.of(2) == 1.0
+
+
+def test_what_made_a_width_slow_is_forgotten_in_time() -> None:
+    known = StepCosts()
+    for seconds in (1.0, 1.0, 1.0):
+        known.note(1, seconds)
+    for seconds in (9.0, 9.0, 9.0):
+        known.note(2, seconds)
+    assert best_depth(1, 0.9, known)[0] == 0
+    for _ in range(2 * FORGOTTEN_AFTER):
+        known.note(1, 1.0)
+    assert known.of(2) == pytest.approx(1.2) and best_depth(1, 0.9, known)[0] == 1
+    assert known.of(1) == 1.0
+
+
+def test_a_step_that_is_not_usual_says_nothing_of_others() -> None:
+    known, settings = StepCosts(), DraftSettings(mode="lookup")
+    speculation = Speculation(settings, [], 50, known)
+    for is_usual in (True, False, False):
+        speculation.draft(0)
+        speculation.note(2, 1, is_usual)
+    assert known.of(3) == 1.4, "nobody measured it but the first, which is left out"
+    counts = speculation.counts()
+    assert counts is not None and (counts.cycles, counts.drafted, counts.accepted) == (3, 6, 3)
 
 
 def test_rates_follow_what_was_right() -> None:
