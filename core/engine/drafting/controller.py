@@ -7,7 +7,6 @@ Nothing here can change a reply, only how fast it comes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from statistics import median
 
 # Readings of a width that are kept: their median is not moved by a core that was taken away.
@@ -17,6 +16,9 @@ READINGS = 9
 GUESSED_COST, GUESSED_DRAFTING = 0.2, 0.15
 # Steps after which a reading is forgotten, where none of them was of its kind.
 FORGOTTEN_AFTER = 64
+# How often a model's own draft is right, as long as none was tried. High enough for that: where it
+# is wrong, a few drafts of the first reply tell.
+OWN_PRIOR = 0.85
 # What drafting has to gain at least.
 LEAST_GAIN = 1.02
 # Of what a kind of draft has shown, what is left after the next one; after one that was not tried.
@@ -24,25 +26,32 @@ FORGOTTEN, FADED = 0.9, 0.99
 
 
 class StepCosts:
-    """Seconds of a step by its number of tokens, and of a token of a model's own draft, as measured
-    on this model."""
+    """What is known of this model from one reply to the next: seconds of a step by its number of
+    tokens, and of a token of the model's own draft; and how often that was right."""
 
     def __init__(self) -> None:
+        self.own_drafts = Acceptance(OWN_PRIOR)
         self._readings: dict[int, _Readings] = {}
         self._known: dict[int, float] = {}
+        # Of a width: one that was measured, and how many times as long it is guessed to take.
+        self._like: dict[int, tuple[int, float]] = {}
         self._drafting = _Readings()
 
     def note(self, num_tokens: int, seconds: float) -> None:
         """One step. The first of each width is left out: it may be captured then."""
         self._readings.setdefault(num_tokens, _Readings()).note(seconds)
         for width, readings in self._readings.items():
-            if width != num_tokens:
+            # What all others are compared with is better old than guessed.
+            if width not in (1, num_tokens):
                 readings.note_unused()
-        self._known = {
+        known = {
             width: readings.usual
             for width, readings in self._readings.items()
             if readings.usual is not None
         }
+        if known.keys() != self._known.keys():
+            self._like.clear()
+        self._known = known
 
     def note_drafting(self, seconds: float) -> None:
         """For each token, by a model's own draft; the first is left out here too."""
@@ -59,12 +68,15 @@ class StepCosts:
 
     def of(self, num_tokens: int) -> float:
         """Seconds of a step of so many tokens, in proportion where none was measured."""
-        known = self._known
-        if num_tokens in known or not known:
-            return known.get(num_tokens, 1 + GUESSED_COST * (num_tokens - 1))
-        nearest = min(known, key=lambda size: (abs(size - num_tokens), size))
-        guess: Callable[[int], float] = lambda size: 1 + GUESSED_COST * (size - 1)  # noqa: E731
-        return known[nearest] * guess(num_tokens) / guess(nearest)
+        if num_tokens not in self._like:
+            near = min(self._known, key=lambda size: (abs(size - num_tokens), size), default=1)
+            self._like[num_tokens] = near, _guessed(num_tokens) / _guessed(near)
+        width, times = self._like[num_tokens]
+        return times * self._known.get(width, 1.0)
+
+
+def _guessed(num_tokens: int) -> float:
+    return 1 + GUESSED_COST * (num_tokens - 1)
 
 
 class _Readings:

@@ -15,15 +15,13 @@ from torch import Tensor
 
 from core.api.prompt import Prompt
 from core.cache.slab import KVSlab
-from core.engine.drafting.controller import Acceptance, StepCosts
+from core.engine.drafting.controller import StepCosts
 from core.engine.drafting.offer import Offer
 from core.engine.passes.decode import MOST_TOKENS
 from core.engine.passes.head_memory import HeadMemory
 from core.engine.passes.head_steps import HeadSteps
 from core.models.model import Model
 
-# Of the heads that are published, for a reply of prose.
-PRIOR = 0.7
 # Drawn tokens that wait until somebody asks for a draft.
 MOST_WAITING = 64
 
@@ -43,7 +41,7 @@ class HeadDrafter:
         """The head's rows of `prompt` are in `slab`, over which `steps` are."""
         self._model, self._slab, self._check, self._steps = model, slab, check, steps
         self._start, self._before = prompt.end, prompt.runs[-1].last_position
-        self._costs, self._acceptance = costs, Acceptance(PRIOR)
+        self._costs = costs
         # The next token that the head is to be fed, and those drawn from there on with their rows.
         self._next = prompt.end.token.value
         self._ids: list[int] = []
@@ -59,7 +57,7 @@ class HeadDrafter:
         if len(self._ids) >= MOST_WAITING:
             self._feed_drawn(MOST_WAITING)
         seconds = self._costs.of_drafting()
-        return Offer(max(0, most), self._acceptance, self._take, seconds)
+        return Offer(max(0, most), self._costs.own_drafts, self._take, seconds)
 
     def logits(self) -> Tensor:
         """Of the token behind the last one that was drawn, [vocab_size] float32."""
@@ -68,7 +66,7 @@ class HeadDrafter:
     def _take(self, depth: int) -> list[int]:
         if len(self._ids) > MOST_TOKENS:  # which says nothing of what the next draft takes
             self._feed_drawn(len(self._ids) - 1)
-        began = time.perf_counter()
+        began, captured = time.perf_counter(), self._steps.num_traces
         row = self._behind_drawn()
         found = [self._model.likeliest(row)]
         while len(found) < depth:
@@ -76,7 +74,8 @@ class HeadDrafter:
             found.append(self._model.likeliest(row))
         for rows in self._slab.rows(len(self._model.layer_specs) - 1):
             rows[self._next : self._next + depth - 1].zero_()
-        self._costs.note_drafting((time.perf_counter() - began) / depth)
+        if self._steps.num_traces == captured:  # no other draft takes as long
+            self._costs.note_drafting((time.perf_counter() - began) / depth)
         return found
 
     def _behind_drawn(self) -> Tensor:
@@ -89,7 +88,8 @@ class HeadDrafter:
     def _feed_drawn(self, count: int) -> None:
         """The next tokens that were drawn."""
         ids, hidden = self._ids[:count], torch.cat(self._hidden)
-        self._row = self._feed(self._next, ids, hidden[:count])
+        # Drafts are written where it lies.
+        self._row = self._feed(self._next, ids, hidden[:count]).clone()
         self._next += count
         self._ids, self._hidden = self._ids[count:], [hidden[count:]]
 

@@ -146,7 +146,8 @@ class CapturedReply:
 class StepCapture:
     """Has the captured steps of a loaded model, if its kernels can capture them.
 
-    They stay, with their slab, until those over another slab are asked for.
+    They stay, with their slab, until those over another slab are asked for; so do those of its MTP
+    head.
     """
 
     def __init__(self, capture: Capture | None) -> None:
@@ -155,8 +156,10 @@ class StepCapture:
         self._head: HeadSteps | None = None
 
     def head(self, model: Model, slab: KVSlab) -> HeadSteps:
-        """Those of the model's MTP head over `slab`, computed where they can't be captured."""
-        if self._head is None or self._head.slab is not slab or self._head.model is not model:
+        """Those of the model's MTP head over `slab`, computed where steps can't be captured."""
+        if self.step(model, slab) is None:
+            return HeadSteps(model, slab, None)
+        if self._head is None:
             self._head = HeadSteps(model, slab, self._capture)
         return self._head
 
@@ -165,7 +168,7 @@ class StepCapture:
         if self._capture is None:
             return None
         if self._steps is None or self._steps.slab is not slab or self._steps.model is not model:
-            self._steps = None  # its memory first
+            self._steps = self._head = None  # their memory first
             self._steps = CapturedSteps(model, slab, self._capture)
         return self._steps
 
