@@ -1,4 +1,4 @@
-"""What all that crosses the pipe is made of."""
+"""What messages over the pipe are made of."""
 
 from __future__ import annotations
 

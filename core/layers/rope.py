@@ -15,6 +15,13 @@ Rotations = Mapping[str, Rotation]
 """The rotation of a forward's tokens for each kind of layer, by its name."""
 
 
+def copy_rotations(given: Rotations, to: Rotations) -> None:
+    """The same kinds for as many tokens, to where others lie."""
+    for name, rotation in given.items():
+        for own, new in zip(to[name], rotation, strict=True):
+            own.copy_(new)
+
+
 def inverse_frequencies(theta: float, dim: int, device: torch.device) -> Tensor:
     """theta^(-2 i / dim) for i = 0 .. dim / 2 - 1, float32 (Su et al. 2021)."""
     exponents = torch.arange(0, dim, 2, dtype=torch.float32, device=device) / dim

@@ -7,30 +7,29 @@ starts, so the story of X1 is told again in one process a level.
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import sys
 
 import pytest
-import torch
 
 from core.client.programs import ROOT
-from tests.promises.at_level import LEVEL, LEVELS
+from tests.bench.levels import LEVELS, Level, here
 
 STORY = "test_X1_two_hundred_tokens_are_the_same_cold_restored_and_branched"
 
 
-@pytest.mark.skipif(platform.machine() not in {"x86_64", "AMD64"}, reason="levels of x86")
-@pytest.mark.parametrize("level", LEVELS)
-def test_H11_cold_and_restored_are_the_same_at_each_level(level: str) -> None:
-    needs, _ = LEVELS[level]
-    here = torch.cpu.get_capabilities()
-    if not all(here.get(name) for name in needs):
-        pytest.skip(f"this processor has no {' '.join(needs)}")
+@pytest.mark.parametrize(
+    "level",
+    [each for each in LEVELS if each.name in {"avx2", "avx512"}],
+    ids=lambda each: each.name,
+)
+def test_H11_cold_and_restored_are_the_same_at_each_level(level: Level) -> None:
+    if level not in here():
+        pytest.skip(f"this processor has no {level.name}")
     told = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tests.promises.at_level",
-         f"tests/promises/test_exactness.py::{STORY}", "-k", "not _vl"],
-        cwd=ROOT, env={**os.environ, LEVEL: level, "OMP_NUM_THREADS": "2"},
+        [sys.executable, "-m", "pytest", "-q", f"tests/promises/test_exactness.py::{STORY}",
+         "-k", "not _vl"],
+        cwd=ROOT, env={**os.environ, **level.environment(), "OMP_NUM_THREADS": "2"},
         capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
     assert told.returncode == 0 and "4 passed" in told.stdout, told.stdout[-3_000:]

@@ -16,11 +16,13 @@ READINGS = 9
 GUESSED_COST, GUESSED_DRAFTING = 0.2, 0.15
 # Steps after which a reading is forgotten, where none of them was of its kind.
 FORGOTTEN_AFTER = 64
-# How often a model's own draft is right, as long as none was tried. High enough for that: where it
-# is wrong, a few drafts of the first reply tell.
-OWN_PRIOR = 0.85
+# How often a model's own draft is right, as long as none was tried: high enough for that. What was
+# seen fades slowly, or a head that is wrong would be tried again and again.
+OWN_PRIOR, OWN_FADED = 0.85, 0.997
 # What drafting has to gain at least.
 LEAST_GAIN = 1.02
+# As many drafted tokens as what was expected of them counts for.
+WEIGHT = 2.0
 # Of what a kind of draft has shown, what is left after the next one; after one that was not tried.
 FORGOTTEN, FADED = 0.9, 0.99
 
@@ -30,7 +32,7 @@ class StepCosts:
     tokens, and of a token of the model's own draft; and how often that was right."""
 
     def __init__(self) -> None:
-        self.own_drafts = Acceptance(OWN_PRIOR)
+        self.own_drafts = Acceptance(OWN_PRIOR, OWN_FADED)
         self._readings: dict[int, _Readings] = {}
         self._known: dict[int, float] = {}
         # Of a width: one that was measured, and how many times as long it is guessed to take.
@@ -38,7 +40,7 @@ class StepCosts:
         self._drafting = _Readings()
 
     def note(self, num_tokens: int, seconds: float) -> None:
-        """One step. The first of each width is left out: it may be captured then."""
+        """One step. The first of each width is left out: what it reads is nowhere near yet."""
         self._readings.setdefault(num_tokens, _Readings()).note(seconds)
         for width, readings in self._readings.items():
             # What all others are compared with is better old than guessed.
@@ -91,7 +93,7 @@ class _Readings:
     def note(self, seconds: float) -> None:
         if self._is_warm:
             self._seconds.append(seconds)
-        self._is_warm = True
+        self._is_warm, self._unused = True, 0
         self._count()
 
     def note_unused(self) -> None:
@@ -109,16 +111,17 @@ class _Readings:
 
 
 class Acceptance:
-    """How likely a drafted token of some kind is right, from `prior` on."""
+    """How likely a drafted token of some kind is right, from `prior` on; where none is tried, of
+    what was seen `faded` is left after each step."""
 
-    def __init__(self, prior: float, weight: float = 2.0) -> None:
-        self._prior, self._weight = prior, weight
+    def __init__(self, prior: float, faded: float = FADED) -> None:
+        self._prior, self._faded = prior, faded
         self._right = self._tried = 0.0
 
     @property
     def rate(self) -> float:
         """Between 0 and 1, both left out."""
-        return (self._right + self._prior * self._weight) / (self._tried + self._weight)
+        return (self._right + self._prior * WEIGHT) / (self._tried + WEIGHT)
 
     def note(self, drafted: int, accepted: int) -> None:
         """A draft: what stands behind its first wrong token says nothing."""
@@ -128,7 +131,7 @@ class Acceptance:
 
     def note_untried(self) -> None:
         """A draft that was not worth trying. So it is tried again some time."""
-        self._fade(FADED)
+        self._fade(self._faded)
 
     def _fade(self, by: float) -> None:
         self._right *= by

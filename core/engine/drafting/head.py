@@ -2,7 +2,7 @@
 
 Its keys and values are made of what the model made of tokens that were drawn; those of a draft go
 when it is made. While nobody asks for a draft, what is drawn is read many tokens at once, as a
-prompt is: that takes 0.5 % of a reply of the 0.8B shape, where eight at once took 1.6 %.
+prompt is: weights are read once for all of them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class HeadDrafter:
     def _feed_drawn(self, count: int) -> None:
         """The next tokens that were drawn."""
         ids, hidden = self._ids[:count], torch.cat(self._hidden)
-        # Drafts are written where it lies.
+        # The next replay overwrites it.
         self._row = self._feed(self._next, ids, hidden[:count]).clone()
         self._next += count
         self._ids, self._hidden = self._ids[count:], [hidden[count:]]

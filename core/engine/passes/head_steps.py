@@ -14,7 +14,7 @@ from torch import Tensor
 
 from core.cache.slab import KVSlab
 from core.engine.passes.head_memory import HeadMemory
-from core.layers.rope import Rotations
+from core.layers.rope import Rotations, copy_rotations
 from core.models.model import Model
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 
@@ -27,7 +27,7 @@ class HeadSteps:
 
     def __init__(self, model: Model, slab: KVSlab, capture: Capture | None) -> None:
         """Without `capture` they are computed each time."""
-        self.model, self.slab, self._capture = model, slab, capture
+        self._model, self._slab, self._capture = model, slab, capture
         self._widths: dict[int, _Width] = {}
 
     @property
@@ -39,19 +39,19 @@ class HeadSteps:
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
         """The head's rows [n, hidden_size] of token number `token` and those behind it, with the
-        bits of each alone; the next call may write there again. `inputs` are `Model.head_inputs`.
-        """
+        bits of each alone; the next call may write there again. `inputs` are `Model.head_inputs`;
+        they and `rotations` may become the places of a trace, and belong to it then."""
         num_tokens = inputs.shape[0]
-        self.slab.reserve(token + num_tokens)
+        self._slab.reserve(token + num_tokens)
         width = self._widths.get(num_tokens)
         if width is not None:
             return width.replay(token, inputs, rotations, check)
-        memory = HeadMemory(self.slab, token, (1,) * num_tokens, check, is_step=True)
+        memory = HeadMemory(self._slab, token, (1,) * num_tokens, check, is_step=True)
         if self._capture is None:
-            return self.model.predict(inputs, rotations, memory)
+            return self._model.predict(inputs, rotations, memory)
 
         def step(tracer: Tracer) -> Tensor:
-            return self.model.predict(inputs, rotations, _Traced(memory, tracer, self.slab))
+            return self._model.predict(inputs, rotations, _Traced(memory, tracer, self._slab))
 
         try:
             # Its rows begin with token 1.
@@ -59,7 +59,7 @@ class HeadSteps:
         except NotCapturableError as reason:
             _LOG.info("Drafts of the head are not captured: %s", reason)
             self._capture = None
-            return self.model.predict(inputs, rotations, memory)
+            return self._model.predict(inputs, rotations, memory)
         self._widths[num_tokens] = _Width(trace, inputs, rotations, result)
         return result
 
@@ -77,9 +77,7 @@ class _Width:
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
         self.inputs.copy_(inputs)
-        for name, rotation in rotations.items():
-            for own, given in zip(self.rotations[name], rotation, strict=True):
-                own.copy_(given)
+        copy_rotations(rotations, self.rotations)
         self.trace.replay(token - 1, check)
         return self.result
 

@@ -20,7 +20,7 @@ from core.cache.state import RecurrentState
 from core.engine.passes.computed import advance
 from core.engine.passes.run_memory import StepMemory
 from core.layers.memory import Advance
-from core.layers.rope import Rotations
+from core.layers.rope import Rotations, copy_rotations
 from core.models.model import Model
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 
@@ -43,7 +43,7 @@ class StepTrace:
     def __init__(self, places: StepPlaces, capture: Capture, num_tokens: int) -> None:
         model = places.model
         self._places, self._capture, self._num_tokens = places, capture, num_tokens
-        # Not only while it is captured: then memory would be the trace's own.
+        # Made before the capture: a graph's own memory is used again.
         self._before = places.before if num_tokens > 1 else None
         self._hidden = torch.empty(
             num_tokens, model.hidden_size, dtype=model.dtype, device=model.device
@@ -63,9 +63,7 @@ class StepTrace:
     def fill(self, embeddings: Tensor, rotations: Rotations) -> None:
         """What the next step is about."""
         self._hidden.copy_(embeddings)
-        for name, rotation in rotations.items():
-            for own, given in zip(self._rotations[name], rotation, strict=True):
-                own.copy_(given)
+        copy_rotations(rotations, self._rotations)
 
     def replay(self, token: int, check: Callable[[], None]) -> None:
         """The step that was filled in, as `Trace`."""

@@ -97,6 +97,22 @@ def test_rates_follow_what_was_right() -> None:
     assert wrong.rate > 0.45, "a kind of draft is tried again some time"
 
 
+@pytest.mark.parametrize(("per_token", "drafting"), [(0.1, 0.15), (0.1, 0.05), (0.3, 0.5)])
+def test_a_models_own_drafts_that_are_never_right_cost_less_than_two_percent(
+    per_token: float, drafting: float
+) -> None:
+    known, lost, tried = costs(*(1 + per_token * number for number in range(8))), 0.0, 0
+    for _ in range(2_000):
+        depth, _ = best_depth(7, known.own_drafts.rate, known, drafting)
+        if depth:
+            known.own_drafts.note(depth, 0)
+            tried, lost = tried + 1, lost + known.of(1 + depth) - 1 + depth * drafting
+        else:
+            known.own_drafts.note_untried()
+    assert tried > 1, "they are tried again some time"
+    assert lost < 0.02 * 2_000
+
+
 def test_what_stands_behind_a_wrong_token_says_nothing() -> None:
     long, short = Acceptance(0.5), Acceptance(0.5)
     long.note(7, 1)

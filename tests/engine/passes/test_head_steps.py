@@ -51,6 +51,7 @@ def test_drafts_have_the_bits_of_forwards(
         place = Place(loaded, tokens)
         steps = loaded.steps.head(place.model, place.slab)
         for order in (sizes, sizes[::-1]):
+            place.slab.clear(tokens, tokens + sum(sizes))
             assert all(map(torch.equal, rows(place, steps, order), expected)), tokens
             assert steps.num_traces == 8
         assert loaded.steps.head(place.model, place.slab) is steps
