@@ -204,7 +204,13 @@ def noting(asked: list[object], real: Callable[..., object], count: int) -> Call
     """`real`, with its first `count` arguments noted, folders and kernels by their names."""
 
     def noted(*given: object) -> object:
-        asked.append([str(getattr(each, "name", each)) for each in given[:count]])
+        # Sets of the same are written in any order.
+        asked.append(
+            [
+                each if isinstance(each, frozenset) else str(getattr(each, "name", each))
+                for each in given[:count]
+            ]
+        )
         return real(*given)
 
     return noted
