@@ -7,20 +7,27 @@ against the headers of the weights files.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 
-from core.api.errors import UnsupportedDeviceError, WaymarkError
+from core.api.errors import (
+    MissingTensorError,
+    UnsupportedDeviceError,
+    WaymarkError,
+    WrongShapeError,
+)
 from core.layers.mtp import SCOPE
-from core.loading.reading.stream import check_plan, floats_on_the_way
+from core.loading.reading.raw import READABLE
+from core.loading.reading.stream import floats_on_the_way
 from core.loading.registry import family_of
 from core.models.model import Model
 from core.weights.folder import ModelFolder
 from core.weights.plan import Weights, plan_weights
 from core.weights.published.packed import PackedLayer, PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
-from core.weights.safetensors_file import shown
+from core.weights.safetensors_file import StoredTensor, shown
 from core.weights.smoothing import smoothed_norms
 from core.weights.spec import Shape, TensorSpec, WeightPlan, planned_bytes
 from kernels.common.shapes import OpShape
@@ -49,6 +56,27 @@ class _Skeleton:
 
 def _of_mtp(name: str) -> bool:
     return name.startswith(f"{SCOPE}.")
+
+
+def check_plan(plan: WeightPlan, stored: Mapping[str, StoredTensor]) -> None:
+    """Compare what the model asks for with the headers.
+
+    Raises MissingTensorError, WrongShapeError, or UnsupportedDeviceError for a packed type.
+    Tensors that nobody asks for are let be.
+    """
+    for name, spec in plan.items():
+        entry = stored.get(name)
+        if entry is None:
+            raise MissingTensorError(f"{name} is in none of the weights files.")
+        if entry.shape != spec.stored_shape:
+            raise WrongShapeError(
+                f"{name} should be {list(spec.stored_shape)} by config.json, the file has "
+                f"{list(entry.shape)}."
+            )
+        if entry.dtype not in READABLE:
+            raise UnsupportedDeviceError(
+                f"{name} is stored as {entry.dtype}, which Waymark can't read yet."
+            )
 
 
 class ModelPlan:

@@ -18,12 +18,7 @@ from torch import Tensor
 
 from kernels.common.shapes import Routing
 from kernels.experts.gpu_parts import rows_of_floats, rows_of_int4, rows_of_int8
-from kernels.experts.reference import (
-    Activation,
-    ExpertBank,
-    LoopedExperts,
-    sorted_pairs,
-)
+from kernels.experts.reference import Activation, ExpertBank, LoopedExperts, sorted_pairs
 from kernels.experts.reference import route as plain_route
 from kernels.linear.gpu import Int4Weight, Int8Weight
 from kernels.linear.gpu_formats import GpuMatrix

@@ -40,7 +40,7 @@ class StepCosts:
         self._drafting = _Readings()
 
     def note(self, num_tokens: int, seconds: float) -> None:
-        """One step. The first of each width is left out: what it reads is nowhere near yet."""
+        """One step. The first of each width is left out: what is made once is made then."""
         self._readings.setdefault(num_tokens, _Readings()).note(seconds)
         for width, readings in self._readings.items():
             # What all others are compared with is better old than guessed.

@@ -10,17 +10,16 @@ matrix or slice on its way into its format, and one layer of a published format
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from io import FileIO
 from itertools import cycle
 
 import torch
 from torch import Tensor
 
-from core.api.errors import MissingTensorError, UnsupportedDeviceError, WrongShapeError
 from core.loading.reading.digest import BackgroundDigest
 from core.loading.reading.held import ReadWeights
-from core.loading.reading.raw import AS_STORED, READABLE, allocate, changed, fill, unreadable
+from core.loading.reading.raw import AS_STORED, allocate, changed, fill, unreadable
 from core.loading.reading.read_plan import ReadPlan
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.published.quantised import Dequantisable, Quantised
@@ -42,27 +41,6 @@ _PIECES = 3  # one is filled and copied while others are digested
 # would otherwise lie in memory twice, and an output head is a third of a small model.
 SLICE_BYTES = 64 * 2**20
 _SLICE_ROWS = 1024  # slices have multiples of it
-
-
-def check_plan(plan: WeightPlan, stored: Mapping[str, StoredTensor]) -> None:
-    """Compare what the model asks for with the headers.
-
-    Raises MissingTensorError, WrongShapeError, or UnsupportedDeviceError for a packed type.
-    Tensors that nobody asks for, such as `mtp.*`, are let be.
-    """
-    for name, spec in plan.items():
-        entry = stored.get(name)
-        if entry is None:
-            raise MissingTensorError(f"{name} is in none of the weights files.")
-        if entry.shape != spec.stored_shape:
-            raise WrongShapeError(
-                f"{name} should be {list(spec.stored_shape)} by config.json, the file has "
-                f"{list(entry.shape)}."
-            )
-        if entry.dtype not in READABLE:
-            raise UnsupportedDeviceError(
-                f"{name} is stored as {entry.dtype}, which Waymark can't read yet."
-            )
 
 
 def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:
@@ -88,7 +66,7 @@ def stream_weights(
     formats: WeightFormats = PLAIN,
     quantised: Callable[[str, QuantisedTensors], None] = lambda name, kept: None,
 ) -> tuple[ReadWeights, str]:
-    """Load every planned tensor onto `device`; `check_plan` has passed for all but the `packed`.
+    """Load every planned tensor onto `device`; headers have been checked for all but the `packed`.
 
     Calls `progress(done, total)` in bytes of the files and `check`, which may raise, for every
     piece. Returns the tensors, matrices held in their `formats`, and the SHA-256, in hex, of the

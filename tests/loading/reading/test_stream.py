@@ -19,9 +19,10 @@ from core.api.errors import (
     UnsupportedDeviceError,
     WrongShapeError,
 )
+from core.loading.plan import check_plan
 from core.loading.reading import stream
 from core.loading.reading.raw import allocate
-from core.loading.reading.stream import check_plan, floats_on_the_way, stream_weights
+from core.loading.reading.stream import floats_on_the_way, stream_weights
 from core.weights.safetensors_file import SafetensorsFile, read_header
 from core.weights.spec import TensorSpec, Use, WeightPlan
 from core.weights.table import FileTable
