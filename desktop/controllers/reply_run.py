@@ -208,10 +208,11 @@ class ReplyRun:
         self._listener.progressed_with(self._live)
 
     def _ending(self, last: Finished | ErrorInfo | None) -> tuple[str, Reply]:
-        if isinstance(last, Finished):
-            return last.reply.text, finished_reply(last, self._live.format)
         live = self._live
-        if last is None or last.name == "RequestCancelled":
+        if isinstance(last, Finished) and last.reply.ids is not None:
+            return last.reply.text, finished_reply(last, live.format)
+        # Stopped before the engine had made its prompt: what a continued reply holds stays.
+        if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":
             reply = live.so_far(ReplyState.STOPPED)
             return live.text, replace(reply, finish_reason="cancelled")
         # What has arrived stays: a reply that the engine broke off is a stopped one.

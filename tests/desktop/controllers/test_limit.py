@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.api.chat import AssistantMessage, Conversation, ImagePart, SystemMessage, UserMessage
 from core.api.errors import InternalError, PromptTooLongError
+from core.api.events import Finished
 from core.api.stats import RequestStats
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
@@ -258,6 +259,24 @@ async def test_a_stopped_reply_is_written_on_in_its_place(
     assert shown(parts) == ["Hello", "Good day"] and len(engine.asked) == 2
     assert not parts.transcript.rows[-1].can_go_on
     assert parts.transcript.rows[-1].message.siblings == (reply.id,)
+
+
+async def test_a_reply_that_is_stopped_again_before_the_engine_began_keeps_what_it_holds(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts, engine)
+    asked = await ask(parts, engine, "Hello")
+    asked.say("Good", ids=(1, 2))
+    parts.chat.stop()
+    before = await ended(parts)
+    parts.chat.go_on(parts.transcript.rows[-1].id)
+    await until(lambda: len(engine.asked) == 2)
+    # As the worker ends a request that is stopped while it waits in the queue.
+    engine.asked[1].request.put(Finished.unbegun(engine.asked[1].request.id))
+    reply = await ended(parts)
+    assert shown(parts) == ["Hello", "Good"] and reply.state is ReplyState.STOPPED
+    assert reply.ids is not None and before.ids is not None and reply.ids.data == before.ids.data
+    assert parts.transcript.rows[-1].can_go_on
 
 
 async def test_a_fork_is_settled_with_a_key_of_its_own(
