@@ -68,7 +68,8 @@ class ContextController(QObject):
             return ContextView(live.stats, live.done, strip, live.stats.bytes, model)
         last = self._chat.transcript.last_answered()
         if last is None:
-            return ContextView(None, None, self._strip(None), self._bytes, model)
+            begun = bool(self._chat.transcript.rows)
+            return ContextView(None, None, self._strip(None), self._bytes, model, begun=begun)
         row, stats = last
         if self._of_other(row, stats):
             return ContextView(None, None, self._strip(None), self._bytes, model, foreign=True)

@@ -51,7 +51,7 @@ class ContextView:
     """The last request's numbers, the strip, the engine's bytes; None is not known.
 
     `foreign` says that the last request was another model's, whose numbers are not shown;
-    `reasoned` that its reply had reasoning.
+    `reasoned` that its reply had reasoning; `begun` that the chat has messages.
     """
 
     stats: RequestStats | None = None
@@ -61,6 +61,7 @@ class ContextView:
     model: ModelInfo | None = None
     foreign: bool = False
     reasoned: bool = False
+    begun: bool = False
 
 
 def prepared_strip(event: Prepared, stats: RequestStats | None, context_length: int) -> Strip:

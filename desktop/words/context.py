@@ -52,6 +52,7 @@ NOT_LOADED = "Not loaded"
 NOTHING_READ = "Nothing read yet"
 OTHER_MODEL = "Not read by this model"
 READ_AHEAD = "Read ahead"
+READY = "Ready to go on"
 READING = f"Reading{ELLIPSIS}"
 MISS_TIP = "Why tokens were read that had been read before."
 PROGRESS_SPOKEN = "Reading the prompt"
@@ -102,6 +103,11 @@ def other_model_words(limit: int) -> str:
 def ahead_words(count: int) -> str:
     """What was read of a draft before it was sent."""
     return f"{count_of(count, 'token')} of your draft are read already."
+
+
+def ready_words(count: int) -> str:
+    """Of a chat whose last reply has no numbers: what the context holds of it."""
+    return f"The context holds {count_of(count, 'token')} of this chat."
 
 
 def difference_words(asked: int, held: int, reasoned: bool) -> str:

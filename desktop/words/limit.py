@@ -59,7 +59,7 @@ def near_words(tokens: int, limit: int) -> str:
 
 
 _WAYS_ON = (
-    "Nothing was cut off. To go on, begin a new chat from a summary, or leave out the oldest "
+    "Everything is kept. To go on, begin a new chat from a summary, or leave out the oldest "
     "turns: they stay here for you to read."
 )
 

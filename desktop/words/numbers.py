@@ -23,17 +23,17 @@ ROWS = (
     ("numbersSpeed", "Speed", "Tokens of the reply written in a second."),
     ("numbersDrafts", "Drafts", "Tokens that were guessed and checked several in a step."),
     ("numbersReplyTokens", "Reply tokens", "How many tokens the reply is long."),
-    ("numbersMiss", "Why read", "Why tokens were read that had been read before."),
+    ("numbersMiss", "Why read", "Why tokens were read for this reply."),
 )
 SHOW_ALL, HIDE_ALL = "Show all numbers of this reply", "Hide all numbers of this reply"
-NOTHING_AGAIN = "nothing was read again"
+NOTHING_AGAIN = "all of it was new"
+NOTHING_READ = "nothing was read"
 
 # Completed by "Read again from message 3 on (token 1,204): ..."
 _REASONS: dict[MissReason, str] = {
     "cold": "nothing of it had been read since the model was loaded, nor kept on disk.",
     "diverged": "from there on the text is not what was read before.",
-    "unsettled": "the reply before it had not been read in idle time yet, so its tokens were read "
-    "now.",
+    "unsettled": "this reply had not been prefilled in idle time yet.",
     "evicted": "what was kept had been given up to make room; a larger budget keeps more.",
     "off": "checkpoints are switched off in the settings.",
     "restore_failed": "what was kept could not be restored, so it was read to be safe.",
@@ -156,10 +156,18 @@ def describe_restore(stats: RequestStats) -> str:
     return words
 
 
+def describe_reading(stats: RequestStats) -> str:
+    """Why tokens were read for a reply."""
+    if stats.miss is not None:
+        return describe_miss(stats.miss)
+    return NOTHING_AGAIN if stats.evaluated_tokens else NOTHING_READ
+
+
 def describe_miss(miss: Miss) -> str:
     """Why something was read again, and from where on; messages count from one."""
     where = "the beginning" if miss.message is None else f"message {miss.message + 1}"
-    place = f"Read again from {where} on (token {format_count(miss.token)})"
+    read = "Read for the first time" if miss.reason == "unsettled" else "Read again"
+    place = f"{read} from {where} on (token {format_count(miss.token)})"
     if miss.reason == "diverged" and miss.token == 0:
         return f"{place}: {_OTHER_BEGINNING}"
     return f"{place}: {_REASONS[miss.reason]}"

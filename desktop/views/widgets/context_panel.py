@@ -121,6 +121,8 @@ def _separator(parent: QWidget) -> QWidget:
 def _of_nothing(view: ContextView) -> tuple[str, str]:
     """Hero and summary where there is no request to tell of."""
     limit = view.model.context_length if view.model else 0
+    if view.strip.num_tokens and view.begun:
+        return words.READY, words.ready_words(view.strip.num_tokens)
     if view.strip.num_tokens:
         return words.READ_AHEAD, words.ahead_words(view.strip.num_tokens)
     if view.foreign:

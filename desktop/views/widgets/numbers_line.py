@@ -84,9 +84,7 @@ class NumbersLine(QWidget):
             "numbersSpeed": "" if speed is None else numbers.format_speed(speed),
             "numbersDrafts": numbers.describe_drafts(stats),
             "numbersReplyTokens": format_count(stats.reply_tokens),
-            "numbersMiss": numbers.describe_miss(stats.miss)
-            if stats.miss
-            else numbers.NOTHING_AGAIN,
+            "numbersMiss": numbers.describe_reading(stats),
         }.items():
             details.show_value(name, text)
 

@@ -493,3 +493,11 @@ def test_a_draft_read_ahead_is_told_before_the_first_message(panel: ContextPanel
     panel.show_view(ContextView(strip=Strip(parts=(part,), context_length=100)))
     assert label(panel, "contextHero").text() == "Read ahead"
     assert "70 tokens of your draft are read already." in label(panel, "contextSummary").text()
+
+
+def test_no_draft_is_named_where_a_chat_has_messages_without_numbers(panel: ContextPanel) -> None:
+    part = ContextPart(start=0, end=70, kind="text", source="reused")
+    strip = Strip(parts=(part,), context_length=100)
+    panel.show_view(ContextView(strip=strip, begun=True))
+    assert label(panel, "contextHero").text() == "Ready to go on"
+    assert label(panel, "contextSummary").text() == "The context holds 70 tokens of this chat."

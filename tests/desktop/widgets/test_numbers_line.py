@@ -88,11 +88,15 @@ def test_the_button_opens_all_numbers(line: NumbersLine, qtbot: QtBot) -> None:
     assert value(line, "numbersMiss").text().startswith("Read again from message 37")
 
 
-def test_nothing_read_again_is_said_too(line: NumbersLine) -> None:
+def test_why_something_was_read_is_said_where_all_of_it_was_new(line: NumbersLine) -> None:
     line.show_stats(samples.long_chat())
     line.set_open(True)
-    line.show_stats(samples.second_turn())
-    assert value(line, "numbersMiss").text() == "nothing was read again"
+    new = samples.second_turn()
+    assert new.miss is None and new.evaluated_tokens > 0
+    line.show_stats(new)
+    assert value(line, "numbersMiss").text() == "all of it was new"
+    line.show_stats(new.model_copy(update={"evaluated_tokens": 0}))
+    assert value(line, "numbersMiss").text() == "nothing was read"
 
 
 def test_what_drafts_saved_is_said_where_there_were_any(line: NumbersLine) -> None:
