@@ -63,24 +63,51 @@ class ReplyIds(Frozen):
     """Sampled ids as opaque bytes (little-endian 32-bit), without the id that ended the turn.
 
     `starts_in_reasoning` says that the generation prompt had opened a thought before the first id.
+    `pauses` are the numbers of ids after which the reply was stopped or cut off, in order.
     """
 
     data: bytes
     tokenizer: str
     starts_in_reasoning: bool = False
+    pauses: tuple[int, ...] = ()
 
     @classmethod
-    def pack(cls, ids: Iterable[int], tokenizer: str, starts_in_reasoning: bool) -> ReplyIds:
+    def pack(
+        cls,
+        ids: Iterable[int],
+        tokenizer: str,
+        starts_in_reasoning: bool,
+        pauses: tuple[int, ...] = (),
+    ) -> ReplyIds:
         packed = array.array("I", ids)
         if sys.byteorder == "big":
             packed.byteswap()
         return cls(
-            data=packed.tobytes(), tokenizer=tokenizer, starts_in_reasoning=starts_in_reasoning
+            data=packed.tobytes(),
+            tokenizer=tokenizer,
+            starts_in_reasoning=starts_in_reasoning,
+            pauses=pauses,
         )
 
+    @property
+    def num_ids(self) -> int:
+        return len(self.data) // 4
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the reply was stopped or cut off where it ends now."""
+        return self.num_ids > 0 and self.pauses[-1:] == (self.num_ids,)
+
     def extended(self, ids: Iterable[int]) -> ReplyIds:
-        """The same reply with more ids behind."""
-        return self.pack([*self.unpack(), *ids], self.tokenizer, self.starts_in_reasoning)
+        """The same reply with more ids after its own."""
+        ids = [*self.unpack(), *ids]
+        return self.pack(ids, self.tokenizer, self.starts_in_reasoning, self.pauses)
+
+    def paused(self) -> ReplyIds:
+        """The same reply, stopped or cut off where it ends now."""
+        if self.is_paused or not self.num_ids:
+            return self
+        return self.model_copy(update={"pauses": (*self.pauses, self.num_ids)})
 
     def unpack(self) -> list[int]:
         """The ids; raises ValueError when the bytes are no whole number of ids."""

@@ -1,17 +1,18 @@
 """A prompt as segments, and the only places where it may be split.
 
 `Prompt` is the one maker of cuts. Where they lie is a pure function of token ids and image spans:
-directly after each end-of-turn id, at both edges of every image, and `grid` tokens after the
-previous cut of any kind, again and again. Nothing looks ahead, so what follows a cut never moves
-it, and an image is one segment, so a cut inside an image cannot be written down. Which cuts get a
-checkpoint is decided in `core.cache.policy`; what a segment's tokens mean is decided in
-`core.text`.
+directly after each end-of-turn id, at both edges of every image, where a reply paused, and `grid`
+tokens after the previous cut of any kind, again and again. Nothing looks ahead, so what follows a
+cut never moves it, and an image is one segment, so a cut inside an image cannot be written down.
+Which cuts get a checkpoint is decided in `core.cache.policy`; what a segment's tokens mean is
+decided in `core.text`.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -71,6 +72,8 @@ class CutKind(enum.Flag):
     MESSAGE_END = enum.auto()
     IMAGE_START = enum.auto()
     IMAGE_END = enum.auto()
+    PAUSE = enum.auto()
+    """An earlier prompt ended here: before a reply, or where the reply was stopped or cut off."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -101,6 +104,14 @@ class Run:
     def num_tokens(self) -> int:
         return self.content.num_tokens
 
+    @property
+    def is_stop(self) -> bool:
+        """Whether it ends where a prompt ended and for no other reason.
+
+        A prompt's tail is the same run in the longer prompt that continues the reply after it.
+        """
+        return self.kind is None or self.kind == CutKind.PAUSE
+
     def position_ids(self) -> tuple[list[int], list[int], list[int]]:
         """RoPE positions of the run's tokens on the temporal, height and width axes."""
         first = self.start.position.value
@@ -125,12 +136,14 @@ class Prompt:
     """Segments in order, and everything that follows from them: runs, cuts, ids, positions.
 
     `end_of_turn_ids` close a message wherever they stand in text; `grid` is the fixed spacing of
-    cuts in tokens. Raises ValueError when there is no token at all or the grid is not positive.
+    cuts in tokens; `pauses` are the token indices in text where replies paused. Raises ValueError
+    when there is no token at all or the grid is not positive.
     """
 
     segments: tuple[Segment, ...]
     end_of_turn_ids: frozenset[int]
     grid: int
+    pauses: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if self.grid < 1:
@@ -142,7 +155,7 @@ class Prompt:
     @cached_property
     def runs(self) -> tuple[Run, ...]:
         """All runs in order; only the last may end at a stop (its `kind` is then None)."""
-        return tuple(_split(self.segments, self.end_of_turn_ids, self.grid))
+        return tuple(_split(self.segments, self.end_of_turn_ids, self.grid, self.pauses))
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -188,19 +201,24 @@ def _joined(segments: Iterable[Segment]) -> Iterator[Segment]:
         yield TextRun(tuple(pending))
 
 
-def _split(segments: tuple[Segment, ...], end_ids: frozenset[int], grid: int) -> Iterator[Run]:
+def _split(
+    segments: tuple[Segment, ...], end_ids: frozenset[int], grid: int, pauses: frozenset[int]
+) -> Iterator[Run]:
     """Walk the segments once, closing a run wherever a cut falls."""
     start = ORIGIN
     for index, segment in enumerate(segments):
         before_image = index + 1 < len(segments)
-        for content, kind in _pieces(segment, before_image, end_ids, grid):
+        first = start.token.value
+        last = first + segment.num_tokens - (0 if before_image else 1)
+        paused = sorted(pause - first for pause in pauses if first < pause <= last)
+        for content, kind in _pieces(segment, before_image, end_ids, grid, paused):
             end = Cut(start.token + content.num_tokens, start.position + content.num_positions)
             yield Run(start, end, content, kind)
             start = end
 
 
 def _pieces(
-    segment: Segment, before_image: bool, end_ids: frozenset[int], grid: int
+    segment: Segment, before_image: bool, end_ids: frozenset[int], grid: int, paused: Sequence[int]
 ) -> Iterator[tuple[Segment, CutKind | None]]:
     """The runs of one segment, each with the reason it ends; after text comes an image or none."""
     if isinstance(segment, Image):
@@ -212,7 +230,11 @@ def _pieces(
         furthest = min(first + grid, len(ids))
         closing = (index + 1 for index in range(first, furthest) if ids[index] in end_ids)
         end = next(closing, furthest)
+        after = bisect_right(paused, first)
         kind = CutKind(0)
+        if after < len(paused) and paused[after] <= end:
+            end = paused[after]
+            kind |= CutKind.PAUSE
         if ids[end - 1] in end_ids:
             kind |= CutKind.MESSAGE_END
         if end - first == grid:

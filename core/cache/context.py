@@ -272,14 +272,20 @@ class ContextCache:
 
     def _drop_older_stops(self, node: Node) -> None:
         """The chat has gone on: it will not ask for the ends of its earlier prompts again."""
+        stops: list[Node] = []
         above = node.parent
         while above is not None:
-            for child in [child for child in above.children.values() if child.is_stop]:
-                child.owners.discard(self._usage.owner)
-                # Another chat with the same beginning may still be there.
-                if not child.owners:
-                    self.tree.drop_checkpoint(child)
+            stops += (child for child in above.children.values() if child.is_stop)
             above = above.parent
+        for stop in stops:
+            # A reply that was continued has one stop below another.
+            stops += (child for child in stop.children.values() if child.is_stop)
+        for stop in dict.fromkeys(reversed(stops)):
+            # Another chat with the same beginning may still be there.
+            if stop.owners == {self._usage.owner}:
+                self.tree.drop_checkpoint(stop)
+            elif not stop.children:
+                stop.owners.discard(self._usage.owner)
 
     def _grow(self, num_bytes: int) -> None:
         if not self._evictor.make_room(Held.SLAB, num_bytes):

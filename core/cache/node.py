@@ -14,14 +14,14 @@ from core.api.prompt import ORIGIN, Cut, CutKind, Run, TextRun
 from core.cache.slab import KVRows
 from core.cache.state import Checkpoint
 
-Role = Literal["system", "user", "reply"]
+Role = Literal["system", "user", "reply", "pause"]
 
 
 class Node:
     """One run in the tree. `rows` holds its KV outside the slab; `in_slab` says the slab has it.
 
-    `role` says whose message ends with the run, where one does; `owners` are the chats that used
-    it.
+    `role` says whose message ends with the run, where one does, or that a reply paused there;
+    `owners` are the chats that used it.
     """
 
     __slots__ = (
@@ -55,8 +55,11 @@ class Node:
 
     @property
     def is_stop(self) -> bool:
-        """Whether the run ends at a prompt's end that is no cut; such a node has no children."""
-        return self.run is not None and self.run.kind is None
+        """Whether the run ends at a prompt's end that is no cut of the text.
+
+        Only a prompt that continues the reply there has runs below it.
+        """
+        return self.run is not None and self.run.is_stop
 
     @property
     def num_tokens(self) -> int:
@@ -89,7 +92,7 @@ def chained_key(parent: bytes, run: Run) -> bytes:
     content = run.content
     if isinstance(content, TextRun):
         # A prompt's tail that is no cut must not be found as the run it may once become.
-        digest.update(b"stop" if run.kind is None else b"text")
+        digest.update(b"stop" if run.is_stop else b"text")
         digest.update(array.array("I", content.ids).tobytes())
     else:
         kind = b"line" if content.in_line else b"image"

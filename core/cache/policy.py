@@ -33,7 +33,7 @@ def plan(prompt: Prompt, interval: int) -> tuple[Run, ...]:
 def _named(runs: Sequence[Run], interval: int) -> Iterable[Run]:
     last = 0
     for run in runs:
-        if run.kind is None:
+        if run.kind is None or run.is_stop:
             continue
         if run.kind & _ALWAYS or run.end.token.value - last >= interval:
             last = run.end.token.value

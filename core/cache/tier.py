@@ -1,7 +1,7 @@
 """The disk tier as the tree sees it: what of a path survives a restart, and how it comes back.
 
-Only places where people go on from are written: the newest message end, the last picture's edge,
-the system prompt's end, with the runs above them. Files, owners and what goes first under the cap
+Only places where people go on from are written: the newest message end, the end of a reply that was
+stopped, the last picture's edge, the system prompt's end, with the runs above them. Files, owners and what goes first under the cap
 are the store's (`core.storage`).
 """
 
@@ -162,7 +162,7 @@ class DiskTier:
                 self._wanted.pop(node.key, None)
         edges = [node for node in held if node.ends(CutKind.IMAGE_END)]
         system = [node for node in held if node.role == "system"]
-        for node in (*system[-1:], *edges[-1:], *ends[-1:]):
+        for node in (*system[-1:], *edges[-1:], *_last_pause(held), *ends[-1:]):
             if not self.holds_state(node):
                 self._wanted[node.key] = node
 
@@ -242,6 +242,16 @@ class DiskTier:
 
     def _has(self, kind: SegmentKind, key: bytes) -> bool:
         return self.store is not None and self.store.has(kind, key)
+
+
+def _last_pause(held: Sequence[Node]) -> Sequence[Node]:
+    """Where the reply that ends a path was stopped last."""
+    for node in reversed(held):
+        if node.role == "user":
+            break
+        if node.role == "pause":
+            return [node]
+    return ()
 
 
 def _parent(node: Node) -> bytes | None:

@@ -117,7 +117,6 @@ class PrefixTree:
 
     def place(self, parent: Node, run: Run) -> Node:
         """The node for `run` below `parent`, made if there is none. A new one holds nothing yet."""
-        assert not parent.is_stop, "a stop has no children"
         key = chained_key(parent.key, run)
         node = self._nodes.get(key)
         if node is None:
@@ -135,9 +134,9 @@ class PrefixTree:
     def needs_rows(self, node: Node) -> bool:
         """Whether anything that can be resumed from would be lost with a run's KV.
 
-        Without recurrent states that is any run but a stop, which nothing follows.
+        Without recurrent states that is any run but a stop that nothing follows.
         """
-        alone = not (self.recurrent or node.is_stop)
+        alone = not self.recurrent and (not node.is_stop or bool(node.children))
         return node in self and (alone or node.num_checkpoints > 0)
 
     def hold_rows(self, node: Node, rows: KVRows) -> None:
@@ -230,7 +229,6 @@ class PrefixTree:
             assert node.in_slab != (node.rows is not None), "KV is in exactly one place"
             below = sum(child.num_checkpoints for child in node.children.values())
             assert node.num_checkpoints == below + (node.checkpoint is not None)
-            assert not (node.is_stop and node.children)
             assert node.owners and node.owners <= self._remembered.past(key).owners
 
     def _release_checkpoint(self, node: Node) -> None:

@@ -1,19 +1,20 @@
 """Idle work: prefill what the next request is sure to need, before anyone waits for it.
 
-*Settling* reads a finished reply as the template shows it in history; *reading ahead* reads a draft
-while the user still types. Both are a prefill along the canonical cuts of a prompt's stable part,
-so the states they leave are those that the request itself would have made.
+*Settling* prefills a reply as the template shows it in history, and one that was stopped or cut off
+first as *Continue* resumes it; *reading ahead* prefills a draft while the user still types. All are
+a prefill along the canonical cuts of a prompt's stable part, so the states they leave are those
+that the request itself would have made.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 import torch
 
-from core.api.chat import Conversation, TextPart, UserMessage
+from core.api.chat import AssistantMessage, Conversation, TextPart, UserMessage
 from core.api.commands import IdleWork, Settle
 from core.api.events import Prepared
 from core.api.prompt import CutKind, Image, Prompt, Run
@@ -53,9 +54,15 @@ class Ahead:
             images = pictures.segments
             shown = self._render(command.conversation, images)
             stable = settled if isinstance(command, Settle) else read_ahead
-            runs = stable(self._prompt_of, command.conversation, images)
             messages = MessageMap.of(command.conversation, shown.message_starts)
-            tokens = self._prefill(runs, pictures, messages) if runs else 0
+            tokens = 0
+            if isinstance(command, Settle) and _is_paused(command.conversation):
+                # The likelier next act comes first, and later turns mostly share its runs.
+                tokens += self._prefill(shown.prompt, pictures, messages)
+                loaded.cache.end_use()
+            runs = stable(self._prompt_of, command.conversation, images)
+            if runs:
+                tokens += self._prefill(self._along(runs), pictures, messages)
         finally:
             loaded.cache.end_use()
             loaded.catalog.drop_fresh()
@@ -92,18 +99,18 @@ class Ahead:
     def _prompt_of(self, conversation: Conversation, images: list[Image]) -> Prompt:
         return self._render(conversation, images).prompt
 
-    def _along(self, runs: list[Run]) -> Prompt:
-        ids = self._loaded.text.end_of_turn_ids
-        return Prompt(tuple(run.content for run in runs), ids, self._loaded.settings.grid)
+    def _along(self, runs: Sequence[Run]) -> Prompt:
+        ids, grid = self._loaded.text.end_of_turn_ids, self._loaded.settings.grid
+        pauses = {run.end.token.value for run in runs if _has(run, CutKind.PAUSE)}
+        return Prompt(tuple(run.content for run in runs), ids, grid, frozenset(pauses))
 
-    def _prefill(self, runs: list[Run], pictures: Pictures, messages: MessageMap) -> int:
-        """Bring the runs into the tree; returns the tokens that went through the model."""
+    def _prefill(self, prompt: Prompt, pictures: Pictures, messages: MessageMap) -> int:
+        """Bring a prompt's runs into the tree; returns the tokens that went through the model."""
         cache, settings = self._loaded.cache, self._command.cache
         cache.apply(settings)
-        fits = runs[-1].end.token.value <= self._loaded.info.context_length
+        fits = prompt.num_tokens <= self._loaded.info.context_length
         if (cache.recurrent and settings.count == 0) or not fits:
             return 0
-        prompt = self._along(runs)
         usage = Usage(self._command.chat, messages.roles(prompt), turn=False)
         if cache.holds(prompt, usage):
             # Going there would only move the sequence that was worked on last out of the way.
@@ -141,6 +148,12 @@ def read_ahead(render: Render, conversation: Conversation, images: list[Image]) 
             )
         ),
     )
+
+
+def _is_paused(conversation: Conversation) -> bool:
+    """Whether it ends in a reply that was stopped or cut off."""
+    last = conversation.messages[-1] if conversation.messages else None
+    return isinstance(last, AssistantMessage) and last.ids is not None and last.ids.is_paused
 
 
 def _with_next(conversation: Conversation, text: str) -> Conversation:

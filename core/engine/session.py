@@ -249,7 +249,7 @@ class Session:
         return Finished(
             request=self._command.request,
             reason=reason,
-            reply=self._reply.message(),
+            reply=self._reply.message(complete=reason == "stop"),
             prompt_ids=tuple(self._prompt.ids(image_id if image_id is not None else 0)),
             reply_ids=tuple(self._reply.ids),
             stats=self._report.stats(),

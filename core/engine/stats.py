@@ -42,9 +42,12 @@ class MessageMap:
         return index if index >= 0 else None
 
     def roles(self, prompt: Prompt) -> dict[TokenIndex, Role]:
-        """Whose message ends at each message end of a prompt."""
+        """Whose message ends at each message end of a prompt, and where replies paused."""
         ends = (run for run in prompt.runs if run.kind and run.kind & CutKind.MESSAGE_END)
-        return {run.end.token: self._role_before(run.end.token) for run in ends}
+        roles = {run.end.token: self._role_before(run.end.token) for run in ends}
+        for pause in prompt.pauses:
+            roles.setdefault(TokenIndex(pause), "pause")
+        return roles
 
     def _role_before(self, end: TokenIndex) -> Role:
         message = self.at(TokenIndex(end.value - 1))
@@ -82,7 +85,7 @@ def explain(
         start = restored.cut.token
         return Miss(reason="faster_to_read", token=start.value, message=messages.at(start))
     if not again:
-        return _first_reading(restored, messages, cache.tree.knows(chat))
+        return _first_reading(prompt, restored, messages, cache.tree.knows(chat))
     reason: MissReason = "diverged"
     token = prompt.runs[again[0]].start.token
     if cache.recurrent and cache.count == 0:
@@ -98,7 +101,9 @@ def explain(
     return Miss(reason=reason, token=token.value, message=messages.at(token))
 
 
-def _first_reading(restored: Restored, messages: MessageMap, known: bool) -> Miss | None:
+def _first_reading(
+    prompt: Prompt, restored: Restored, messages: MessageMap, known: bool
+) -> Miss | None:
     """No run is read again, but replies that only decode has seen are read for the first time.
 
     Only the last can be waiting for that. Several were written before this engine knew the chat,
@@ -107,7 +112,7 @@ def _first_reading(restored: Restored, messages: MessageMap, known: bool) -> Mis
     """
     start = restored.cut.token
     replies = messages.replies_after(start)
-    if not replies:
+    if not replies or start == prompt.end.token:
         return None
     if restored.num_runs == 0 and known:
         return Miss(reason="diverged", token=start.value, message=messages.at(start))

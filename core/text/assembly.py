@@ -22,6 +22,7 @@ class Assembly:
         self._encoder = encoder
         self._images = images
         self.segments: list[Segment] = []
+        self.pauses: set[int] = set()
         self._num_tokens = 0
         self._texts: list[str] = []
         self._length = 0
@@ -45,6 +46,7 @@ class Assembly:
             self._append(TextRun((content.id,)))
             self._before = content
         elif isinstance(content, Sampled):
+            self.pauses |= pauses_of(content.pauses, self._num_tokens, len(content.ids))
             self._append(TextRun(content.ids))
         elif isinstance(content, Picture):
             self._append(self._images[content.index])
@@ -70,6 +72,16 @@ class Assembly:
         self._num_tokens += segment.num_tokens
 
 
+def pauses_of(pauses: Sequence[int], start: int, num_ids: int) -> set[int]:
+    """The token indices at which a reply that begins at `start` paused, its own start included.
+
+    Prompts ended at all of these, so what was read up to there can be resumed. A reply that never
+    paused has none.
+    """
+    found = {start + pause for pause in pauses if 0 < pause <= num_ids}
+    return found | {start} if found else found
+
+
 def _tokens_before(ends: Sequence[int], offset: int) -> int:
     """How many tokens end at or before a character offset."""
     if offset <= 0:
@@ -85,8 +97,8 @@ def assemble(
     places: Iterable[int],
     encoder: PlainEncoder,
     images: Sequence[Image],
-) -> tuple[tuple[Segment, ...], tuple[TokenIndex, ...]]:
-    """The segments of `pieces`, and the token index of each of `places` (indices into `pieces`)."""
+) -> tuple[Assembly, tuple[TokenIndex, ...]]:
+    """All `pieces`, and the token index of each of `places` (indices into `pieces`)."""
     places = list(places)
     names_at: dict[int, list[int]] = {}
     for name, place in enumerate(places):
@@ -99,4 +111,4 @@ def assemble(
     for name in names_at.get(len(pieces), ()):
         assembly.note(name)
     assembly.flush()
-    return tuple(assembly.segments), tuple(map(assembly.token_index, range(len(places))))
+    return assembly, tuple(map(assembly.token_index, range(len(places))))

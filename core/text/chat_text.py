@@ -31,7 +31,7 @@ from core.api.errors import (
 from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
-from core.text.assembly import assemble
+from core.text.assembly import assemble, pauses_of
 from core.text.files import TextFiles, read_text_files
 from core.text.history import Traits, plain_pieces, spliced_pieces
 from core.text.kit import TextKit, build_kit
@@ -54,13 +54,15 @@ class RenderedPrompt:
 
     `message_starts` holds, for each message but the system's, the first token of its part (the
     template's header included). `opens_reasoning`: the reply begins inside an open thought.
-    `begun` are the ids of a reply that the prompt goes on with, the prompt's last tokens.
+    `begun` are the ids of a reply that the prompt continues, the prompt's last tokens; `pauses` the
+    numbers of them after which the reply has paused so far, all of them included.
     """
 
     prompt: Prompt
     message_starts: tuple[TokenIndex, ...]
     opens_reasoning: bool
     begun: tuple[int, ...] = ()
+    pauses: tuple[int, ...] = ()
 
 
 class ChatText:
@@ -125,9 +127,10 @@ class ChatText:
         starts = [places[bisect_left(kept, index)] for index in range(len(conversation.messages))]
         if isinstance(conversation.messages[0], SystemMessage):
             del starts[0]
-        segments, message_starts = assemble(pieces, starts, self._kit.encoder, images)
+        assembly, message_starts = assemble(pieces, starts, self._kit.encoder, images)
+        segments, pauses = tuple(assembly.segments), frozenset(assembly.pauses)
         self._check_ids(segments)
-        prompt = Prompt(segments, self.end_of_turn_ids, grid)
+        prompt = Prompt(segments, self.end_of_turn_ids, grid, pauses)
         return RenderedPrompt(prompt, message_starts, self._opens_reasoning(pieces))
 
     def _check_ids(self, segments: Sequence[Segment]) -> None:
@@ -191,7 +194,10 @@ class ChatText:
         thinking: bool | None,
         grid: int,
     ) -> RenderedPrompt:
-        """The prompt that was answered, with the reply's own ids behind it, no turn end between."""
+        """The prompt that was answered, followed by the reply's own ids, no turn end between.
+
+        It is cut where earlier prompts ended, so a request resumes from what they left.
+        """
         asked_for = conversation.model_copy(update={"messages": conversation.messages[:-1]})
         if asked_for.messages and isinstance(asked_for.messages[-1], AssistantMessage):
             raise InvalidRequestError("Two replies stand behind one another.")
@@ -201,17 +207,21 @@ class ChatText:
         if stored is not None and asked.opens_reasoning != opened:
             # The thinking switch was turned since; the reply goes on as it was begun.
             asked = self.render(asked_for, images, opened, grid)
+        known = reply.ids.pauses if reply.ids is not None else ()
         if stored is None or asked.opens_reasoning != opened:
-            stored = self._from_text(reply, asked.opens_reasoning)
+            stored, known = self._from_text(reply, asked.opens_reasoning), ()
         if not stored:
             return asked
+        pauses = (*(pause for pause in known if 0 < pause < len(stored)), len(stored))
         segments = (*asked.prompt.segments, TextRun(tuple(stored)))
+        paused = pauses_of(pauses, asked.prompt.num_tokens, len(stored))
         ends = [run.end.token for run in asked.prompt.runs if _ends_message(run)]
         return RenderedPrompt(
-            Prompt(segments, self.end_of_turn_ids, grid),
+            Prompt(segments, self.end_of_turn_ids, grid, asked.prompt.pauses | paused),
             (*asked.message_starts, ends[-1] if ends else asked.prompt.end.token),
             asked.opens_reasoning,
             tuple(stored),
+            pauses,
         )
 
     def _from_text(self, reply: AssistantMessage, in_thought: bool) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from core.api.chat import AssistantMessage
@@ -62,7 +62,8 @@ class TextKit:
         if ids is None or message.ids is None:
             return None
         starts = message.ids.starts_in_reasoning
-        return split_reply(ids, starts, self.thinking, self.tokens.is_space)
+        reply = split_reply(ids, starts, self.thinking, self.tokens.is_space)
+        return replace(reply, pauses=message.ids.pauses)
 
 
 def build_kit(files: TextFiles, check: Callable[[], None] | None) -> TextKit:

@@ -106,8 +106,8 @@ def _spliced_ids(
     if pieces is None:
         return None
     picture = Image(key=bytes(16), rows=1, columns=1, num_positions=1)
-    segments, _ = assemble(pieces, (), kit.encoder, [picture] * 2)
+    assembly, _ = assemble(pieces, (), kit.encoder, [picture] * 2)
     ids: list[int] = []
-    for segment in segments:
+    for segment in assembly.segments:
         ids.extend(segment.ids if isinstance(segment, TextRun) else [kit.image_token_id or 0])
     return ids

@@ -20,9 +20,10 @@ from core.text.tokenizer.detokenizer import TokenText
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Ids that a model sampled, to stand in the prompt as they are."""
+    """Ids that a model sampled, to stand in the prompt as they are; `pauses` as in `ReplyIds`."""
 
     ids: tuple[int, ...]
+    pauses: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def _splice(
     """Splice one reply. Slots and glue alternate, so the neighbours of a slot are always glue."""
     thought, answer = places.get("thought"), places.get("answer")
     reply = _reply_at(items, thought if thought is not None else answer)
-    whole = Piece(Sampled(reply.ids), message)
+    whole = Piece(Sampled(reply.ids, reply.pauses), message)
     if thought is not None and _shows_whole_reply(items, thought, answer):
         _unwrite_opening(items, thought, reply)
         items[thought] = whole
@@ -102,7 +103,7 @@ def _splice(
         ids = trimmed(reply.thought or (), tokens.is_space)
         items[thought] = Piece(Sampled(ids), message)
     if answer is not None:
-        items[answer] = Piece(Sampled(reply.answer), message)
+        items[answer] = whole if not reply.thinks else Piece(Sampled(reply.answer), message)
         glue = items[answer - 1]
         if not reply.thinks and reply_space and isinstance(glue, str):
             items[answer - 1] = glue.removesuffix(reply_space)

@@ -127,6 +127,30 @@ def test_X0_cuts_inside_a_common_prefix_are_the_same(
     assert inside(first) == inside(second)
 
 
+@given(segments(), segments(), st.sets(st.integers(0, 60)), st.integers(1, 12))
+def test_X0_a_pause_is_a_cut_and_leaves_those_before_it_alone(
+    common: list[Segment], more: list[Segment], pauses: set[int], grid: int
+) -> None:
+    shared = Prompt(tuple(common), ENDS, grid).num_tokens
+    inside = frozenset(pause for pause in pauses if pause < shared)
+    made = Prompt((*common, *more), ENDS, grid, inside | {shared})
+    before = Prompt(tuple(common), ENDS, grid, inside)
+    assert [run for run in before.runs[:-1]] == [*made.runs[: len(before.runs) - 1]]
+    last, same = before.runs[-1], made.runs[len(before.runs) - 1]
+    # What was a prompt's tail is found again as the run that ends at the pause.
+    assert chained_key(b"", last) == chained_key(b"", same) or CutKind.IMAGE_START in (
+        same.kind or CutKind(0)
+    )
+    cuts = {cut.token.value for cut in made.cuts}
+    texts = {
+        at
+        for run in made.runs
+        if isinstance(run.content, TextRun)
+        for at in range(run.start.token.value + 1, run.end.token.value + 1)
+    }
+    assert inside & texts <= cuts
+
+
 @given(segments(), st.integers(1, 12))
 def test_I8_no_cut_falls_inside_an_image(parts: list[Segment], grid: int) -> None:
     made = Prompt(tuple(parts), ENDS, grid)

@@ -167,6 +167,7 @@ async def test_T3_a_reply_cut_off_by_the_longest_reply_goes_on_as_if_it_had_not_
     set_longest_reply(app, "")
     row = await go_on(app, heard)
     assert reply_of(row).finish_reason == "stop" and said(row) == whole
+    assert stats_of(row).evaluated_tokens == 0 and stats_of(row).miss is None
     assert await stored(app) == [QUESTIONS[0], whole]
     settled = await heard.of_last()
     after = stats_of(await answer(app, "What is my name?"))
@@ -186,6 +187,7 @@ async def test_T3_a_stopped_reply_goes_on_from_its_last_word(
     make_replies_sober(app)
     set_longest_reply(app, "8")
     row = await go_on(app, heard)
+    assert stats_of(row).evaluated_tokens == 0 and stats_of(row).miss is None
     assert reply_of(row).state is ReplyState.COMPLETE
     assert said(row).startswith(stopped.strip()) or stopped in said(row)
     assert (await stored(app))[1] == said(row)

@@ -130,7 +130,18 @@ class Answer:
 
     @property
     def reply(self) -> AssistantMessage:
-        return self.finished.reply
+        """The reply as one that ended by itself: four tokens are enough for most tests."""
+        reply = self.finished.reply
+        if reply.ids is None:
+            return reply
+        return reply.model_copy(update={"ids": reply.ids.model_copy(update={"pauses": ()})})
+
+    @property
+    def paused(self) -> AssistantMessage:
+        """The reply as it ended: stopped or cut off."""
+        reply = self.finished.reply
+        assert reply.ids is not None and reply.ids.is_paused
+        return reply
 
     @property
     def ids(self) -> tuple[int, ...]:

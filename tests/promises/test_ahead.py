@@ -130,17 +130,17 @@ def test_T3_a_stopped_reply_settles_and_goes_on(machine: Machine) -> None:
     asked: list[Message] = [user("hi")]
     stopped = machine.ask(asked, stop_after_tokens=3, sampling=FIVE)
     assert stopped.finished.reason == "cancelled"
-    held = [*asked, stopped.reply]
+    held = [*asked, stopped.paused]
     prepare(machine, held)
     goes_on = machine.same_as_cold(held, sampling=FIVE)
-    assert goes_on.reused == last_end(stopped.finished.prompt_ids)
+    assert goes_on.evaluated == 0 and goes_on.stats.miss is None
     assert goes_on.finished.prompt_ids == stopped.finished.prompt_ids + stopped.ids
     whole = goes_on.reply.ids
     assert whole is not None
     assert tuple(whole.unpack())[:3] == stopped.ids
     assert goes_on.reply.text.startswith(stopped.reply.text.rstrip("\ufffd"))
-    prepare(machine, [*asked, goes_on.reply])
-    after = machine.same_as_cold([*asked, goes_on.reply, user("more")])
+    prepare(machine, [*asked, goes_on.paused])
+    after = machine.same_as_cold([*asked, goes_on.paused, user("more")])
     assert after.stats.miss is None
 
 
@@ -151,7 +151,7 @@ def test_T3_a_reply_stopped_while_thinking_settles_with_an_empty_answer(
     asked: list[Message] = [user("hi")]
     stopped = machine.ask(asked, stop_after_tokens=3, thinking=True)
     assert stopped.reply.text == "" and stopped.reply.reasoning
-    held = [*asked, stopped.reply]
+    held = [*asked, stopped.paused]
     assert prepare(machine, held).tokens > 0
     assert machine.same_as_cold([*held, user("more")]).stats.miss is None
 

@@ -92,5 +92,8 @@ def test_T3_the_turn_after_a_stopped_reply_reuses_what_came_before(talker: Machi
     chat: list[Message] = [user("Hi")]
     first = talker.ask(chat, stop_after_tokens=2)
     assert first.finished.reason == "cancelled" and len(first.ids) == 2
-    second = talker.same_as_cold([*chat, first.reply, user("More")])
-    assert second.reused == last_end(first.finished.prompt_ids)
+    second = talker.same_as_cold([*chat, first.paused, user("More")])
+    # The template may show the reply after another header than the one it was sampled after.
+    asked = first.finished.prompt_ids
+    shares_header = second.finished.prompt_ids[: len(asked)] == asked
+    assert second.reused == (len(asked) if shares_header else last_end(asked))

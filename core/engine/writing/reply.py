@@ -83,15 +83,18 @@ class Reply:
         """As much of a draft as could be drawn."""
         return self._constraint.fitting(draft)
 
-    def message(self) -> AssistantMessage:
-        """As far as it is written."""
-        reader = self._reader
-        return AssistantMessage(text=reader.answer, reasoning=reader.reasoning, ids=self.packed())
+    def message(self, complete: bool) -> AssistantMessage:
+        """As far as it is written; one that is not `complete` pauses there."""
+        reader, ids = self._reader, self.packed()
+        if not complete:
+            ids = ids.paused()
+        return AssistantMessage(text=reader.answer, reasoning=reader.reasoning, ids=ids)
 
     def packed(self) -> ReplyIds:
-        """The reply's ids as they are stored: at first those of a reply that is gone on with."""
-        opens = self._rendered.opens_reasoning
-        return ReplyIds.pack(self._reader.reply_ids(), self._fingerprint, opens)
+        """The reply's ids as they are stored: at first those of a reply that is continued."""
+        rendered = self._rendered
+        ids = self._reader.reply_ids()
+        return ReplyIds.pack(ids, self._fingerprint, rendered.opens_reasoning, rendered.pauses)
 
     def _draw(self, logits: Tensor) -> FinishReason | None:
         assert self._stream is not None and self._counts is not None

@@ -38,7 +38,7 @@ class SampledReply:
 
     `thought` is None where the model did not think; it holds neither the opening nor the closing
     id. `answer` is the whole reply without a thought, else what follows the closing id without
-    leading and trailing whitespace-only ids.
+    leading and trailing whitespace-only ids. `pauses` are those of `ReplyIds`.
     """
 
     ids: tuple[int, ...]
@@ -46,6 +46,7 @@ class SampledReply:
     answer: tuple[int, ...]
     closed: bool
     opens_itself: bool
+    pauses: tuple[int, ...] = ()
 
     @property
     def thinks(self) -> bool:

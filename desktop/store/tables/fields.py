@@ -5,6 +5,7 @@ SQLite stores any type in any column, and a damaged byte can make a number of a 
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TypeVar
 
@@ -61,6 +62,16 @@ def model(kind: type[Value], value: object) -> Value | None:
 def stored_model(value: BaseModel | None) -> str | None:
     """What `model` reads."""
     return value.model_dump_json() if value is not None else None
+
+
+def numbers(value: object) -> tuple[int, ...]:
+    """Positive numbers stored as a JSON list; () where it is missing or none."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else ()
+    except ValueError:
+        return ()
+    whole_ones = isinstance(found, list) and all(type(each) is int and each > 0 for each in found)
+    return tuple(found) if whole_ones else ()
 
 
 def is_digest(value: object) -> bool:

@@ -66,7 +66,7 @@ def _copy(connection: sqlite3.Connection, message: int, chat: int, parent: int |
     # A reply on its way goes on in the chat it was asked in; here it ends with what had arrived.
     connection.execute(
         "INSERT INTO replies SELECT ?, iif(state = 'running', 'stopped', state), reasoning, ids,"
-        " tokenizer, starts_in_reasoning, finish_reason, error, stats, format FROM replies"
+        " tokenizer, starts_in_reasoning, finish_reason, error, stats, format, pauses FROM replies"
         " WHERE message = ?",
         (cursor.lastrowid, message),
     )

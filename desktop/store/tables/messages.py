@@ -60,13 +60,15 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
     connection.execute("UPDATE messages SET text = ? WHERE id = ?", (storable(text), message))
     connection.execute(
         "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?,"
-        " starts_in_reasoning = ?, finish_reason = ?, error = ?, stats = ? WHERE message = ?",
+        " starts_in_reasoning = ?, pauses = ?, finish_reason = ?, error = ?, stats = ?"
+        " WHERE message = ?",
         (
             reply.state,
             storable(reply.reasoning),
             reply.ids.data if reply.ids else None,
             reply.ids.tokenizer if reply.ids else None,
             int(reply.ids.starts_in_reasoning) if reply.ids else 0,
+            json.dumps(reply.ids.pauses) if reply.ids else None,
             reply.finish_reason,
             fields.stored_model(reply.error),
             fields.stored_model(reply.stats),
@@ -95,7 +97,7 @@ def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
     path = shown_path(_nodes(connection, chat))
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
-        " r.tokenizer, r.starts_in_reasoning, r.finish_reason, r.error, r.stats, r.format"
+        " r.tokenizer, r.starts_in_reasoning, r.pauses, r.finish_reason, r.error, r.stats, r.format"
         " FROM json_each(?) AS place JOIN messages AS m ON m.id = place.value"
         " LEFT JOIN replies AS r ON r.message = m.id ORDER BY place.key",
         (json.dumps([message for message, _ in path]),),
@@ -190,16 +192,21 @@ def _reply(
     ids: object,
     tokenizer: object,
     starts_in_reasoning: object,
+    pauses: object,
     finish_reason: Any,
     error: object,
     stats: object,
     reply_format: object,
 ) -> Reply:
-    known = state in set(ReplyState)
+    known = ReplyState(state) if state in set(ReplyState) else ReplyState.STOPPED
+    read = _read_ids(ids, tokenizer, bool(starts_in_reasoning), pauses)
+    if read is not None and known is ReplyState.STOPPED and pauses is not None:
+        # A reply that was running when the app was killed has stopped there.
+        read = read.paused()
     return Reply(
-        state=ReplyState(state) if known else ReplyState.STOPPED,
+        state=known,
         reasoning=fields.text(reasoning),
-        ids=_read_ids(ids, tokenizer, bool(starts_in_reasoning)),
+        ids=read,
         finish_reason=finish_reason if finish_reason in get_args(FinishReason) else None,
         error=fields.model(ErrorInfo, error),
         stats=fields.model(RequestStats, stats),
@@ -207,9 +214,16 @@ def _reply(
     )
 
 
-def _read_ids(data: object, tokenizer: object, in_reasoning: bool) -> ReplyIds | None:
+def _read_ids(
+    data: object, tokenizer: object, in_reasoning: bool, pauses: object
+) -> ReplyIds | None:
     # Bytes that are no whole number of ids would stop every later request of the chat. Without
     # ids the reply's text is read.
     if not isinstance(data, bytes) or not isinstance(tokenizer, str) or len(data) % 4:
         return None
-    return ReplyIds(data=data, tokenizer=tokenizer, starts_in_reasoning=in_reasoning)
+    return ReplyIds(
+        data=data,
+        tokenizer=tokenizer,
+        starts_in_reasoning=in_reasoning,
+        pauses=fields.numbers(pauses),
+    )

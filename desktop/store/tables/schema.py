@@ -105,7 +105,13 @@ ALTER TABLE drafts ADD COLUMN format TEXT;
 ALTER TABLE replies ADD COLUMN format TEXT;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH)
+# The numbers of ids after which a reply was stopped or cut off, as JSON; NULL where that was not yet
+# noted.
+FIFTH = """
+ALTER TABLE replies ADD COLUMN pauses TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
 
 
 def script(steps: Sequence[str]) -> str:

@@ -31,13 +31,15 @@ def test_T3_a_reply_that_was_broken_off_keeps_its_ids(
     machine = Machine(loaded_of(model))
     answer = machine.ask([user("Hello")], thinking=True)
     assert answer.finished.reason == "length"
-    assert so_far(answer) == answer.reply.ids
-    assert answer.reply.ids is not None
+    broken_off = so_far(answer)
+    assert broken_off is not None and answer.reply.ids is not None
+    assert broken_off == answer.reply.ids and broken_off.paused() == answer.paused.ids
     assert answer.reply.ids.starts_in_reasoning is (model == "thinking")
     cut = AssistantMessage(text="", ids=so_far(answer))
     more = machine.ask([user("Hello"), cut], thinking=True)
-    assert so_far(more) == more.reply.ids
-    assert more.reply.ids is not None
+    broken_off = so_far(more)
+    assert broken_off is not None and more.reply.ids is not None
+    assert broken_off.pauses == (4,) and broken_off.paused() == more.paused.ids
     assert more.reply.ids.unpack() == [*answer.reply.ids.unpack(), *more.ids]
 
 

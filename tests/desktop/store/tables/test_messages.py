@@ -90,7 +90,31 @@ def test_replies_left_running_are_stopped_ones(connection: sqlite3.Connection) -
     assert read.text == "half a"
     assert read.reply is not None
     assert read.reply.state is ReplyState.STOPPED
-    assert read.reply.ids == half.ids
+    assert half.ids is not None and read.reply.ids == half.ids.paused()
+
+
+def test_where_a_reply_paused_is_kept_and_unknown_before_it_was_noted(
+    connection: sqlite3.Connection,
+) -> None:
+    turn = turns.append_turn(connection, None, "Hello")
+    ids = ReplyIds.pack([5, 6, 7], "tok", starts_in_reasoning=False, pauses=(1, 3))
+    messages.save_reply(connection, turn.reply, "half", Reply(ReplyState.STOPPED, ids=ids))
+    read = messages.read_path(connection, turn.chat)[-1].reply
+    assert read is not None and read.ids == ids
+    connection.execute("UPDATE replies SET pauses = NULL")
+    read = messages.read_path(connection, turn.chat)[-1].reply
+    assert read is not None and read.ids is not None and read.ids.pauses == ()
+
+
+@pytest.mark.parametrize("damaged", ["'[1'", "'[0]'", "'[true]'", "'{}'", "7"])
+def test_damaged_pauses_cost_only_themselves(connection: sqlite3.Connection, damaged: str) -> None:
+    turn = turns.append_turn(connection, None, "Hello")
+    ids = ReplyIds.pack([5, 6, 7], "tok", starts_in_reasoning=False, pauses=(2,))
+    messages.save_reply(connection, turn.reply, "whole", Reply(ReplyState.COMPLETE, ids=ids))
+    connection.execute(f"UPDATE replies SET pauses = {damaged}")
+    read = messages.read_path(connection, turn.chat)[-1].reply
+    assert read is not None and read.ids is not None
+    assert read.ids.unpack() == [5, 6, 7] and read.ids.pauses == ()
 
 
 @pytest.mark.parametrize(
