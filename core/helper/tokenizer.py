@@ -15,7 +15,7 @@ from itertools import chain, count
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer
-from tokenizers.models import WordLevel
+from tokenizers.models import BPE, Unigram, WordLevel
 
 from core.api.errors import BrokenTokenizerError, TemplateTooLargeError
 from core.api.json_text import JsonTooDeepError, parse_json
@@ -54,6 +54,7 @@ class TokenizerTasks:
             "tokenizer.encode_published": self._encode_published,
             "tokenizer.decode": self._decode,
             "tokenizer.find": self._find,
+            "tokenizer.forget": self._forget,
         }
 
     def _build(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
@@ -113,6 +114,13 @@ class TokenizerTasks:
                 f"The template writes more than {MAX_FOUND:,} control tokens."
             )
         return {}, array("I", chain.from_iterable(found)).tobytes()
+
+    def _forget(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
+        """Drop the words that the tokenizers remember to encode them faster the next time."""
+        for tokenizer in (self._published, self._at_start, self._later):
+            if tokenizer is not None and isinstance(tokenizer.model, BPE | Unigram):
+                tokenizer.model._clear_cache()
+        return {}, b""
 
 
 class SpellingFinder:

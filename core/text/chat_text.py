@@ -186,6 +186,11 @@ class ChatText:
             keeps_blanks,
         )
 
+    def forget(self) -> None:
+        """Drop what is remembered of conversations."""
+        self._kit.encoder.remembered.clear()
+        self._kit.tokenizer.forget()
+
     def _continued(
         self,
         conversation: Conversation,
