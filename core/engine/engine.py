@@ -142,6 +142,7 @@ class Engine:
         try:
             if self.loaded is not None:
                 self.loaded.catalog.drop_described()
+                self.loaded.text.forget()
                 self.loaded.cache.forget(command.chat)
         finally:
             with self._stored(command.cache_folder) as blobs:

@@ -9,14 +9,16 @@ Format: the `tokenizers` library's tokenizer.json.
 from __future__ import annotations
 
 import json
-import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, count
 from typing import Any
 
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.models import BPE, Unigram, WordLevel
 
 from core.api.errors import BrokenTokenizerError, TemplateTooLargeError
+from core.api.json_text import JsonTooDeepError, parse_json
 from core.helper.wire import Fields, Task
 
 JsonObject = dict[str, Any]
@@ -42,7 +44,7 @@ class TokenizerTasks:
         self._published: Tokenizer | None = None
         self._at_start: Tokenizer | None = None
         self._later: Tokenizer | None = None
-        self._spellings = pattern_of(())
+        self._spellings = SpellingFinder(())
 
     def handlers(self) -> Mapping[str, Task]:
         """The tasks by name."""
@@ -52,6 +54,7 @@ class TokenizerTasks:
             "tokenizer.encode_published": self._encode_published,
             "tokenizer.decode": self._decode,
             "tokenizer.find": self._find,
+            "tokenizer.forget": self._forget,
         }
 
     def _build(self, fields: Fields, attached: bytes) -> tuple[Fields, bytes]:
@@ -71,7 +74,9 @@ class TokenizerTasks:
         self._later = self._at_start
         if _holds_first_scheme(forgetful):
             self._later = _built(_without_first_scheme(forgetful))
-        self._spellings = pattern_of(entry["content"] for entry in entries if not _is_blank(entry))
+        self._spellings = SpellingFinder(
+            entry["content"] for entry in entries if not _is_blank(entry)
+        )
         facts = {
             "added_tokens": [{name: entry.get(name) for name in _ASKED} for entry in entries],
             "decoder": (description.get("decoder") or {}).get("type"),
@@ -103,20 +108,41 @@ class TokenizerTasks:
 
     def _find(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
         """Where added tokens that are not blank are spelled: 32-bit starts and ends in turn."""
-        places = array("I")
-        for match in self._spellings.finditer(text.decode()):
-            places.extend(match.span())
-            if len(places) > 2 * MAX_FOUND:
-                raise TemplateTooLargeError(
-                    f"The template writes more than {MAX_FOUND:,} control tokens."
-                )
-        return {}, places.tobytes()
+        found = self._spellings.find(text.decode())
+        if len(found) > MAX_FOUND:
+            raise TemplateTooLargeError(
+                f"The template writes more than {MAX_FOUND:,} control tokens."
+            )
+        return {}, array("I", chain.from_iterable(found)).tobytes()
+
+    def _forget(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
+        """Drop the words that the tokenizers remember to encode them faster the next time."""
+        for tokenizer in (self._published, self._at_start, self._later):
+            if tokenizer is not None and isinstance(tokenizer.model, BPE | Unigram):
+                tokenizer.model._clear_cache()
+        return {}, b""
 
 
-def pattern_of(spellings: Iterable[str]) -> re.Pattern[str]:
-    """Matches any of some spellings; longer ones first, as the tokenizer does."""
-    ordered = sorted(filter(None, spellings), key=lambda spelling: (-len(spelling), spelling))
-    return re.compile("|".join(map(re.escape, ordered)) or r"(?!)")
+class SpellingFinder:
+    """Finds some spellings in a text, leftmost and then longest first, in one pass over it.
+
+    That is how a tokenizer looks for its added tokens, so one that knows nothing else does it: its
+    automaton takes as long for thousands of spellings as for one.
+    """
+
+    def __init__(self, spellings: Iterable[str]) -> None:
+        known = sorted(set(filter(None, spellings)))
+        taken = frozenset(known)
+        between = next(name for name in map(str, count()) if name not in taken)
+        self._tokenizer = Tokenizer(WordLevel({between: 0}, unk_token=between))
+        self._tokenizer.add_tokens([AddedToken(each, normalized=False) for each in known])
+
+    def find(self, text: str) -> list[tuple[int, int]]:
+        """Start and end of each spelling in characters, from left to right."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        # All text between the spellings is the one word of the vocabulary, id 0.
+        pairs = zip(encoding.ids, encoding.offsets, strict=True)
+        return [place for token_id, place in pairs if token_id != 0]
 
 
 def _is_blank(entry: JsonObject) -> bool:
@@ -134,8 +160,10 @@ def _has_word_spaces(decoder: JsonObject) -> bool:
 
 def _parsed(data: bytes) -> JsonObject:
     try:
-        parsed = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        parsed = parse_json(data)
+    except JsonTooDeepError as error:
+        raise BrokenTokenizerError(f"tokenizer.json can't be read: {error}.") from None
+    except ValueError as error:
         raise BrokenTokenizerError("tokenizer.json is not valid JSON.") from error
     if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), dict):
         raise BrokenTokenizerError("tokenizer.json describes no tokenizer.")

@@ -6,7 +6,9 @@ among its ids. What the pieces are is decided in `splicing.py`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from core.api.positions import TokenIndex
 from core.api.prompt import Image, Segment, TextRun
@@ -57,8 +59,11 @@ class Assembly:
         self._before = None
         encoding = self._encoder.encode(text, self._num_tokens == 0) if text else None
         ends = encoding.ends if encoding is not None else ()
+        # A normaliser may put characters in another order; tokens end where their last one does.
+        furthest = list(accumulate(ends, max)) if self._noted else []
         for name, offset in self._noted:
-            self._places[name] = self._num_tokens + _tokens_before(ends, offset - dropped)
+            before = bisect_right(furthest, offset - dropped)
+            self._places[name] = self._num_tokens + (before if offset > dropped else 0)
         self._texts, self._length, self._noted = [], 0, []
         if encoding is not None:
             self._append(TextRun(tuple(encoding.ids)))
@@ -80,16 +85,6 @@ def pauses_of(pauses: Sequence[int], start: int, num_ids: int) -> set[int]:
     """
     found = {start + pause for pause in pauses if 0 < pause <= num_ids}
     return found | {start} if found else found
-
-
-def _tokens_before(ends: Sequence[int], offset: int) -> int:
-    """How many tokens end at or before a character offset."""
-    if offset <= 0:
-        return 0
-    for index, end in enumerate(ends):
-        if end > offset:
-            return index
-    return len(ends)
 
 
 def assemble(

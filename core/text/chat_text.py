@@ -27,6 +27,7 @@ from core.api.errors import (
     EmptyConversationError,
     InvalidRequestError,
     NoVisionError,
+    TemplateError,
 )
 from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
@@ -130,6 +131,8 @@ class ChatText:
         assembly, message_starts = assemble(pieces, starts, self._kit.encoder, images)
         segments, pauses = tuple(assembly.segments), frozenset(assembly.pauses)
         self._check_ids(segments)
+        if not any(segment.num_tokens for segment in segments):
+            raise TemplateError("The template writes nothing for this conversation.")
         prompt = Prompt(segments, self.end_of_turn_ids, grid, pauses)
         return RenderedPrompt(prompt, message_starts, self._opens_reasoning(pieces))
 
@@ -185,6 +188,11 @@ class ChatText:
             rendered.begun,
             keeps_blanks,
         )
+
+    def forget(self) -> None:
+        """Drop what is remembered of conversations."""
+        self._kit.encoder.remembered.clear()
+        self._kit.tokenizer.forget()
 
     def _continued(
         self,
@@ -260,11 +268,12 @@ class ChatText:
 
     def _opens_reasoning(self, pieces: Sequence[Piece]) -> bool:
         """Whether the template's last words open a thought and leave it open."""
+        closing = self.end_of_turn_ids | {self._kit.thinking.close}
         for piece in reversed(pieces):
             if piece.message is not None:
                 return False
             if isinstance(piece.content, AddedToken):
-                if piece.content.id in self.end_of_turn_ids | {self._kit.thinking.close}:
+                if piece.content.id in closing:
                     return False
                 if piece.content.id == self._kit.thinking.open:
                     return self._kit.thinking.known

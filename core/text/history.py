@@ -6,9 +6,9 @@ token.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from core.api.chat import (
     ContentPart,
@@ -19,6 +19,7 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
+from core.api.errors import TemplateError
 from core.text.kit import TextKit
 from core.text.splicing import Item, Piece, read_marks, splice_replies, to_pieces
 from core.text.template.masking import (
@@ -105,12 +106,12 @@ def joined_texts(message: Message) -> Message:
     if not isinstance(message, UserMessage):
         return message
     content: list[ContentPart] = []
-    for part in message.content:
-        last = content[-1] if content else None
-        if isinstance(part, TextPart) and isinstance(last, TextPart):
-            content[-1] = TextPart(text=last.text + part.text)
+    for is_text, parts in groupby(message.content, lambda part: isinstance(part, TextPart)):
+        if is_text:
+            texts = (part.text for part in parts if isinstance(part, TextPart))
+            content.append(TextPart(text="".join(texts)))
         else:
-            content.append(part)
+            content.extend(parts)
     return UserMessage(content=tuple(content))
 
 
@@ -131,13 +132,17 @@ class _Guard:
         return "".join((*pieces, text[start:]))
 
     def read(self, rendered: str) -> list[Item]:
-        """The template's text and the hidden spellings, in order; torn marks vanish."""
-        pieces = re.split(f"{self.marks.left}([0-9]+){self.marks.right}", rendered)
-        torn = re.compile(f"[{self.marks.left}{self.marks.right}]")
-        return [
-            Piece(self._hidden[int(piece)]) if index % 2 else torn.sub("", piece)
-            for index, piece in enumerate(pieces)
-        ]
+        """The template's text and the hidden spellings, in order; torn marks vanish.
+
+        Raises TemplateError for a mark that `hide` never wrote.
+        """
+        pieces, _ = self.marks.split(rendered)
+        if any(isinstance(piece, int) and piece >= len(self._hidden) for piece in pieces):
+            raise TemplateError(
+                "The template writes the characters that mark typed control tokens while it is "
+                "rendered, so what it writes can't be read."
+            )
+        return [Piece(self._hidden[piece]) if isinstance(piece, int) else piece for piece in pieces]
 
 
 def _texts(messages: Sequence[Message]) -> list[str]:

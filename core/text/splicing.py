@@ -49,8 +49,8 @@ def read_marks(rendered: str, masks: Masks) -> list[Item] | None:
 
     A thought may be missing: templates drop those of earlier turns.
     """
-    split = masks.marks.split(rendered)
-    if split is None:
+    split, torn = masks.marks.split(rendered)
+    if torn:
         return None
     found = [number for number in split if isinstance(number, int)]
     present = set(found)

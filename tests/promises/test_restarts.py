@@ -306,6 +306,19 @@ def test_M2_a_deleted_chat_leaves_what_was_never_its_own(
     assert both.same_as_cold(other).stats.restored_from == "disk"
 
 
+def test_M2_the_engine_forgets_what_it_remembers_of_texts(
+    loaded_of: Callable[..., LoadedModel],
+) -> None:
+    machine = Machine(loaded_of("hybrid"))
+    machine.ask([user(words(30))])
+    assert machine.engine.loaded is not None
+    text = machine.engine.loaded.text
+    remembered = text._kit.encoder.remembered, text._kit.tokenizer.found
+    assert all(each.num_bytes > 0 for each in remembered)
+    machine.forget("chat")
+    assert [each.num_bytes for each in remembered] == [0, 0]
+
+
 @pytest.mark.parametrize("kept", ["hybrid", "qwen3_vl"], indirect=True)
 def test_I9_the_offset_left_by_pictures_survives_everything(kept: Machine, picture: Draw) -> None:
     chat: list[Message] = [user(picture(1, "wide"), picture(2, "tall"), "What?")]

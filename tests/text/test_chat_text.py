@@ -577,6 +577,37 @@ def test_a_template_without_a_place_for_a_picture_it_promised_fails_clearly(
         render(text, chat(user(PICTURE, PICTURE, "a")))
 
 
+@pytest.mark.parametrize("template", ["", "{{ '' }}", "{% for m in messages %}{% endfor %}"])
+def test_a_template_that_writes_nothing_is_an_error_with_a_name(
+    tmp_path: Path, template: str
+) -> None:
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    with pytest.raises(TemplateError, match="writes nothing"):
+        render(text, chat("a"))
+
+
+@pytest.mark.parametrize("number", ["0", "9", "9" * 9, "9" * 5_000, "\u0663", ""])
+def test_a_template_that_writes_marks_of_its_own_is_no_unknown_error(
+    tmp_path: Path, number: str
+) -> None:
+    """It names the characters by escapes, so its source holds none of them."""
+    template = f"{{{{ '\\ue000{number}\\ue001' }}}}" + REPEATS_TEXT
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", template))
+    if number.isascii() and 0 < len(number) < 10:
+        with pytest.raises(TemplateError, match="mark typed control tokens"):
+            render(text, chat("a"))
+    else:
+        assert number in words(text, ids(render(text, chat("a"))))
+
+
+def test_a_chat_in_every_private_character_is_an_error_with_a_name(tmp_path: Path) -> None:
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", REPEATS_TEXT))
+    codes = (*range(0xE000, 0xF900), *range(0xF0000, 0xFFFFE))
+    assert render(text, chat("".join(map(chr, codes[2:])))).prompt.num_tokens > len(codes)
+    with pytest.raises(TemplateError, match="private use"):
+        render(text, chat("".join(map(chr, codes[1:]))))
+
+
 def test_a_template_may_know_lists_only(tmp_path: Path) -> None:
     template = (
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{% for p in m.content %}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.api.errors import (
     BrokenConfigError,
@@ -17,12 +20,17 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.params import SamplingParams
-from core.helper.tokenizer import pattern_of
+from core.helper.tokenizer import SpellingFinder
 from core.text.chat_text import ChatText
 from core.text.files import read_text_files
 from core.text.sampling_defaults import sampling_defaults
 from core.text.template.picture_frame import PictureFrame
-from core.text.tokenizer.added_tokens import AddedToken, AddedTokens, without_swallowed
+from core.text.tokenizer.added_tokens import (
+    WHITE_SPACE,
+    AddedToken,
+    AddedTokens,
+    without_swallowed,
+)
 from tests.text.chats import chat, library_tokenizer, render
 from tests.text.tiny_tokenizer import write_text_folder
 
@@ -60,6 +68,7 @@ def test_the_fingerprint_covers_tokenizer_and_template(folder: Path) -> None:
     assert len(prints) == 3
 
 
+DEEP = b'{"deep": ' * 300 + b"1" + b"}" * 300
 INLINE = b'{"chat_template": "%s"}'
 
 
@@ -76,6 +85,9 @@ INLINE = b'{"chat_template": "%s"}'
         ("tokenizer_config.json", b"\xff", BrokenConfigError),
         ("config.json", b"[]", BrokenConfigError),
         ("generation_config.json", b"[" * 100_000, BrokenConfigError),
+        ("generation_config.json", DEEP, BrokenConfigError),
+        ("tokenizer_config.json", DEEP, BrokenConfigError),
+        ("tokenizer.json", b'{"model": {}, "decoder": ' + DEEP + b"}", BrokenTokenizerError),
         ("generation_config.json", b'{"do_sample": true, "top_p": 7}', BrokenConfigError),
         ("generation_config.json", b'{"do_sample": true, "top_k": Infinity}', BrokenConfigError),
         ("chat_template.jinja", b"\xff\xfe\xfd", BrokenConfigError),
@@ -237,8 +249,7 @@ def test_a_setting_out_of_range_is_refused_by_its_file(value: dict[str, object])
 
 def added(*tokens: AddedToken) -> AddedTokens:
     """Found as the helper finds them, here."""
-    pattern = pattern_of(token.spelling for token in tokens)
-    return AddedTokens(tokens, lambda text: [match.span() for match in pattern.finditer(text)])
+    return AddedTokens(tokens, SpellingFinder(token.spelling for token in tokens).find)
 
 
 def test_the_longest_spelling_wins_and_words_keep_theirs() -> None:
@@ -248,6 +259,24 @@ def test_the_longest_spelling_wins_and_words_keep_theirs() -> None:
     assert list(found.split("x<a><b><a>end ending. end")) == [
         "x", long, short, word, " ending. ", word,
     ]  # fmt: skip
+
+
+@given(
+    st.lists(st.text("ab <\u00e9\u4f60\n01", min_size=1, max_size=5), max_size=6),
+    st.text("ab <\u00e9\u4f60\n01", max_size=30),
+)
+def test_spellings_are_found_as_an_expression_of_all_of_them_finds_them(
+    spellings: list[str], text: str
+) -> None:
+    ordered = sorted(spellings, key=lambda spelling: -len(spelling))
+    pattern = re.compile("|".join(map(re.escape, ordered)) or "(?!)")
+    found = SpellingFinder(spellings).find(text)
+    assert found == [match.span() for match in pattern.finditer(text)]
+
+
+def test_white_space_is_all_of_unicodes_and_not_the_separators_that_python_adds() -> None:
+    blanks = {chr(code) for code in range(0x110000) if chr(code).isspace()}
+    assert set(WHITE_SPACE) == blanks - set("\x1c\x1d\x1e\x1f")
 
 
 def test_no_added_tokens_split_nothing() -> None:

@@ -15,7 +15,6 @@ from core.helper.process import Helper
 from core.text.chat_text import ChatText
 from core.text.files import read_text_files
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.tokenizer import plain_encoder
 from core.text.tokenizer.plain_encoder import PlainEncoder
 from core.text.tokenizer.tokenizer import Tokenizer
 from tests.text.chats import (
@@ -187,7 +186,7 @@ def test_what_was_encoded_once_is_not_encoded_again(
     assert encoder.num_encoded == before
     render(thinking_text, chat("Once upon a time", "there will be"))
     assert 0 < encoder.num_encoded - before < len("there will be") + 40
-    monkeypatch.setattr(plain_encoder, "REMEMBERED_CHARACTERS", 20)
+    monkeypatch.setattr(encoder.remembered, "most_bytes", 400 + 12 * 8)
     for text in ("a" * 12, "b" * 12, "a" * 12):
         before = encoder.num_encoded
         encoder.ids(text)

@@ -125,7 +125,7 @@ class _Channel:
         self._stops = StopStrings()
         self._drops_space = trims_start
         self._trims_end = trims_end
-        self._space = ""
+        self._space: list[str] = []
         self._shown: list[str] = []
         self._num_decoded = 0
         self._ends: list[tuple[int, int]] = []
@@ -172,8 +172,11 @@ class _Channel:
 
     def _show(self, text: str) -> str:
         if self._trims_end:
-            text = self._space + text
             kept = text.rstrip()
-            text, self._space = kept, text[len(kept) :]
+            self._space.append(text[len(kept) :])
+            if not kept:
+                return ""
+            text = "".join((*self._space[:-1], kept))
+            del self._space[:-1]
         self._shown.append(text)
         return text

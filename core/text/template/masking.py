@@ -7,16 +7,18 @@ over as it is, so that a template trims exactly what it would trim. `splicing.py
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, TextPart
+from core.api.errors import TemplateError
 from core.text.reply.parts import SampledReply
 
 SlotKind = Literal["text", "thought", "answer"]
 TemplateMessage = dict[str, Any]
+
+_MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +43,51 @@ class Marks:
 
     @classmethod
     def absent_from(cls, texts: Iterable[str]) -> Marks:
-        """The first pair of private-use characters that none of `texts` contains."""
-        used = {character for text in texts for character in _PRIVATE.findall(text)}
+        """The first pair of private-use characters that none of `texts` contains.
+
+        Raises TemplateError where fewer than two are free.
+        """
+        used = set().union(*texts)
         free = (chr(code) for code in _private_codes() if chr(code) not in used)
-        return cls(next(free), next(free))
+        left, right = next(free, None), next(free, None)
+        if left is None or right is None:
+            raise TemplateError(
+                "The conversation and the template use every character of Unicode's private use "
+                "areas, and two of them must be free."
+            )
+        return cls(left, right)
 
     def write(self, number: int) -> str:
         return f"{self.left}{number}{self.right}"
 
-    def split(self, text: str) -> list[str | int] | None:
-        """Text and mark numbers in turn; None where a mark was cut apart."""
-        pieces = re.split(f"{self.left}([0-9]+){self.right}", text)
-        if any(self.left in piece or self.right in piece for piece in pieces[::2]):
-            return None
-        return [int(piece) if index % 2 else piece for index, piece in enumerate(pieces)]
+    def split(self, text: str) -> tuple[list[str | int], bool]:
+        """Text and mark numbers in turn, and whether a mark was cut apart.
+
+        Of one that was, neither character is left in the text.
+        """
+        numbers: list[int] = []
+        texts: list[list[str]] = [[]]
+        torn = False
+        for index, part in enumerate(text.split(self.left)):
+            rest = part
+            if index:
+                number, right, after = part.partition(self.right)
+                if right and _is_number(number):
+                    numbers.append(int(number))
+                    texts.append([])
+                    rest = after
+                else:
+                    torn = True
+            torn = torn or self.right in rest
+            texts[-1].append(rest.replace(self.right, ""))
+        pieces: list[str | int] = ["".join(texts[0])]
+        for mark, following in zip(numbers, texts[1:], strict=True):
+            pieces += (mark, "".join(following))
+        return pieces, torn
 
 
-_PRIVATE = re.compile("[\ue000-\uf8ff\U000f0000-\U000ffffd]")
+def _is_number(text: str) -> bool:
+    return len(text) <= _MOST_DIGITS and text.isascii() and text.isdigit()
 
 
 def _private_codes() -> Iterable[int]:
@@ -89,7 +119,7 @@ class Masks:
         core = text.strip()
         if not core:
             return text
-        start = text.index(core)
+        start = len(text) - len(text.lstrip())
         return text[:start] + self.mark(Slot(message, kind, core)) + text[start + len(core) :]
 
     def reply(self, message: int, reply: SampledReply) -> tuple[str, str]:

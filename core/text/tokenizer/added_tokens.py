@@ -7,7 +7,6 @@ comes here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +14,12 @@ from typing import Any
 
 from core.api.errors import BrokenTokenizerError
 
-# The tokenizer's idea of whitespace; Python's `\s` also holds the four separators 1C to 1F.
-_SPACE_BEFORE = re.compile(r"[^\S\x1c-\x1f]+\Z")
-_SPACE_AFTER = re.compile(r"[^\S\x1c-\x1f]+")
-_WORD = re.compile(r"\w")
+# The tokenizer's idea of whitespace, Unicode's White_Space: `str.isspace` has the four separators
+# 1C to 1F besides.
+WHITE_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +105,18 @@ def _read_entry(entry: dict[str, Any]) -> AddedToken:
 
 
 def _touches_word(text: str, begin: int, end: int) -> bool:
-    before, after = text[:begin][-1:], text[end:][:1]
-    return bool(_WORD.match(before) or _WORD.match(after))
+    neighbours = text[max(begin - 1, 0) : begin], text[end : end + 1]
+    return any(each.isalnum() or each == "_" for each in neighbours)
 
 
 def without_swallowed(
     text: str, before: AddedToken | None, after: AddedToken | None
 ) -> tuple[str, int]:
     """`text` between two tokens without the whitespace they swallow, and how much went in front."""
-    dropped = 0
+    num_characters = len(text)
     if before is not None and before.swallows_after:
-        match = _SPACE_AFTER.match(text)
-        dropped = match.end() if match else 0
-    text = text[dropped:]
+        text = text.lstrip(WHITE_SPACE)
+    dropped = num_characters - len(text)
     if after is not None and after.swallows_before:
-        text = _SPACE_BEFORE.sub("", text)
+        text = text.rstrip(WHITE_SPACE)
     return text, dropped

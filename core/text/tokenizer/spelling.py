@@ -12,6 +12,9 @@ from core.text.tokenizer.detokenizer import TokenText
 from core.text.tokenizer.plain_encoder import PlainEncoder
 from core.text.tokenizer.tokenizer import Tokenizer
 
+# Bytes of the longest token that a grammar may choose; published vocabularies have up to about
+# 130. llguidance panics at 1,024, and each place of a forced text is compared with every size.
+_MOST_BYTES = 512
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>\Z")
 
 
@@ -59,10 +62,11 @@ class _Vocabulary:
             else _with_word_space(tokenizer.table.token(token_id))
             for token_id in range(num_ids)
         ]
+        self.tokens = [text if len(text) <= _MOST_BYTES else b"" for text in self.tokens]
         controls = {token.id: token for token in tokenizer.added.tokens if not token.is_blank}
         for token_id, token in controls.items():
             if token_id < num_ids:
-                self.tokens[token_id] = token.spelling.encode("utf-8", "replace")
+                self.tokens[token_id] = token.spelling.encode("utf-8", "replace")[:_MOST_BYTES]
         self.special_token_ids = sorted({*ends, *(each for each in controls if each < num_ids)})
         self.eos_token_id = ends[0]
         self._ids = {text: token_id for token_id, text in enumerate(self.tokens) if text}

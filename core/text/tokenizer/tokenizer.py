@@ -6,11 +6,11 @@ once, so a reply of a byte-level tokenizer is read without asking anybody.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate
 
 from core.api.errors import BrokenTokenizerError
@@ -18,6 +18,7 @@ from core.helper.process import Helper, HelperFailedError
 from core.helper.tokenizer import MAX_IDS, NO_TOKEN
 from core.helper.wire import Fields
 from core.text.tokenizer.added_tokens import AddedTokens
+from core.text.tokenizer.remembered import Numbers, RememberedTexts
 
 # A tokenizer with a vocabulary of 262,144 is built in 3 s here; one is built at each load.
 BUILD_S = 30.0
@@ -25,8 +26,8 @@ BUILD_S = 30.0
 ASK_S = 5.0
 SECONDS_PER_CHARACTER = 1e-5
 
-# Texts of a template's own whose added tokens are remembered: it writes the same ones every turn.
-_FOUND_TEXTS = 256
+# Of places where a template writes added tokens: it writes the same texts every turn.
+FOUND_BYTES = 2**20
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -79,6 +80,7 @@ class Tokenizer:
         self._read = read
         self._helper = helper
         self._built_in = -1
+        self.found = RememberedTexts(FOUND_BYTES)
         self._build(check)
 
     def encode(self, text: str, at_start: bool) -> Encoded:
@@ -100,9 +102,21 @@ class Tokenizer:
         fields = self._helper_result("tokenizer.decode", {"ids": lists}, b"", ASK_S)[0]
         return [str(text) for text in fields["texts"]]
 
+    def forget(self) -> None:
+        """Drop what is remembered of texts, here and in the helper if it runs."""
+        self.found.clear()
+        if self._helper.pid == self._built_in:
+            # A helper that fails has ended, and its memory with it.
+            with contextlib.suppress(HelperFailedError):
+                self._helper.ask("tokenizer.forget", {}, seconds=ASK_S)
+
     def _find(self, text: str) -> list[tuple[int, int]]:
         """As `core.text.tokenizer.added_tokens.Find`."""
-        places = array("I", self._ask("tokenizer.find", {}, text))
+
+        def ask() -> Numbers:
+            return (array("I", self._ask("tokenizer.find", {}, text)),)
+
+        (places,) = self.found.find("added", text, ask)
         return list(zip(places[::2], places[1::2], strict=True))
 
     def _ask(self, task: str, fields: Fields, text: str) -> bytes:
@@ -118,7 +132,7 @@ class Tokenizer:
     def _build(self, check: Callable[[], None] | None) -> None:
         data = self._read()
         facts, table = self._helper_result("tokenizer.build", {}, data, BUILD_S, check)
-        self.added = AddedTokens.read(facts["added_tokens"], lru_cache(_FOUND_TEXTS)(self._find))
+        self.added = AddedTokens.read(facts["added_tokens"], self._find)
         self.byte_level = facts["decoder"] == "ByteLevel"
         self.word_spaces = bool(facts["word_spaces"])
         self.vocab_size = int(facts["vocab_size"])

@@ -1,0 +1,198 @@
+"""Text from people and strangers takes time in proportion to its length, on every way through.
+
+Each case is done at one size and at twice that size, and has less than three times the time for it.
+The sizes are those at which quadratic work takes seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from core.api.chat import AssistantMessage, TextPart, UserMessage
+from core.text.chat_text import ChatText
+from core.text.history import joined_texts
+from core.text.tokenizer.added_tokens import AddedToken
+from tests.text.chats import added_id, chat, plain_ids, render, user
+from tests.text.test_chat_text import REPEATS_TEXT
+from tests.text.tiny_tokenizer import write_text_folder
+
+# What a busy machine may add to either time.
+FLOOR_S = 0.4
+ATTEMPTS = 3
+WORD = "stop"
+# A template without a control token: the whole conversation is one text.
+NO_TOKENS = "{% for m in messages %}{{ m.content + '\n' }}{% endfor %}"
+
+Work = Callable[[int, int], object]
+"""Does a size; the second number differs each time, so that nothing is remembered."""
+
+
+def assert_linear(work: Work, size: int) -> None:
+    work(size // 16, 0)
+    small = min(_seconds(work, size, attempt) for attempt in range(1, ATTEMPTS))
+    taken = []
+    for attempt in range(ATTEMPTS):
+        taken.append(_seconds(work, 2 * size, ATTEMPTS + attempt))
+        if taken[-1] < 3 * small + FLOOR_S:
+            return
+    raise AssertionError(f"{size:,} took {small:.2f} s, twice as much {min(taken):.2f} s")
+
+
+def _seconds(work: Work, size: int, attempt: int) -> float:
+    began = time.perf_counter()
+    work(size, attempt)
+    return time.perf_counter() - began
+
+
+def swallowing(folder: Path, template: str | None = None) -> ChatText:
+    """A model whose end of turn swallows blanks, and with a token that must be a whole word."""
+    path = write_text_folder(folder, "chatml", template) / "tokenizer.json"
+    description = json.loads(path.read_text("utf-8"))
+    entries = description["added_tokens"]
+    for entry in entries:
+        if entry["content"] == "<|im_end|>":
+            entry.update(lstrip=True, rstrip=True)
+    last = max(entry["id"] for entry in entries)
+    entries.append({**entries[-1], "id": last + 1, "content": WORD, "single_word": True})
+    path.write_text(json.dumps(description), "utf-8")
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": last + 2}), "utf-8")
+    return ChatText.open(folder)
+
+
+@pytest.fixture(scope="module")
+def spliced(tmp_path_factory: pytest.TempPathFactory) -> ChatText:
+    text = swallowing(tmp_path_factory.mktemp("spliced"))
+    assert text.spliced
+    return text
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> ChatText:
+    text = swallowing(tmp_path_factory.mktemp("plain"), REPEATS_TEXT)
+    assert not text.spliced
+    return text
+
+
+TYPED: dict[str, tuple[Callable[[int], str], int]] = {
+    "blanks": (lambda size: " " * size, 40_000),
+    "newlines": (lambda size: "\n" * size, 40_000),
+    "other blanks": (lambda size: "\t\u2003\x1c" * (size // 3), 40_000),
+    "blanks and a word": (lambda size: " " * size + "a", 40_000),
+    "one spelling again and again": (lambda size: "<|im_end|>" * size, 20_000),
+    "half a spelling again and again": (lambda size: "<|im_end" * size, 20_000),
+    "a word that is a token": (lambda size: WORD * size, 40_000),
+    "private use": (lambda size: "\ue000" * size, 40_000),
+    "marks": (lambda size: "\ue0007\ue001" * size, 20_000),
+    "digits in a mark": (lambda size: "\ue000" + "7" * size, 40_000),
+    "mixed": (lambda size: "<|im_end|> \n\ue0001 stop" * size, 4_000),
+}
+
+
+@pytest.mark.parametrize("way", ["spliced", "plain"])
+@pytest.mark.parametrize("case", TYPED)
+def test_what_is_typed_is_rendered_in_linear_time(
+    case: str, way: str, request: pytest.FixtureRequest
+) -> None:
+    """32,000 blanks took 8.6 s, and 150,000 ended the engine."""
+    text: ChatText = request.getfixturevalue(way)
+    typed, size = TYPED[case]
+
+    def work(size: int, attempt: int) -> None:
+        render(text, chat(f"{attempt} {typed(size)}"))
+
+    assert_linear(work, size)
+
+
+@pytest.mark.parametrize("reply", ["", "a"])
+def test_what_a_reply_is_stored_as_is_rendered_in_linear_time(reply: str, plain: ChatText) -> None:
+    def work(size: int, attempt: int) -> None:
+        answer = f"{attempt}" + "\n " * size + reply
+        render(plain, chat("a", AssistantMessage(text=answer), "b"))
+
+    assert_linear(work, 20_000)
+
+
+def test_many_parts_of_one_message_are_joined_in_linear_time() -> None:
+    part = "some words " * 10
+
+    def work(size: int, attempt: int) -> None:
+        joined = joined_texts(user(*[part] * size))
+        assert isinstance(joined, UserMessage)
+        assert [len(each.text) for each in joined.content if isinstance(each, TextPart)] == [
+            len(part) * size
+        ]
+
+    assert_linear(work, 25_000)
+
+
+def test_many_messages_find_their_places_in_linear_time(tmp_path: Path) -> None:
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", NO_TOKENS))
+
+    def work(size: int, attempt: int) -> None:
+        render(text, chat(*[f"{attempt}: what does the picture show, in your own words?"] * size))
+
+    assert_linear(work, 1_200)
+
+
+def test_a_templates_own_text_is_split_in_linear_time(plain: ChatText) -> None:
+    """Each place where a token for whole words was no whole word copied the text."""
+
+    def work(size: int, attempt: int) -> None:
+        found = list(plain._kit.added.split(f"{attempt}{WORD}s" * size))
+        assert not any(isinstance(each, AddedToken) for each in found)
+
+    assert_linear(work, 120_000)
+
+
+@pytest.mark.parametrize("unit", [" ", "\n", "a", " a"])
+@pytest.mark.parametrize("in_thought", [True, False])
+def test_a_reply_is_read_in_linear_time(
+    unit: str, in_thought: bool, thinking_text: ChatText
+) -> None:
+    """Blanks at the end of a thought are held back: each copied all before it."""
+    ids = plain_ids(thinking_text, unit)
+    first = plain_ids(thinking_text, "a")
+    close = added_id(thinking_text, "</think>")
+
+    def work(size: int, attempt: int) -> None:
+        rendered = render(thinking_text, chat("a"), thinking=in_thought)
+        reader = thinking_text.reply_reader(rendered, ("never", "\n\n\n never"))
+        for token_id in (*first, *ids * size):
+            reader.push(token_id)
+        for token_id in (close, *ids):
+            reader.push(token_id)
+        reader.close()
+
+    assert_linear(work, 80_000 // len(ids))
+
+
+def test_a_text_that_a_grammar_forces_is_spelled_in_linear_time(tmp_path: Path) -> None:
+    """A token of any size made as many slices at each place, and llguidance panicked at 1,024."""
+    path = write_text_folder(tmp_path, "chatml") / "tokenizer.json"
+    description = json.loads(path.read_text("utf-8"))
+    # Nothing is spelled as it is written, so the tokenizer's own ids are of no use.
+    description["normalizer"] = {"type": "Lowercase"}
+    long = max(description["model"]["vocab"].values()) + 100
+    description["model"]["vocab"]["y" * 60_000] = long
+    description["added_tokens"].append(
+        {**description["added_tokens"][0], "id": long + 1, "content": "<" * 2_000}
+    )
+    path.write_text(json.dumps(description), "utf-8")
+    config = json.loads((tmp_path / "config.json").read_text("utf-8"))
+    (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": long + 2}), "utf-8")
+    text = ChatText.open(tmp_path)
+
+    def work(size: int, attempt: int) -> None:
+        forced = f"{attempt}X y" * size
+        assert b"".join(map(spelled, text.spelling.tokenize_str(forced))) == forced.encode()
+
+    def spelled(token_id: int) -> bytes:
+        return bytes(text.spelling.decode_bytes([token_id]))
+
+    assert_linear(work, 500)

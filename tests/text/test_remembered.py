@@ -1,0 +1,96 @@
+"""What the engine remembers of texts: bounded in bytes, without their words, and forgotten."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+
+import pytest
+
+from core.text.chat_text import ChatText
+from core.text.tokenizer.remembered import RememberedTexts
+from tests.text.chats import chat, render
+from tests.text.test_chat_text import REPEATS_TEXT
+from tests.text.tiny_tokenizer import write_text_folder
+
+
+def numbers(count: int) -> tuple[array[int]]:
+    return (array("I", range(count)),)
+
+
+def test_what_is_remembered_is_bounded_in_bytes_and_the_oldest_goes_first() -> None:
+    asked: list[str] = []
+
+    def find(text: str, count: int = 100) -> None:
+        def ask() -> tuple[array[int]]:
+            asked.append(text)
+            return numbers(count)
+
+        assert texts.find("kind", text, ask) == numbers(count)
+        assert texts.num_bytes <= texts.most_bytes
+
+    texts = RememberedTexts(2_000)
+    for text in ("one", "two", "one", "three", "one", "two"):
+        find(text)
+    assert asked == ["one", "two", "three", "two"]
+    find("much too large", 1_000)
+    find("one")
+    assert asked[-2:] == ["much too large", "one"]
+
+
+def test_a_kind_of_question_and_half_a_character_are_told_apart() -> None:
+    texts = RememberedTexts(2**20)
+    keys = [("a", "b"), ("a\0b", ""), ("a", "\ud800"), ("a", "\ufffd")]
+    for count, (kind, text) in enumerate(keys[:1] + keys[2:]):
+        assert texts.find(kind, text, lambda count=count: numbers(count)) == numbers(count)
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> ChatText:
+    """A model whose replies can't be spliced: each turn finds added tokens in all of the chat."""
+    text = ChatText.open(write_text_folder(tmp_path, "chatml", REPEATS_TEXT))
+    assert not text.spliced
+    return text
+
+
+def remembered(text: ChatText) -> tuple[RememberedTexts, RememberedTexts]:
+    return text._kit.encoder.remembered, text._kit.tokenizer.found
+
+
+def test_a_turn_adds_no_copy_of_the_chat_to_what_is_remembered(plain: ChatText) -> None:
+    """Each turn of a chat of a megabyte added a megabyte."""
+    said = ["some words " * 10_000]
+    render(plain, chat(*said))
+    before = sum(each.num_bytes for each in remembered(plain))
+    for turn in range(10):
+        said.append(f"turn {turn}")
+        render(plain, chat(*said))
+    assert sum(each.num_bytes for each in remembered(plain)) - before < 50_000
+    for each in remembered(plain):
+        assert all(isinstance(key, bytes) and len(key) == 32 for key in each._known)
+
+
+def test_M2_what_is_remembered_of_texts_goes_with_a_deleted_chat(
+    plain: ChatText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[str] = []
+    helper = plain._kit.tokenizer._helper
+    ask = helper.ask
+
+    def noted(task: str, *args: object, **kwargs: object) -> object:
+        tasks.append(task)
+        return ask(task, *args, **kwargs)  # type: ignore[arg-type]
+
+    first = render(plain, chat("a secret"))
+    monkeypatch.setattr(helper, "ask", noted)
+    plain.forget()
+    assert tasks == ["tokenizer.forget"]
+    assert [each.num_bytes for each in remembered(plain)] == [0, 0]
+    before = plain._kit.encoder.num_encoded
+    assert render(plain, chat("a secret")).prompt == first.prompt
+    assert plain._kit.encoder.num_encoded > before
+    # A helper that has ended remembers nothing, and isn't started to forget it.
+    helper.close()
+    tasks.clear()
+    plain.forget()
+    assert not tasks
