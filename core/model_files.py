@@ -6,11 +6,11 @@ pipe behind a link must not become this process's memory.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from core.api.errors import MissingFileError, WaymarkError
+from core.api.json_text import JsonTooDeepError, parse_json
 
 # The largest ones published are 1.2 MB (a tokenizer_config.json), 0.02, 33, and 14 MB.
 CONFIG_BYTES = 4 * 2**20
@@ -39,8 +39,10 @@ def read_small(path: Path, most: int, broken: type[WaymarkError]) -> bytes:
 def read_object(path: Path, broken: type[WaymarkError], most: int = CONFIG_BYTES) -> JsonObject:
     """The JSON object in `path`. Raises MissingFileError, and `broken`."""
     try:
-        parsed = json.loads(read_small(path, most, broken))
-    except (ValueError, RecursionError) as error:
+        parsed = parse_json(read_small(path, most, broken))
+    except JsonTooDeepError as error:
+        raise broken(f"{path.parent.name}/{path.name} can't be read: {error}.") from None
+    except ValueError as error:
         raise broken(f"{path.parent.name}/{path.name} is not valid JSON.") from error
     if not isinstance(parsed, dict):
         raise broken(f"{path.parent.name}/{path.name} should hold a JSON object.")

@@ -2,5 +2,5 @@
 
 `positions` and `prompt` say where things lie, `chat` what is talked about, `params` what a user may
 set, `commands` and `events` what crosses the pipe, `errors` what can go wrong in words for a
-person.
+person. `json_text` parses JSON from strangers.
 """

@@ -31,6 +31,7 @@ from core.api.errors import (
     TemplateTooLargeError,
     WaymarkError,
 )
+from core.api.json_text import parse_json
 from core.client.codec import frame, read_frame, split
 from core.client.containment import contain
 from core.client.programs import ROOT, clean_environment, hidden_window, program
@@ -265,7 +266,7 @@ def _result(body: bytes) -> tuple[Fields, bytes]:
     """What was answered. Raises _Named, or HelperFailedError."""
     text, attached = split(body)
     try:
-        fields = json.loads(text)
+        fields = parse_json(text)
     except ValueError as error:
         raise HelperFailedError("ended") from error
     if "error" not in fields:

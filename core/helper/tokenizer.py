@@ -17,6 +17,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from core.api.errors import BrokenTokenizerError, TemplateTooLargeError
+from core.api.json_text import JsonTooDeepError, parse_json
 from core.helper.wire import Fields, Task
 
 JsonObject = dict[str, Any]
@@ -134,8 +135,10 @@ def _has_word_spaces(decoder: JsonObject) -> bool:
 
 def _parsed(data: bytes) -> JsonObject:
     try:
-        parsed = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        parsed = parse_json(data)
+    except JsonTooDeepError as error:
+        raise BrokenTokenizerError(f"tokenizer.json can't be read: {error}.") from None
+    except ValueError as error:
         raise BrokenTokenizerError("tokenizer.json is not valid JSON.") from error
     if not isinstance(parsed, dict) or not isinstance(parsed.get("model"), dict):
         raise BrokenTokenizerError("tokenizer.json describes no tokenizer.")

@@ -8,7 +8,6 @@ allocated for a tensor before its range is known to lie inside the file and to f
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from core.api.errors import BrokenWeightsError, MissingFileError
+from core.api.json_text import parse_json
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 LENGTH_BYTES = 8
@@ -88,8 +88,8 @@ def read_raw_header(file: BinaryIO, path: Path, num_bytes: int) -> bytes:
 def _parse(raw: bytes, path: Path) -> dict[str, Any]:
     try:
         # Decoded here: given bytes, `json` would take UTF-16 and a byte order mark as well.
-        entries = json.loads(raw.decode(), object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
+        entries = parse_json(raw.decode(), object_pairs_hook=_unique)
+    except ValueError as error:
         raise _broken(path, "its header is not proper JSON") from error
     if not isinstance(entries, dict) or not raw.startswith(b"{"):
         raise _broken(path, "its header is not an object")

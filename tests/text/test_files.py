@@ -60,6 +60,7 @@ def test_the_fingerprint_covers_tokenizer_and_template(folder: Path) -> None:
     assert len(prints) == 3
 
 
+DEEP = b'{"deep": ' * 300 + b"1" + b"}" * 300
 INLINE = b'{"chat_template": "%s"}'
 
 
@@ -76,6 +77,9 @@ INLINE = b'{"chat_template": "%s"}'
         ("tokenizer_config.json", b"\xff", BrokenConfigError),
         ("config.json", b"[]", BrokenConfigError),
         ("generation_config.json", b"[" * 100_000, BrokenConfigError),
+        ("generation_config.json", DEEP, BrokenConfigError),
+        ("tokenizer_config.json", DEEP, BrokenConfigError),
+        ("tokenizer.json", b'{"model": {}, "decoder": ' + DEEP + b"}", BrokenTokenizerError),
         ("generation_config.json", b'{"do_sample": true, "top_p": 7}', BrokenConfigError),
         ("generation_config.json", b'{"do_sample": true, "top_k": Infinity}', BrokenConfigError),
         ("chat_template.jinja", b"\xff\xfe\xfd", BrokenConfigError),

@@ -205,8 +205,11 @@ def test_pickle_weights_beside_safe_ones_are_let_be(tmp_path: Path) -> None:
     assert len(ModelFolder.open(tmp_path).files) == 1
 
 
+DEEP = b'{"a":' * 300 + b"1" + b"}" * 300
+
+
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b"3", b"\xff\xff", b"[" * 100_000, b'{"a": 1' * 3]
+    "content", [b"", b"{", b"[]", b"3", b"\xff\xff", b"[" * 100_000, b'{"a": 1' * 3, DEEP]
 )
 def test_a_broken_config_is_named(tmp_path: Path, content: bytes) -> None:
     (make_folder(tmp_path, "model.safetensors") / "config.json").write_bytes(content)

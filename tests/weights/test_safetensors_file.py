@@ -46,6 +46,7 @@ LIES: dict[str, tuple[Any, str]] = {
     "not-json": (b"{oops", "not proper JSON"),
     "not-text": (b"\xff\xfe\x00", "not proper JSON"),
     "deep": (b"[" * 100_000, "not proper JSON"),
+    "deeper-than-200": (b'{"__metadata__":' + b"[" * 300 + b"]" * 300 + b"}", "not proper JSON"),
     "twice": (b'{"a": {}, "a": {}}', "not proper JSON"),
     "utf-16": (json.dumps({}).encode("utf-16"), "not proper JSON"),
     "byte-order-mark": (b"\xef\xbb\xbf{}", "not proper JSON"),

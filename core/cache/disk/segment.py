@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from core.api.json_text import parse_json
 from kernels.common.views import octets
 
 FORMAT = "waymark-segment-1"
@@ -170,8 +171,8 @@ def _header(raw: bytearray) -> tuple[dict[str, Any], int]:
         raise SegmentDamagedError(f"Its header claims {length:,} bytes of {len(raw):,}.")
     text = bytes(raw[LENGTH_BYTES:start])
     try:
-        header = json.loads(text)
-    except (ValueError, RecursionError):
+        header = parse_json(text)
+    except ValueError:
         raise SegmentDamagedError("Its header is not proper JSON.") from None
     if not isinstance(header, dict) or _canonical(header) != text:
         raise SegmentDamagedError("Its header is not one that Waymark writes.")

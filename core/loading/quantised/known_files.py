@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 
+from core.api.json_text import parse_json
 from core.storage.store import DiskStore
 from core.weights.safetensors_file import SafetensorsFile
 
@@ -47,10 +48,10 @@ class KnownFiles:
         """The combined SHA-256 of files with these facts, as `stream_weights` gave it."""
         noted = self._blobs.note(_KIND, _paths(facts))
         try:
-            known, digest = json.loads(noted) if noted is not None else (None, "")
+            known, digest = parse_json(noted) if noted is not None else (None, "")
             # The store does not notice a flipped bit in a note.
             return digest if known == facts and len(bytes.fromhex(digest)) == 32 else None
-        except (ValueError, TypeError, RecursionError):
+        except (ValueError, TypeError):
             return None
 
     def remember(self, facts: Facts, digest: str) -> None:

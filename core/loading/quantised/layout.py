@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
+from core.api.json_text import parse_json
 from core.loading.reading.stream import slice_rows
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import LENGTH_BYTES
@@ -90,8 +91,8 @@ class QuantisedLayout:
     def digests(self, header: bytes, key: str) -> list[bytes] | None:
         """The SHA-256 of each part; None where `header` isn't ours for these matrices and `key`."""
         try:
-            joined = bytes.fromhex(json.loads(header[LENGTH_BYTES:])["__metadata__"]["digests"])
-        except (ValueError, KeyError, TypeError, RecursionError):
+            joined = bytes.fromhex(parse_json(header[LENGTH_BYTES:])["__metadata__"]["digests"])
+        except (ValueError, KeyError, TypeError):
             return None
         starts = range(0, len(joined), DIGEST_BYTES)
         digests = [joined[start : start + DIGEST_BYTES] for start in starts]
