@@ -105,7 +105,20 @@ ALTER TABLE drafts ADD COLUMN format TEXT;
 ALTER TABLE replies ADD COLUMN format TEXT;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH)
+# What a reply on its way has gained since it was last stored whole, a row each second.
+FIFTH = """
+CREATE TABLE reply_parts (
+    number INTEGER PRIMARY KEY,
+    message INTEGER NOT NULL REFERENCES messages ON DELETE CASCADE,
+    text TEXT NOT NULL,
+    thought TEXT NOT NULL,
+    ids BLOB NOT NULL,
+    stats TEXT
+) STRICT;
+CREATE INDEX reply_parts_of_message ON reply_parts (message);
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
 
 
 def script(steps: Sequence[str]) -> str:
