@@ -7,8 +7,8 @@ from typing import Any
 
 from llguidance import LLMatcher
 
+from core.api.json_text import parse_json
 from core.api.reply_format import ReplyFormat
-from core.helper.grammars import byte_tokens, matcher
 
 # A space, or a line end with an indent. A model that may write blanks without end often does.
 BLANKS = r" |\n( {0,20}|\t{1,10})"
@@ -41,15 +41,5 @@ def grammar(form: ReplyFormat, behind_thought: bool = False) -> str:
 
 
 def schema_of(form: ReplyFormat) -> Any:
-    """What JSON has to be. Raises ValueError, of JSONDecodeError's kind with the place."""
-    return json.loads(form.text) if form.kind == "json_schema" else {}
-
-
-def derives(grammar: str, text: str) -> bool:
-    """Whether the grammar derives `text` as a whole. Its time grows with the text's length, never
-    with the ways to read it, as that of a backtracking expression does."""
-    follower = matcher(byte_tokens(), grammar)
-    spelled = list(text.encode("utf-8", "replace"))
-    if follower.is_error() or not follower.consume_tokens(spelled):
-        return False
-    return follower.is_accepting()
+    """What JSON has to be. Raises ValueError, as `parse_json` does."""
+    return parse_json(form.text) if form.kind == "json_schema" else {}

@@ -1,19 +1,19 @@
-"""What llguidance says of a grammar, as a sentence for a person."""
+"""What llguidance and jsonschema say of formats and replies, as sentences for a person."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from core.api.reply_format import ReplyFormat
-from core.formats.schema import parts_of, place
 
 _UNKNOWN = re.compile(r"Unimplemented keys: (\[.*?\])")
 _PLACE = re.compile(r"^(?:at )?(\d+)\((\d+)\): ")
 _REGEX = re.compile(r"regex parse error:.*^error: ([^\n]+)", re.DOTALL | re.MULTILINE)
 _LONGEST = 300
+_VALUES = ("const", "enum", "default", "examples")
 # What llguidance says, and which keywords that is about.
 _ABOUT = (
     ("oneOf constraints", "oneOf", "its alternatives can't be told apart"),
@@ -45,6 +45,20 @@ def explained(error: str, form: ReplyFormat) -> str:
     at = _PLACE.match(error)
     where = f" at line {at[1]}, column {at[2]}" if at else ""
     return f"The grammar can't be used{where}: {found[1] if found else _plain(error)}."
+
+
+def place(path: Iterable[object]) -> str:
+    """A place in JSON as a pointer."""
+    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return "/".join(("#", *escaped))
+
+
+def parts_of(schema: Any) -> Iterator[tuple[object, Any]]:
+    """The members of a schema, or of a list or object of schemas; values that it names are none."""
+    if isinstance(schema, dict):
+        yield from ((key, part) for key, part in schema.items() if key not in _VALUES)
+    elif isinstance(schema, list):
+        yield from enumerate(schema)
 
 
 def _of_schema(error: str, form: ReplyFormat) -> str:

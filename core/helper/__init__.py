@@ -6,6 +6,9 @@
     pictures   tasks on picture files
     templates  tasks on a chat template; sandbox is the environment it runs in
     tokenizer  tasks on a tokenizer.json
+    patterns   tasks on the regular expressions of a model folder
+    grammars   tasks on the grammars of replies
+    schemas    tasks on JSON Schemas, and on replies that are to be JSON
 
 A helper is given bytes, never paths, and answers with bytes. It loads no torch.
 """

@@ -49,6 +49,10 @@ def _tasks_of(area: str) -> Mapping[str, Task]:
         from core.helper.patterns import PatternTasks
 
         return PatternTasks().handlers()
+    if area == "schema":
+        from core.helper.schemas import SchemaTasks
+
+        return SchemaTasks().handlers()
     if area == "template":
         from core.helper.templates import TemplateTasks
 

@@ -1,4 +1,4 @@
-"""A task on grammars of replies: whether llguidance can follow one; and how it is done.
+"""Tasks on grammars of replies: whether llguidance can follow one, and whether a text is of one.
 
 A schema of a few hundred bytes can cost gigabytes or hours to compile, and what runs out of memory
 there ends the process. So a grammar is compiled here first, and elsewhere only if that went well.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import lru_cache
 from typing import TypeVar
 
@@ -18,9 +19,15 @@ from core.helper.wire import Fields, Task
 T = TypeVar("T")
 
 END = 256
+# llguidance's words for a token that doesn't fit, unlike a grammar that grew past its limits.
+REFUSED = "doesn't satisfy the grammar"
 # A chain of 18,000 references, as long as the longest schema can hold, is followed in 64 MB.
 STACK_BYTES = 256 * 2**20
 _stack_lock = threading.Lock()
+
+
+class GrammarLimitError(Exception):
+    """A grammar grew past llguidance's limits while a text was followed."""
 
 
 class GrammarTasks:
@@ -28,7 +35,7 @@ class GrammarTasks:
 
     def handlers(self) -> Mapping[str, Task]:
         """The tasks by name."""
-        return {"grammar.compile": self._compile}
+        return {"grammar.compile": self._compile, "grammar.derives": self._derives}
 
     def _compile(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
         """`broken`: what llguidance says of the attached grammar; None where it can be used."""
@@ -38,6 +45,11 @@ class GrammarTasks:
             if not follower.is_error() and any(begins):
                 return {"broken": None}, b""
         return {"broken": follower.get_error()}, b""
+
+    def _derives(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
+        """`derives`: whether `grammar` derives the attached text as a whole."""
+        compiled = matcher(byte_tokens(), fields["grammar"])
+        return {"derives": derives(compiled, text.decode())}, b""
 
 
 class _Bytes:
@@ -62,19 +74,39 @@ def matcher(tokens: LLTokenizer, grammar: str) -> LLMatcher:
     """Follows a reply through a grammar. One that can't be followed is in error."""
     # Half a second and some 200 MB for a token at the very worst.
     limits = LLParserLimits(max_lexer_states=50_000, verbose_errors=False)
-    return _with_deep_stack(lambda: LLMatcher(tokens, grammar, log_level=0, limits=limits))
+    return with_deep_stack(lambda: LLMatcher(tokens, grammar, log_level=0, limits=limits))
 
 
-def _with_deep_stack(call: Callable[[], T]) -> T:
+def derives(compiled: LLMatcher, text: str) -> bool:
+    """Whether a compiled grammar derives `text` as a whole; it can be asked again afterwards.
+
+    The time grows with the text's length, never with the ways to read it, as that of a backtracking
+    expression does. Raises GrammarLimitError.
+    """
+    follower = compiled.deep_copy()
+    spelled = list(text.encode("utf-8", "replace"))
+    if follower.consume_tokens(spelled):
+        return follower.is_accepting()
+    if REFUSED not in follower.get_error():
+        raise GrammarLimitError
+    return False
+
+
+def with_deep_stack(call: Callable[[], T]) -> T:
     """llguidance goes down a chain of references by recursion; an ordinary stack would end the
-    process."""
-    results: list[T] = []
+    process. Raises what `call` raises."""
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(call())
+        except BaseException as error:
+            outcome.set_exception(error)
+
     with _stack_lock:
         before = threading.stack_size(STACK_BYTES)
         try:
-            thread = threading.Thread(target=lambda: results.append(call()))
-            thread.start()
+            threading.Thread(target=run).start()
         finally:
             threading.stack_size(before)
-    thread.join()
-    return results[0]
+    return outcome.result()

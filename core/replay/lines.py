@@ -6,7 +6,7 @@ from core.api.errors import ErrorInfo
 from core.api.events import Finished, Prepared
 from core.api.reply_format import ReplyFormat
 from core.api.stats import CacheBytes
-from core.formats.check import fault
+from core.formats.check import NotCheckedError, fault
 
 Line = dict[str, object]
 
@@ -63,9 +63,13 @@ def answer_line(finished: Finished, form: ReplyFormat | None) -> Line:
     }
 
 
-def _is_valid(finished: Finished, form: ReplyFormat) -> bool:
-    """What was cut off isn't, even where it happens to be of the form as far as it goes."""
-    return finished.reason == "stop" and not fault(form, finished.reply.text)
+def _is_valid(finished: Finished, form: ReplyFormat) -> bool | None:
+    """What was cut off isn't, even where it happens to be of the form as far as it goes; None where
+    the check took too long."""
+    try:
+        return finished.reason == "stop" and not fault(form, finished.reply.text)
+    except NotCheckedError:
+        return None
 
 
 def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Line:

@@ -6,6 +6,7 @@ All of it is done outside the window's thread; what is asked for here is told by
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from desktop.store.tables.messages import storable
 from desktop.words.formats import TOO_LONG
 
 T = TypeVar("T")
+Check = Callable[[], None]
 # Replies are read again when they come back into view; of so many that is not needed.
 MOST_KEPT = 8
 
@@ -69,7 +71,7 @@ class Formats(QObject):
             if schema != self._wanted:
                 return
             form = schema_format(schema)
-            said = TOO_LONG if form is None else await _apart(lambda: refusal(form))
+            said = TOO_LONG if form is None else await _apart(lambda check: refusal(form, check))
         if schema == self._wanted:
             self.checked.emit(schema, said)
 
@@ -77,23 +79,40 @@ class Formats(QObject):
         async with self._turn:
             found = self._kept.pop((message, text), None)
             if found is None:
-                found = await _apart(lambda: read(reply_format, text))
+                found = await _apart(lambda check: read(reply_format, text, check))
         self._kept[message, text] = found
         if len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
         self.was_read.emit(message, text, found)
 
     async def _indent(self, message: int, text: str) -> None:
-        self.indented.emit(message, await _apart(lambda: pretty(text)))
+        self.indented.emit(message, await _apart(lambda _: pretty(text)))
 
 
-def refusal(reply_format: ReplyFormat) -> str:
+def refusal(reply_format: ReplyFormat, check: Check) -> str:
     """Why it can't be used, '' if it can; the libraries for that are loaded where they are used."""
     from core.formats.check import refusal as found
 
-    return found(reply_format)
+    return found(reply_format, check)
 
 
-async def _apart(work: Callable[[], T]) -> T:
-    """What a function returns, in a thread of its own."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)
+class _GivenUpError(Exception):
+    """Nobody waits for what a thread does."""
+
+
+async def _apart(work: Callable[[Check], T]) -> T:
+    """What a function returns, in a thread of its own.
+
+    When the task is cancelled, as it is at closing, the function is told by its `check`: the loop
+    can't end before the thread has.
+    """
+    given_up = threading.Event()
+
+    def check() -> None:
+        if given_up.is_set():
+            raise _GivenUpError
+
+    try:
+        return await asyncio.get_running_loop().run_in_executor(None, work, check)
+    finally:
+        given_up.set()

@@ -1,6 +1,6 @@
 """One reply from waiting for the model to its end: what it waits for, what arrives, how it ends.
 
-Knows the engine's events, and stores what has arrived once a second. Whom to tell is the owner's
+Knows the engine's events, and stores once a second what is new. Whom to tell is the owner's
 business.
 """
 
@@ -27,7 +27,7 @@ from core.api.reply_format import ReplyFormat
 from core.client.requests import Request
 from desktop.controllers.common.engine import EngineController
 from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.presentation.messages import LiveReply
+from desktop.presentation.messages import Length, LiveReply
 from desktop.store.database import Database
 from desktop.store.settings import AppSettings
 from desktop.store.tables import messages
@@ -122,14 +122,24 @@ class ReplyRun:
         await self._database.run(messages.save_reply, self._live.message, text, reply)
 
     async def _save_again_and_again(self) -> None:
+        stored: Length | None = None
         while True:
             await asyncio.sleep(SAVE_EVERY_S)
             if not self._live.saved:
-                so_far = self._live.so_far(ReplyState.RUNNING)
                 # A full disk may have room again in a second; at the end it is said.
                 with contextlib.suppress(WaymarkError):
                     self._live.saved = True
-                    await self._store(self._live.text, so_far)
+                    stored = await self._save(stored)
+
+    async def _save(self, stored: Length | None) -> Length:
+        """Store what has arrived, the first time whole; `stored` is how much of it is."""
+        live, length = self._live, self._live.length()
+        if stored is None:
+            await self._store(live.text, live.so_far(ReplyState.RUNNING))
+        else:
+            text, reply = live.gained(stored)
+            await self._database.run(messages.append_to_reply, live.message, text, reply)
+        return length
 
     async def _last_event(self) -> Finished | ErrorInfo | None:
         """How it ended; None when it was stopped before the engine had it."""

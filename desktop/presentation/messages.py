@@ -6,6 +6,7 @@ Built from the store's records; knows how a reply's end is said. Drawing it is l
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
@@ -25,6 +26,14 @@ def ending_words(reply: Reply) -> str:
     if reply.finish_reason is not None:
         return ENDINGS.get(reply.finish_reason, "")
     return LEFT_RUNNING if reply.state is ReplyState.STOPPED else ""
+
+
+class Length(NamedTuple):
+    """How much of a live reply there is, in characters and ids."""
+
+    text: int
+    reasoning: int
+    ids: int
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +76,19 @@ class LiveReply:
         self.saved = False
         if self.stats is not None:
             self.stats = with_reply(self.stats, len(self.ids), event)
+
+    def length(self) -> Length:
+        """How much has arrived."""
+        return Length(len(self.text), len(self.reasoning), len(self.ids))
+
+    def gained(self, since: Length) -> tuple[str, Reply]:
+        """What has arrived since it was so long, to be stored behind what is stored."""
+        ids = None
+        if self.opening is not None:
+            ids = self.opening.model_copy(update={"data": b""}).extended(self.ids[since.ids :])
+        thought = self.reasoning[since.reasoning :]
+        gained = Reply(ReplyState.RUNNING, thought, ids, stats=self.stats)
+        return self.text[since.text :], gained
 
     def so_far(self, state: ReplyState, error: ErrorInfo | None = None) -> Reply:
         """What can be stored of it now."""

@@ -55,8 +55,10 @@ def format_words(reply_format: ReplyFormat) -> str:
     return f"Replies: {names.get(reply_format.kind, 'of a given form')}"
 
 
-def validity_words(reply_format: ReplyFormat, fault: str) -> str:
-    """Whether a finished reply is of its form."""
+def validity_words(reply_format: ReplyFormat, fault: str, unchecked: str) -> str:
+    """Whether a finished reply is of its form, or why that is not known."""
+    if unchecked:
+        return f"Not checked: {unchecked}"
     return f"Not valid: {fault}" if fault else VALID.get(reply_format.kind, "")
 
 

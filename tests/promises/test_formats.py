@@ -19,6 +19,8 @@ from core.engine.loaded import LoadedModel
 from core.formats import check
 from core.formats.check import fault
 from core.helper.grammars import GrammarTasks
+from core.helper.schemas import SchemaTasks
+from core.helper.wire import Fields
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.oracle.checkpoints import token_id
 from tests.promises.machine import Answer, Machine, same, user, words
@@ -33,8 +35,17 @@ NUM_SCHEMAS = 200
 @pytest.fixture
 def compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process for each of many grammars would take most of the time."""
-    task = GrammarTasks().handlers()["grammar.compile"]
-    monkeypatch.setattr(check, "_broken", lambda text: task({}, text.encode())[0]["broken"])
+    tasks = {**GrammarTasks().handlers(), **SchemaTasks().handlers()}
+
+    class Here:
+        def __init__(self, _: int) -> None: ...
+
+        def ask(self, task: str, fields: Fields, attached: bytes, **_: object) -> object:
+            return tasks[task](fields, attached)
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(check, "Helper", Here)
 
 
 def of_schema(schema: Any) -> ReplyFormat:

@@ -17,7 +17,7 @@ from core.api.errors import ReplyFormatError
 from core.api.reply_format import ReplyFormat
 from core.formats.check import refusal
 from core.formats.grammar import grammar
-from core.helper.grammars import matcher
+from core.helper.grammars import REFUSED, matcher
 from core.text.chat_text import ChatText, RenderedPrompt
 
 
@@ -126,6 +126,6 @@ class Constraint:
         if not self._grammar.is_error():
             return
         why = self._grammar.get_error()
-        if "doesn't satisfy the grammar" in why:
+        if REFUSED in why:
             raise ReplyFormatError("The reply that is gone on with is not of this form.")
         raise ReplyFormatError("The format has become too involved to be followed further.")

@@ -6,7 +6,7 @@ Takes its time, a second for the longest replies, so never in the window's threa
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from core.api.reply_format import ReplyFormat
@@ -55,7 +55,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`fault` says why a reply is not of its form, '' if it is.
+    """`fault` says why a reply is not of its form, '' if it is; `unchecked` why that is not known.
 
     Of what is no JSON there is no `root`. What is a table has `columns`, and cells for each of the
     rows below the root.
@@ -65,22 +65,30 @@ class Reading:
     root: Item | None = None
     columns: tuple[str, ...] = ()
     cells: tuple[tuple[Item | None, ...], ...] = ()
+    unchecked: str = ""
 
 
-def read(reply_format: ReplyFormat, text: str) -> Reading:
-    """Check a finished reply, and take apart as much of it as is shown."""
-    # Two libraries and 10 MB, for those who ask for such replies.
-    from core.formats.check import fault
+def read(reply_format: ReplyFormat, text: str, check: Callable[[], None] | None = None) -> Reading:
+    """Check a finished reply, and take apart as much of it as is shown.
 
-    found = fault(reply_format, text)
+    `check` is called while a helper process checks it; what it raises ends that.
+    """
+    # A library and 5 MB, for those who ask for such replies.
+    from core.formats.check import NotCheckedError, fault
+
+    found = unchecked = ""
+    try:
+        found = fault(reply_format, text, check)
+    except NotCheckedError as error:
+        unchecked = str(error)
     try:
         root = _items(text)
     except NotJsonError:
-        return Reading(found)
+        return Reading(found, unchecked=unchecked)
     columns = _columns(root)
     rows = [{cell.name: cell for cell in row.below} for row in root.below] if columns else []
     cells = tuple(tuple(row.get(name) for name in columns) for row in rows)
-    return Reading(found, root, columns, cells)
+    return Reading(found, root, columns, cells, unchecked)
 
 
 def _items(text: str) -> Item:

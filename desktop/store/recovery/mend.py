@@ -182,8 +182,11 @@ def _name_chats(connection: sqlite3.Connection) -> int:
 
 
 def _drop_loose_ends(connection: sqlite3.Connection) -> int:
-    """Make up for pictures that are only mentioned; returns how many rows were lost or dropped."""
-    lost = 0
+    """Drop rows whose owner is lost, and make up for pictures that are only mentioned; returns how
+    many rows were lost or dropped."""
+    lost = connection.execute(
+        "DELETE FROM reply_parts WHERE message NOT IN (SELECT message FROM replies)"
+    ).rowcount
     for table, owner, owners in (
         ("message_pictures", "message", "SELECT id FROM messages"),
         ("draft_pictures", "draft", "SELECT number FROM drafts"),

@@ -17,7 +17,7 @@ from core.api.errors import ErrorInfo
 from core.api.events import FinishReason
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
-from desktop.store.tables import fields, pictures
+from desktop.store.tables import fields, pictures, reply_parts
 from desktop.store.tables.records import ChatPath, Message, Picture, Reply, ReplyState
 
 
@@ -56,7 +56,8 @@ def add_reply(connection: sqlite3.Connection, chat: int, parent: int) -> int:
 
 
 def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
-    """Write what a reply is by now."""
+    """Write the whole of what a reply is by now."""
+    reply_parts.drop(connection, message)
     connection.execute("UPDATE messages SET text = ? WHERE id = ?", (storable(text), message))
     connection.execute(
         "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?,"
@@ -77,8 +78,17 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
     )
 
 
+def append_to_reply(connection: sqlite3.Connection, message: int, text: str, reply: Reply) -> None:
+    """Write what a running reply has gained: of `reply` its reasoning and ids are new, and its
+    numbers are those by now."""
+    ids = reply.ids.data if reply.ids else b""
+    thought = storable(reply.reasoning)
+    reply_parts.append(connection, message, storable(text), thought, ids, reply.stats)
+
+
 def stop_running(connection: sqlite3.Connection) -> None:
     """Replies that a killed app left running are stopped replies."""
+    reply_parts.merge(connection)
     connection.execute(
         "UPDATE replies SET state = ? WHERE state = ?", (ReplyState.STOPPED, ReplyState.RUNNING)
     )
@@ -94,6 +104,7 @@ def choose(connection: sqlite3.Connection, message: int) -> None:
 
 def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
     """The shown messages of a chat, from the first to the last."""
+    reply_parts.merge(connection, chat)
     path = shown_path(_nodes(connection, chat))
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"

@@ -111,7 +111,20 @@ FIFTH = """
 ALTER TABLE replies ADD COLUMN pauses TEXT;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
+# What a reply on its way has gained since it was last stored whole, a row each second.
+SIXTH = """
+CREATE TABLE reply_parts (
+    number INTEGER PRIMARY KEY,
+    message INTEGER NOT NULL REFERENCES messages ON DELETE CASCADE,
+    text TEXT NOT NULL,
+    thought TEXT NOT NULL,
+    ids BLOB NOT NULL,
+    stats TEXT
+) STRICT;
+CREATE INDEX reply_parts_of_message ON reply_parts (message);
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH)
 
 
 def script(steps: Sequence[str]) -> str:

@@ -76,9 +76,10 @@ class JsonBody(QWidget):
     def show_reading(self, reading: Reading) -> None:
         """Show what was read of the text."""
         self._drop_view()
-        said = words.validity_words(self._format, reading.fault)
+        said = words.validity_words(self._format, reading.fault, reading.unchecked)
         self._validity.setText(said)
-        self._validity.setProperty("class", "warning small" if reading.fault else "muted small")
+        is_valid = not (reading.fault or reading.unchecked)
+        self._validity.setProperty("class", "muted small" if is_valid else "warning small")
         theme.restyle(self._validity)
         if reading.root is not None:
             items = DataItems(reading)

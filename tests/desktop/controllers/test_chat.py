@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +18,7 @@ from desktop.controllers import reply_run
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.draft import DraftPicture
 from desktop.presentation.engine_status import Phase
-from desktop.presentation.messages import ending_words
+from desktop.presentation.messages import LiveReply, ending_words
 from desktop.store.folders import Folders
 from desktop.store.tables import messages
 from desktop.store.tables.records import Message, Picture, Reply, ReplyState
@@ -220,6 +222,42 @@ async def test_a_growing_reply_is_stored_while_it_grows(
     assert stored.reply.state is ReplyState.RUNNING
     assert stored.reply.ids is not None
     assert stored.reply.ids.unpack() == [1, 2]
+
+
+def bytes_in_log(folders: Folders) -> int:
+    """The size of the log beside the file of chats."""
+    return Path(f"{folders.database}-wal").stat().st_size
+
+
+def is_saved(live: LiveReply, count: int) -> bool:
+    """Whether so many ids have arrived and are being stored."""
+    return len(live.ids) == count and live.saved
+
+
+async def test_a_growing_reply_is_not_stored_anew_each_second(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes written are counted in the log of the file of chats, which isn't emptied here."""
+    monkeypatch.setattr(reply_run, "SAVE_EVERY_S", 0.01)
+    parts = await open_parts()
+    await parts.database.run(lambda each: each.execute("PRAGMA wal_autocheckpoint = 0").fetchall())
+    asked = await ask(parts, engine, "Tell me")
+    live = parts.chat.running
+    assert live is not None
+    piece, count = "word " * 2_000, 60
+    for number in range(count):
+        asked.say(piece, reasoning="hm", ids=(number,))
+        await until(partial(is_saved, live, number + 1))
+    written = bytes_in_log(folders)
+    assert count * len(piece) < written < 4 * count * len(piece)
+    assert parts.transcript.chat is not None
+    stored = (await parts.database.run(messages.read_path, parts.transcript.chat))[-1]
+    assert stored.text == piece * count and stored.reply is not None
+    assert (stored.reply.reasoning, stored.reply.state) == ("hm" * count, ReplyState.RUNNING)
+    assert stored.reply.ids is not None and stored.reply.ids.unpack() == list(range(count))
+    asked.finish()
+    await ended(parts)
+    assert shown(parts)[-1] == piece * count
 
 
 async def test_a_reply_broken_off_by_a_death_stays_and_the_chat_goes_on(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
+from core.formats import check
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
 from desktop.store.folders import Folders
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine
+from tests.formats.test_check import chain
 
 JSON = ReplyFormat(kind="json")
 SCHEMA = ReplyFormat(kind="json_schema", text='{"type": "array"}')
@@ -116,3 +122,15 @@ def test_the_form_survives_a_restart(qloop: Loop, folders: Folders) -> None:
 
     qloop.run(first_life())
     qloop.run(second_life())
+
+
+async def test_closing_does_not_wait_for_a_check_that_runs(
+    open_parts: OpenParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "CHECK_S", 600.0)
+    parts = await ready(open_parts)
+    endless = ReplyFormat(kind="json_schema", text=json.dumps(chain(40, "anyOf")))
+    parts.formats.read(1, "1", endless)
+    await until(lambda: check._checks.pid is not None)
+    await parts.close()
+    assert check._checks.pid is None

@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainTextEdit, QWidget
 
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
+from core.formats import check
 from desktop.app import App
 from desktop.controllers import formats
 from desktop.presentation.engine_status import Phase
@@ -23,6 +24,7 @@ from desktop.words.formats import EXAMPLE
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.views.hands import ended, find, press, send, settle, words
+from tests.formats.test_check import chain
 
 JSON = ReplyFormat(kind="json")
 SCHEMA = ReplyFormat(kind="json_schema", text='{"type": "array"}')
@@ -168,7 +170,7 @@ async def test_the_latest_schema_is_the_one_that_is_judged(
     app = await ready(open_app)
     judged: list[str] = []
 
-    def refuse(form: ReplyFormat) -> str:
+    def refuse(form: ReplyFormat, _: object) -> str:
         judged.append(form.text)
         return f"No: {form.text}"
 
@@ -283,6 +285,18 @@ async def test_a_reply_that_is_not_of_its_form_says_so(
     assert label(cut, "replyValidity").text().startswith("Not valid: It isn't JSON")
     assert cut.findChild(DataView) is None and source_of(cut).isVisible()
     assert not button(cut, "copyJson").isVisible()
+
+
+async def test_a_reply_that_takes_too_long_to_check_says_that_it_was_not_checked(
+    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check, "CHECK_S", 0.3)
+    app = await ready(open_app)
+    endless = ReplyFormat(kind="json_schema", text=json.dumps(chain(40, "anyOf")))
+    row = await replied(app, engine, "[1, 2]", endless)
+    assert label(row, "replyValidity").text() == "Not checked: It couldn't be checked in 2 s."
+    assert label(row, "replyValidity").property("class") == "warning small"
+    assert view_of(row).isVisible()
 
 
 async def test_copy_as_json_is_indented_and_keeps_every_number(

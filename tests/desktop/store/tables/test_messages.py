@@ -204,3 +204,78 @@ def test_the_shown_path_runs_from_a_root_to_a_leaf(nodes: list[Node]) -> None:
 
 def test_a_ring_of_parents_ends() -> None:
     assert shown_path([Node(1, 2, 0), Node(2, 1, 0)]) == []
+
+
+def gained(reasoning: str, ids: list[int]) -> Reply:
+    packed = ReplyIds.pack(ids, "tok", starts_in_reasoning=True)
+    stats = RequestStats(reply_tokens=len(ids))
+    return Reply(ReplyState.RUNNING, reasoning, packed, stats=stats)
+
+
+@pytest.fixture
+def growing(connection: sqlite3.Connection) -> turns.Turn:
+    """A reply that was stored once as a whole and has gained two parts since."""
+    turn = turns.append_turn(connection, None, "Hello")
+    messages.save_reply(connection, turn.reply, "one", gained("a", [1]))
+    messages.append_to_reply(connection, turn.reply, " two", gained("b", [2, 3]))
+    messages.append_to_reply(connection, turn.reply, " three", gained("c", [4]))
+    return turn
+
+
+def test_a_killed_reply_has_all_the_parts_that_were_stored(
+    connection: sqlite3.Connection, growing: turns.Turn
+) -> None:
+    other = turns.append_turn(connection, None, "Hi")
+    messages.append_to_reply(connection, other.reply, "x", Reply(ReplyState.RUNNING))
+    messages.stop_running(connection)
+    message = messages.read_path(connection, growing.chat)[-1]
+    assert message.text == "one two three"
+    assert message.reply is not None
+    assert (message.reply.state, message.reply.reasoning) == (ReplyState.STOPPED, "abc")
+    assert message.reply.ids == ReplyIds.pack([1, 2, 3, 4], "tok", starts_in_reasoning=True)
+    assert message.reply.stats == RequestStats(reply_tokens=1)
+    assert texts(connection, other.chat) == ["Hi", "x"]
+    assert connection.execute("SELECT count(*) FROM reply_parts").fetchone() == (0,)
+
+
+def test_a_running_reply_is_read_with_its_parts_and_goes_on(
+    connection: sqlite3.Connection, growing: turns.Turn
+) -> None:
+    assert texts(connection, growing.chat) == ["Hello", "one two three"]
+    messages.append_to_reply(connection, growing.reply, " four", gained("d", [5]))
+    message = messages.read_path(connection, growing.chat)[-1]
+    assert message.text == "one two three four" and message.reply is not None
+    assert message.reply.state is ReplyState.RUNNING
+    assert message.reply.ids is not None and message.reply.ids.unpack() == [1, 2, 3, 4, 5]
+
+
+def test_a_reply_stored_whole_has_no_parts(
+    connection: sqlite3.Connection, growing: turns.Turn
+) -> None:
+    messages.save_reply(connection, growing.reply, "whole", Reply(ReplyState.COMPLETE))
+    assert texts(connection, growing.chat) == ["Hello", "whole"]
+    assert connection.execute("SELECT count(*) FROM reply_parts").fetchone() == (0,)
+
+
+def test_parts_go_with_their_chat(connection: sqlite3.Connection, growing: turns.Turn) -> None:
+    chats.delete(connection, growing.chat)
+    chats.purge(connection)
+    assert connection.execute("SELECT count(*) FROM reply_parts").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("damage", "text"),
+    [
+        ("UPDATE reply_parts SET stats = '{broken'", "one two three"),
+        ("UPDATE replies SET ids = NULL", "one two three"),
+        ("DELETE FROM replies", "one two three"),
+    ],
+)
+def test_a_damaged_part_costs_its_field(
+    connection: sqlite3.Connection, growing: turns.Turn, damage: str, text: str
+) -> None:
+    connection.execute(damage)
+    messages.stop_running(connection)
+    message = messages.read_path(connection, growing.chat)[-1]
+    assert message.text == text
+    assert message.reply is None or damage.endswith("broken'") or message.reply.ids is None

@@ -1,0 +1,191 @@
+"""Tasks on JSON Schemas: whether a schema is one, and whether a text is JSON that it allows.
+
+jsonschema follows patterns by backtracking expressions and fetches references. Here patterns are
+followed as the engine follows them, each compiled once a check, and no reference leads out of the
+schema. Time and memory are bounded by the process alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from jsonschema import Draft202012Validator, SchemaError, ValidationError, validators
+from jsonschema.exceptions import best_match
+from jsonschema_specifications import REGISTRY
+from llguidance import LLMatcher
+from referencing.exceptions import Unresolvable
+
+from core.api.json_text import JsonTooDeepError, parse_json
+from core.helper.grammars import (
+    GrammarLimitError,
+    byte_tokens,
+    derives,
+    matcher,
+    with_deep_stack,
+)
+from core.helper.wire import Fields, Task
+
+# A level of a schema takes ten to fifteen frames of jsonschema.
+DEEPEST_RECURSION = 10_000
+_SHOWN = 200
+_DECIMAL = re.compile(r"Decimal\('([^']*)'\)")
+
+
+class SchemaTasks:
+    """Answers hold `found`, a word for what is wrong, or "" where nothing is; with `path`, the
+    place in the JSON, and `said`, a library's words."""
+
+    def handlers(self) -> Mapping[str, Task]:
+        """The tasks by name."""
+        return {"schema.invalid": self._invalid, "schema.violation": self._violation}
+
+    def _invalid(self, _: Fields, schema: bytes) -> tuple[Fields, bytes]:
+        """Whether the attached schema is one. Found: "no JSON", "invalid" or "involved"."""
+        return _recursively(lambda: invalid(schema.decode())), b""
+
+    def _violation(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
+        """Whether the attached text is JSON that `schema` allows.
+
+        Found: "no JSON", "deep", "reference" that leads nowhere, "number" too large, "violation",
+        or "involved" where a check would have no end.
+        """
+        return _recursively(lambda: violation(parsed(fields["schema"]), text.decode())), b""
+
+
+def invalid(text: str) -> Fields:
+    """What is wrong with a text as a schema."""
+    try:
+        schema = parsed(text)
+        _draft(schema).check_schema(schema, format_checker=None)
+    except ValueError as error:
+        return _answer("no JSON", (), str(error))
+    except SchemaError as error:
+        return _answer("invalid", error.path, error.message)
+    except RecursionError:
+        return _answer("involved")
+    return _answer("")
+
+
+def violation(schema: Any, text: str) -> Fields:
+    """What is wrong with a text as JSON of a schema."""
+    try:
+        error = _first_violation(schema, parsed(text))
+    except JsonTooDeepError:
+        return _answer("deep")
+    except json.JSONDecodeError as error:
+        return _answer("no JSON", (), f"line {error.lineno}, column {error.colno}: {error.msg}")
+    except ValueError as error:
+        return _answer("no JSON", (), str(error))
+    except Unresolvable as error:
+        return _answer("reference", (), error.ref)
+    except ArithmeticError:
+        return _answer("number")
+    except (RecursionError, GrammarLimitError):
+        return _answer("involved")
+    return _answer("") if error is None else _answer("violation", error.path, error.message)
+
+
+def parsed(text: str) -> Any:
+    """JSON with its numbers as they are written. Raises ValueError, as `parse_json` does."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON number")
+
+    return parse_json(text, parse_float=Decimal, parse_constant=refuse)
+
+
+def _answer(found: str, path: Any = (), said: str = "") -> Fields:
+    return {"found": found, "path": list(path), "said": _short(said)}
+
+
+def _recursively(check: Callable[[], Fields]) -> Fields:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(DEEPEST_RECURSION)
+    try:
+        return with_deep_stack(check)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _first_violation(schema: Any, value: Any) -> ValidationError | None:
+    draft, patterns = _draft(schema), _Patterns()
+    whole = draft.TYPE_CHECKER.redefine("integer", _is_whole)
+    ours = validators.extend(draft, patterns.keywords(), type_checker=whole)
+    # With a registry of its own it fetches nothing.
+    found: ValidationError | None = best_match(ours(schema, registry=REGISTRY).iter_errors(value))
+    return found
+
+
+def _draft(schema: Any) -> Any:
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    known = isinstance(named, str)
+    return validators.validator_for(schema if known else {}, default=Draft202012Validator)
+
+
+class _Patterns:
+    """The keywords with regular expressions, each of which is compiled once."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[str, LLMatcher] = {}
+
+    def keywords(self) -> dict[str, Any]:
+        """As jsonschema calls them."""
+        return {
+            "pattern": self._pattern,
+            "patternProperties": self._pattern_properties,
+            "additionalProperties": self._additional_properties,
+        }
+
+    def _found(self, pattern: str, text: str) -> bool:
+        compiled = self._compiled.get(pattern)
+        if compiled is None:
+            schema = {"type": "string", "pattern": pattern}
+            grammar = LLMatcher.grammar_from_json_schema(schema)
+            compiled = self._compiled[pattern] = matcher(byte_tokens(), grammar)
+        return derives(compiled, json.dumps(text, ensure_ascii=False))
+
+    def _pattern(self, _: Any, pattern: str, instance: Any, __: Any) -> Iterator[ValidationError]:
+        if isinstance(instance, str) and not self._found(pattern, instance):
+            yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+    def _pattern_properties(
+        self, validator: Any, patterns: Mapping[str, Any], instance: Any, _: Any
+    ) -> Iterator[ValidationError]:
+        if not isinstance(instance, dict):
+            return
+        for pattern, schema in patterns.items():
+            for name, value in instance.items():
+                if self._found(pattern, name):
+                    yield from validator.descend(value, schema, path=name, schema_path=pattern)
+
+    def _additional_properties(
+        self, validator: Any, allowed: Any, instance: Any, schema: Mapping[str, Any]
+    ) -> Iterator[ValidationError]:
+        if not isinstance(instance, dict):
+            return
+        declared, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+        for name, value in instance.items():
+            if name in declared or any(self._found(pattern, name) for pattern in patterns):
+                continue
+            if allowed is False:
+                yield ValidationError(f"additional property {name!r} is not allowed")
+            else:
+                yield from validator.descend(value, allowed, path=name)
+
+
+def _is_whole(_: Any, value: Any) -> bool:
+    """2.0 is an integer in JSON Schema."""
+    if isinstance(value, Decimal):
+        return value == value.to_integral_value()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _short(text: str) -> str:
+    text = _DECIMAL.sub(r"\1", text)
+    # jsonschema begins with the value, which may be long, and says in the end what is wrong.
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN // 2]} ... {text[-_SHOWN // 2 :]}"
