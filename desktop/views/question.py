@@ -35,7 +35,8 @@ class GuardedButton(Button):
 
 
 class Question(QFrame):
-    """Lies over `owner`. Its parts are named after it: `deleteAllBar`, `...Words`, `...No`, `...Yes`.
+    """Lies over `owner`; its parts are named after it: `deleteAllBar`, `deleteAllWords`, and the
+    answers `deleteAllNo` and `deleteAllYes`.
 
     Signals:
         confirmed(): what was asked about goes.
@@ -104,7 +105,7 @@ class Question(QFrame):
         place = QRect(QPoint(0, 0), self.size())
         place.moveCenter(room.center())
         if not self._pressed.isNull():
-            place.translate(self._pressed.center() - self._keep.geometry().center() - place.topLeft())
+            place.moveTopLeft(self._pressed.center() - self._keep.geometry().center())
         place.moveLeft(max(room.left(), min(place.left(), room.right() - place.width() + 1)))
         place.moveTop(max(room.top(), min(place.top(), room.bottom() - place.height() + 1)))
         self.move(place.topLeft())
