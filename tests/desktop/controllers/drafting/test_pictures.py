@@ -112,7 +112,7 @@ async def test_a_file_that_never_answers_is_refused_and_holds_up_no_other(
     parts, refused = await ready(open_parts)
     gone, hangs = written(tmp_path, "gone.png", png()), threading.Event()
     monkeypatch.setattr(picture_files, "READ_PATIENCE_S", 0.2)
-    read = pictures.read_picture_file
+    read = picture_files.read_picture_file
     monkeypatch.setattr(
         pictures, "read_picture_file", lambda path: (path == gone and hangs.wait()) or read(path)
     )
