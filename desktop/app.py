@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import faulthandler
+import logging
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ from core.client.client import EngineClient
 from core.client.running import say_running
 from desktop import lost_display
 from desktop.common import theme
+from desktop.common.threads import unfinished
 from desktop.controllers.common.engine import Engine
 from desktop.controllers.common.tasks import attempted
 from desktop.controllers.window_parts import WindowParts
@@ -86,7 +88,7 @@ class App:
             self._second_starts.close()
         await attempted("remembering the window's size", self.window.save_geometry)
         await attempted("keeping the draft", self.window.page.composer.keep)
-        await attempted("closing", self.parts.close)
+        await attempted("closing", self.parts.close, limit_s=None)
         await attempted("closing the window", self.window.leave)
         self.gone.set()
 
@@ -173,4 +175,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except DisplayLostError:
             lost_display.end_at_once()
     garbage.close()
+    end_unjoined(code)
     return code
+
+
+def end_unjoined(code: int) -> None:
+    """End the process here if a thread still works: Python would wait for some at its end.
+
+    All is stored, the lock released and the engine ended by then.
+    """
+    if unfinished():
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            # Where the window was started without a terminal there is none.
+            if stream is not None:
+                stream.flush()
+        os._exit(code)

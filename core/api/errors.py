@@ -100,6 +100,22 @@ class TemplateTooLargeError(TemplateError):
     title = "The model's chat template writes too much"
 
 
+class NotRegularFileError(WaymarkError):
+    """A path is a folder, or a pipe, a device or a socket, where a file is wanted."""
+
+    title = "This is not a file"
+
+    def __init__(self, folder: bool) -> None:
+        super().__init__(
+            "It is a folder." if folder else "It is a pipe, a device or a socket, not a file."
+        )
+        self.folder = folder
+
+
+class SlowFileError(WaymarkError):
+    title = "The file does not answer"
+
+
 class ImageError(WaymarkError):
     title = "This picture can't be used"
 

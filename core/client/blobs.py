@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from core.client.regular_file import read_regular
 from core.client.whole_file import write_whole
 
 
@@ -29,8 +30,9 @@ class BlobStore:
         return digest, path
 
     def put_file(self, source: Path) -> tuple[str, Path]:
-        """Store a file's bytes as they are now. Raises OSError when it can't be read."""
-        return self.put(source.read_bytes())
+        """Store a file's bytes as they are now. Raises OSError or NotRegularFileError when it can't
+        be read."""
+        return self.put(read_regular(source))
 
     def path(self, digest: str) -> Path:
         """Where a digest's bytes are kept, stored or not. Raises ValueError for what is no

@@ -44,6 +44,8 @@ class EngineClient:
         self._subscribers: list[StateCallback] = []
         self._settings: ModelSettings | None = None
         self._loading: Request[Loaded] | None = None
+        # What is being loaded now.
+        self._coming: ModelSettings | None = None
         self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -51,6 +53,11 @@ class EngineClient:
         """Call `callback(state, words)` at each change of state; words is '' when there are
         none."""
         self._subscribers.append(callback)
+
+    @property
+    def wanted(self) -> ModelSettings | None:
+        """The settings of the model that is loaded, being loaded, or loaded after a restart."""
+        return self._coming or self._settings
 
     @property
     def worker_pid(self) -> int | None:
@@ -61,8 +68,13 @@ class EngineClient:
         await self._life.start()
 
     async def restart(self) -> None:
-        """Start the engine again with the last model, whatever state it is in; what was asked of
-        it fails. After FAILED with a clean count of deaths."""
+        """Start the engine again, whatever state it is in; what was asked of it fails.
+
+        The model that was being loaded is loaded again, or else the last one. After FAILED with a
+        clean count of deaths.
+        """
+        # Asked for by the user, so it says nothing against a model that is being loaded.
+        self._settings = self.wanted
         if self.state is EngineState.FAILED:
             await self.start()
             self.came_back()
@@ -106,6 +118,7 @@ class EngineClient:
             self._loading.cancel()
 
     def _start_load(self, settings: ModelSettings) -> Request[Loaded]:
+        self._coming = settings
         self._loading = self.ask(LoadModel(settings=settings))
         return self._loading
 
@@ -119,7 +132,12 @@ class EngineClient:
             if isinstance(event, Loading) and on_progress is not None:
                 on_progress(event.done, event.total)
 
-        loaded = await request.last(forward)
+        try:
+            loaded = await request.last(forward)
+        finally:
+            # Another load may have begun meanwhile.
+            if self._coming is settings:
+                self._coming = None
         self._settings, self.model = settings, loaded.model
         return loaded.model
 
@@ -179,6 +197,9 @@ class EngineClient:
         try:
             await self._loaded(request, settings, None)
         except WaymarkError as error:
+            # A worker that died meanwhile has news of its own.
+            if self.state not in ANSWERING:
+                return
             words = f"The model could not be loaded again: {error.message}"
         # Whoever answers is not silent.
         self.changed(EngineState.READY, words)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 
 from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import ErrorInfo
 from core.client.blobs import BlobStore
+from desktop.common.threads import DaemonExecutor
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.common.engine import Engine, EngineController
 from desktop.controllers.common.services import Services
 from desktop.controllers.common.settings import SettingsController
-from desktop.controllers.common.tasks import Tasks, attempted
+from desktop.controllers.common.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.controllers.context import ContextController
 from desktop.controllers.deletion import Deletion
 from desktop.controllers.drafting.drafts import Drafts
@@ -34,6 +34,11 @@ from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile
 from desktop.store.tables import messages
 from desktop.store.tables.records import Reply
+
+# More than ever work at once, so that some that hang keep no other from working.
+THREADS = 16
+# Its last writing and the patience with a process that does not end take 16 s at most.
+ENGINE_LIMIT_S = 20.0
 
 
 class WindowParts(QObject):
@@ -103,7 +108,7 @@ class WindowParts(QObject):
         for each in (self.engine, self.pending_deletions, self.settings):
             each.said.connect(self.said)
         self.replies.ended.connect(self._on_ended)
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="waymark")
+        self._threads = DaemonExecutor("waymark", THREADS)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -121,18 +126,18 @@ class WindowParts(QObject):
         """Store what has arrived, end the engine, forget what was deleted. Idempotent."""
         if self.tasks.closed:
             return
-        # A disk that refuses must not keep the window open, nor the engine alive.
-        for what, step in (
-            ("ending tasks", self.tasks.close),
-            ("storing replies", self.replies.store_at_closing),
-            ("storing drafts", self.drafts.store_at_closing),
-            ("storing instructions", self.instructions.store_at_closing),
-            ("deleting for good", self.deletion.close),
-            ("ending the engine", self.engine.close),
-            ("closing the file of chats", self.database.close),
-            ("ending threads", self._threads.shutdown),
+        # A disk that refuses or hangs must not keep the window open, nor the engine alive.
+        for what, step, limit_s in (
+            ("ending tasks", self.tasks.close, STEP_LIMIT_S),
+            ("storing replies", self.replies.store_at_closing, STEP_LIMIT_S),
+            ("storing drafts", self.drafts.store_at_closing, STEP_LIMIT_S),
+            ("storing instructions", self.instructions.store_at_closing, STEP_LIMIT_S),
+            ("deleting for good", self.deletion.close, STEP_LIMIT_S),
+            ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
+            ("closing the file of chats", self.database.close, STEP_LIMIT_S),
+            ("ending threads", self._threads.shutdown, STEP_LIMIT_S),
         ):
-            await attempted(what, step)
+            await attempted(what, step, limit_s)
 
     async def _read_chats(self) -> None:
         await self.database.run(messages.stop_running)

@@ -11,6 +11,13 @@ from itertools import pairwise
 
 from core.api.model_info import ModelInfo
 from desktop.words import settings as words
+from desktop.words.number_format import (
+    NotANumberError,
+    UnclearNumberError,
+    number,
+    parse_number,
+    whole,
+)
 from desktop.words.numbers import format_bytes
 
 MB = 1000**2
@@ -76,20 +83,29 @@ def too_large(key: str, value: object, most: int | None) -> str:
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of a size as it is written: '1.5 GB', '700 mb'; a bare number is GB. None: no size."""
-    found = re.fullmatch(r"\s*([0-9][0-9,]*\.?[0-9]*)\s*([a-zA-Z]*)\s*", text)
+    """Bytes of a size as it is written: '1.5 GB', '700 mb'; a bare number is GB. None: no size.
+
+    Raises UnclearNumberError for a number that this locale doesn't write so.
+    """
+    found = re.fullmatch(r"([^a-zA-Z]*)([a-zA-Z]*)", text.strip())
     unit = UNITS.get(found[2].lower()) if found else None
     if found is None or unit is None:
         return None
-    return round(float(found[1].replace(",", "")) * unit)
+    try:
+        size = parse_number(found[1])
+    except UnclearNumberError:
+        raise
+    except NotANumberError:
+        return None
+    return round(size * unit) if size >= 0 else None
 
 
 def exact_bytes(size: int) -> str:
     """A size as short as it can be written without changing it: 1.5 GB, 700 MB, 0 MB."""
     for unit, name in ((1000 * GB, "TB"), (GB, "GB"), (MB, "MB"), (1000, "KB")):
         if size >= unit and size * 1000 % unit == 0:
-            return f"{f'{size / unit:.3f}'.rstrip('0').rstrip('.')} {name}"
-    return f"{size:,} B" if size else "0 MB"
+            return f"{number(size / unit)} {name}"
+    return f"{whole(size)} B" if size else f"{whole(0)} MB"
 
 
 def at_least(size: int) -> str:
@@ -97,7 +113,7 @@ def at_least(size: int) -> str:
     for unit in (1000 * GB, GB, MB, 1000):
         if size >= unit:
             return format_bytes(-(-size * 10 // unit) * unit // 10)
-    return f"{size} B"
+    return f"{whole(size)} B"
 
 
 def stepped(size: int, steps: int) -> int:

@@ -20,6 +20,7 @@ from desktop.store.settings import (
     WindowSettings,
 )
 from desktop.words import settings as words
+from desktop.words.number_format import number
 
 # A checkpoint can only lie on the grid, so steps smaller than that change nothing.
 GRID: int = ModelSettings.model_fields["grid"].default
@@ -72,10 +73,10 @@ class SettingRow:
 
     def bounds_in_words(self) -> str:
         """What may be typed: 'from 0 to 1', 'at least 16'."""
-        low = f"{self.minimum:,g}"
+        low = number(self.minimum)
         if self.maximum >= 2**53:
             return f"{low} or more"
-        return f"{low} to {self.maximum:,g}"
+        return f"{low} to {number(self.maximum)}"
 
     def value_in(self, settings: AppSettings) -> Any:
         """This setting's value."""

@@ -11,10 +11,10 @@ import logging
 import os
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from desktop.common.threads import DaemonExecutor
 from desktop.common.traces import trace_of
 from desktop.store.recovery import copies
 from desktop.store.recovery.check import is_whole
@@ -38,6 +38,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+CLOSE_PATIENCE_S = 10.0
+
 
 class Database:
     """The chats' file.
@@ -48,7 +50,7 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         # SQLite connections belong to a thread; with one thread, calls also keep their order.
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="store")
+        self._executor = DaemonExecutor("store", 1)
         try:
             before = copies.copies(path)
             self._connection, self.notice = self._executor.submit(open_or_salvage, path).result()
@@ -86,10 +88,13 @@ class Database:
             await loop.run_in_executor(self._executor, truncate_log, self._connection)
 
     def close(self) -> None:
-        """Finish what was asked, then close the file. Raises StoreError."""
+        """Finish what was asked, then close the file. Raises StoreError.
+
+        Raises TimeoutError when the disk does not answer; SQLite's own log makes that safe.
+        """
         try:
             with in_words():
-                self._executor.submit(self._connection.close).result()
+                self._executor.submit(self._connection.close).result(CLOSE_PATIENCE_S)
         finally:
             self._executor.shutdown()
 

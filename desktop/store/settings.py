@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, ValidationError, field_validator
 
+from core.api.errors import NotRegularFileError
 from core.api.params import (
     CacheSettings,
     DraftSettings,
@@ -20,6 +21,7 @@ from core.api.params import (
     SamplingParams,
     Settings,
 )
+from core.client.regular_file import read_regular
 from core.client.whole_file import write_whole
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.recovery import copies
@@ -117,12 +119,12 @@ class SettingsFile:
     def load(self) -> tuple[AppSettings, str]:
         """The settings, and words about what went wrong ('' when nothing did)."""
         try:
-            stored = json.loads(self._path.read_text(encoding="utf-8"))
+            stored = json.loads(read_regular(self._path).decode())
         except FileNotFoundError:
             return AppSettings(), ""
         except OSError as error:
             return AppSettings(), self._kept_aside(error.strerror or type(error).__name__)
-        except (ValueError, RecursionError):
+        except (NotRegularFileError, ValueError, RecursionError):
             return AppSettings(), self._kept_aside("the file is damaged")
         if not isinstance(stored, dict):
             return AppSettings(), self._kept_aside("the file is damaged")

@@ -83,7 +83,8 @@ class BudgetEditor(QWidget):
         self.size_box.setObjectName(f"size{name}")
         self.size_box.setAccessibleName(words.size_spoken(self.row.title))
         self.size_box.size_asked.connect(self._put)
-        self.size_box.not_understood.connect(self._on_no_size)
+        self.size_box.not_understood.connect(lambda text: self._refuse(words.not_a_size(text)))
+        self.size_box.unclear.connect(lambda text: self._refuse(words.unclear_number(text)))
         for control in (self.way, self.size_box):
             control.setMinimumHeight(CONTROL_HEIGHT)
             control.setAccessibleDescription(self.row.description)
@@ -132,11 +133,11 @@ class BudgetEditor(QWidget):
         self._say(trouble)
         self._say_cost()
 
-    def _on_no_size(self, text: str) -> None:
+    def _refuse(self, said: str) -> None:
         # Not what was refused before: what is in force.
         value = self.row.value_in(self._settings.settings)
         self.size_box.show_size(value or self.size_box.size_shown)
-        self._say(words.not_a_size(text))
+        self._say(said)
 
     def _say(self, trouble: str) -> None:
         self._words.setText(trouble or self.row.description)

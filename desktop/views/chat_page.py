@@ -21,7 +21,7 @@ from desktop.views.find_bar import FindBar
 from desktop.views.header_bar import HeaderBar
 from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
-from desktop.views.notice_bar import NoticeBar
+from desktop.views.question import Question
 from desktop.views.schema_dialog import SchemaDialog
 from desktop.views.scrolled import scrolled
 from desktop.views.taking import may_take
@@ -51,22 +51,21 @@ class ChatPage(QWidget):
         self.transcript = TranscriptView(parts.transcript, parts.edits, parts.formats)
         self.empty = EmptyPage(samples)
         self.composer = Composer(parts.chat, parts.pictures)
-        self.delete_all = NoticeBar("deleteAll", words.DELETE_ALL)
-        self.delete_all.add_button("deleteAllNo", words.KEEP_EVERYTHING, self._keep_all)
-        self.delete_all.add_button(
-            "deleteAllYes", words.DELETE_EVERYTHING, self._delete_all, "danger"
-        )
         self.find_bar = FindBar(parts.transcript, self.transcript)
         self._pages = QStackedWidget()
         self._empty_page = scrolled(self.empty, "emptyScroll")
         self._pages.addWidget(self._empty_page)
         self._pages.addWidget(self.transcript)
         self._build()
+        # Made last, for it lies over all of the page.
+        self.delete_all = Question(
+            self, "deleteAll", words.DELETE_ALL, words.KEEP_EVERYTHING, words.DELETE_EVERYTHING
+        )
         self._connect()
         self._turn()
 
     def _build(self) -> None:
-        bottom = in_column(self.delete_all, self.limit, self.composer, top=4, bottom=16)
+        bottom = in_column(self.limit, self.composer, top=4, bottom=16)
         top = in_column(self.instructions, self.find_bar)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -92,6 +91,9 @@ class ChatPage(QWidget):
             asked.connect(done)
             asked.connect(self._write_on)
         self.find_bar.closed.connect(self._write_on)
+        self.delete_all.kept.connect(self._write_on)
+        self.delete_all.confirmed.connect(self._write_on)
+        self.delete_all.confirmed.connect(self._parts.deletion.delete_everything)
         self.limit.edit_asked.connect(self.transcript.edit_last)
         self.header.instructions_toggled.connect(self._toggle_instructions)
         self.composer.instructions_asked.connect(self._toggle_instructions)
@@ -106,19 +108,10 @@ class ChatPage(QWidget):
         """Ask before everything goes, saying what."""
         chats = self._parts.chats
         said = words.delete_all_words(len(chats.chat_list.chats), len(chats.trash.chats))
-        self.delete_all.say(said, "danger")
-        self.delete_all.setFocus()
+        self.delete_all.ask(said)
 
     def _write_on(self) -> None:
         self.composer.setFocus()
-
-    def _keep_all(self) -> None:
-        self.delete_all.say("")
-        self.composer.setFocus()
-
-    def _delete_all(self) -> None:
-        self._keep_all()
-        self._parts.deletion.delete_everything()
 
     def _fork(self, message: int) -> None:
         chat = self._parts.transcript.chat

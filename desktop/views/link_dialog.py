@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QPlainTextEdit, QVBoxLayout,
 
 from desktop.presentation.plain_text import shortened, visible
 from desktop.presentation.web_address import WebAddress
+from desktop.views.question import GuardedButton
 from desktop.views.widgets.plain import Button, Label
 from desktop.words import links as words
 
@@ -78,7 +79,9 @@ class LinkDialog(QDialog):
         self.resize(WIDTH, self._column.totalHeightForWidth(WIDTH))
 
     def _button(self, name: str, said: str, act: object) -> Button:
-        button = Button(said, name=name, spoken=said)
+        # A double click on the link must not open it where the dialog comes up under the pointer.
+        kind = Button if name == "linkCancel" else GuardedButton
+        button = kind(said, name=name, spoken=said)
         # Enter leaves: to open an address takes a press on the button that says so.
         button.setDefault(name == "linkCancel")
         button.setAutoDefault(name == "linkCancel")

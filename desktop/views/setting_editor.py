@@ -15,6 +15,13 @@ from desktop.views.widgets.number_box import NumberBox
 from desktop.views.widgets.plain import Label
 from desktop.views.widgets.switch import Switch
 from desktop.words import settings as words
+from desktop.words.number_format import (
+    NotANumberError,
+    UnclearNumberError,
+    number,
+    parse_number,
+    whole_number,
+)
 
 # Spin boxes would be lower than the fields beside them.
 CONTROL_HEIGHT = 30
@@ -78,7 +85,8 @@ class SettingEditor(QWidget):
                 self.control.setValue(value)
             case QLineEdit():
                 if not self.control.hasFocus() or not self.control.isModified():
-                    self.control.setText("" if value is None else f"{value:,}".replace(",", ""))
+                    assert value is None or isinstance(value, int | float)
+                    self.control.setText(_written(value))
         self.control.blockSignals(False)
         self._say("")
 
@@ -129,6 +137,7 @@ class SettingEditor(QWidget):
     def _integer(self) -> Control:
         box = NumberBox(int(self.row.minimum), int(self.row.maximum), self.row.step)
         box.valueChanged.connect(self._put)
+        box.not_taken.connect(self._refuse)
         return box
 
     def _line(self) -> Control:
@@ -138,15 +147,24 @@ class SettingEditor(QWidget):
         return line
 
     def _put_text(self, line: QLineEdit) -> None:
-        text = line.text().strip().replace(",", "")
+        text = line.text().strip()
         line.setModified(False)
-        try:
-            value = None if not text else int(text) if self.row.kind == "integer" else float(text)
-        except ValueError:
-            bounds = self.row.bounds_in_words()
-            self._say(words.not_a_number(self.row.title, line.text().strip(), bounds), bad=True)
+        if not text:
+            self._put(None)
             return
-        self._put(value)
+        try:
+            value = parse_number(text)
+            if self.row.kind == "integer":
+                self._put(whole_number(value))
+            else:
+                self._put(float(value))
+        except NotANumberError as error:
+            self._refuse(text, unclear=isinstance(error, UnclearNumberError))
+
+    def _refuse(self, text: str, unclear: bool) -> None:
+        """Say why what was typed is no number."""
+        said = words.not_a_number(self.row.title, text, self.row.bounds_in_words())
+        self._say(words.unclear_number(text) if unclear else said, bad=True)
 
     def _put(self, value: object) -> None:
         trouble = self._settings.set_value(self.row, value)
@@ -178,6 +196,13 @@ class SettingEditor(QWidget):
             event.ignore()
             return True
         return super().eventFilter(watched, event)
+
+
+def _written(value: float | None) -> str:
+    """A value as it stands in its field: '' for the model's own, and a seed without groups."""
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) else number(value)
 
 
 def control_name(key: str) -> str:

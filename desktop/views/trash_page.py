@@ -9,7 +9,7 @@ from desktop.controllers.chats import ChatsController
 from desktop.presentation.chat_list import CHAT_ROLE
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.views.chat_delegate import ChatDelegate
-from desktop.views.notice_bar import NoticeBar
+from desktop.views.question import Question
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label, action
 from desktop.words import chats as words
@@ -34,17 +34,21 @@ class TrashPage(QWidget):
         self._menu = QMenu(self)
         self._menu.setObjectName("trashMenu")
         self._menu.addAction(action(words.RESTORE, self._menu, self.restore_current))
-        self._menu.addAction(action(words.DELETE_FOR_GOOD, self._menu, self._ask_for_current))
+        self._menu.addAction(
+            action(words.DELETE_FOR_GOOD, self._menu, lambda: self._ask_for_current(None))
+        )
         self._restore = Button(words.RESTORE, name="restoreChat", spoken=words.RESTORE_CHAT)
         self._delete = Button(words.DELETE_FOR_GOOD, name="deleteForGood", style="danger")
         self._delete_all = Button(words.DELETE_ALL_FOR_GOOD, name="deleteAllForGood")
-        self.asks = NoticeBar("deleteTrash", words.DELETE_ALL_FOR_GOOD)
-        self.asks.add_button("deleteTrashNo", words.KEEP, lambda: self.asks.say(""))
-        self.asks.add_button("deleteTrashYes", words.DELETE_FOR_GOOD, self._delete_asked, "danger")
+        self.asks = Question(
+            self, "deleteTrash", words.DELETE_ALL_FOR_GOOD, words.KEEP, words.DELETE_FOR_GOOD
+        )
+        self.asks.kept.connect(self.list.setFocus)
+        self.asks.confirmed.connect(lambda: self.doomed.emit(self._asked))
         # What the question is about: one chat, or None for all of them.
         self._asked: int | None = None
         self._restore.clicked.connect(self.restore_current)
-        self._delete.clicked.connect(self._ask_for_current)
+        self._delete.clicked.connect(lambda: self._ask_for_current(self._delete))
         self._delete_all.clicked.connect(self._ask_for_all)
         self._build()
         chats.trash.modelReset.connect(self._follow)
@@ -82,12 +86,12 @@ class TrashPage(QWidget):
         layout.addLayout(head)
         layout.addWidget(Label(words.trash_note(TRASH_DAYS), style="muted small", wraps=True))
         layout.addWidget(self.list, 1)
-        for part in (self._restore, self._delete, self._delete_all, self.asks):
+        for part in (self._restore, self._delete, self._delete_all):
             layout.addWidget(part)
 
     def _follow(self) -> None:
         """Other chats are deleted: what was asked of all of them is asked of these no more."""
-        self.asks.say("")
+        self.asks.withdraw()
         if self._chats.trash.chats:
             self.list.setCurrentIndex(self._chats.trash.index(0))
         elif self.isVisible():
@@ -96,7 +100,7 @@ class TrashPage(QWidget):
 
     def _on_selected(self) -> None:
         """Another chat: what was asked of the one before is asked no more."""
-        self.asks.say("")
+        self.asks.withdraw()
         self._enable()
 
     def _enable(self) -> None:
@@ -104,18 +108,14 @@ class TrashPage(QWidget):
         self._restore.setEnabled(selected)
         self._delete.setEnabled(selected)
 
-    def _ask_for_current(self) -> None:
+    def _ask_for_current(self, trigger: QWidget | None) -> None:
         self._asked = self.list.currentIndex().data(CHAT_ROLE)
         if self._asked is not None:
-            self.asks.say(words.delete_trash_words(1), "danger")
+            self.asks.ask(words.delete_trash_words(1), trigger)
 
     def _ask_for_all(self) -> None:
         self._asked = None
-        self.asks.say(words.delete_trash_words(len(self._chats.trash.chats)), "danger")
-
-    def _delete_asked(self) -> None:
-        self.asks.say("")
-        self.doomed.emit(self._asked)
+        self.asks.ask(words.delete_trash_words(len(self._chats.trash.chats)), self._delete_all)
 
     def _show_menu(self, point: QPoint) -> None:
         if self.list.indexAt(point).isValid():

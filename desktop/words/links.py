@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from desktop.words.number_format import whole
+
 LINK = "Link"
 LEADS_TO = "The model wrote this address. It leads to:"
 NOT_OPENED = "The model wrote this address, which is not opened."
@@ -19,7 +21,7 @@ AMBIGUOUS = "It can be read in more than one way."
 
 def too_long(most: int) -> str:
     """An address that no browser needs."""
-    return f"It is longer than {most:,} characters."
+    return f"It is longer than {whole(most)} characters."
 
 
 def in_letters(host: str) -> str:

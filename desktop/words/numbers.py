@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.stats import Miss, MissReason, RequestStats, Tier
+from desktop.words.number_format import number, whole
 
 BETWEEN = " \N{MIDDLE DOT} "
 
@@ -47,37 +48,38 @@ _TIERS: dict[Tier, str] = {"slab": "the context in use", "memory": "memory", "di
 
 
 def format_count(count: int) -> str:
-    """A whole number with its thousands parted: 262,144."""
-    return f"{count:,}"
+    """A whole number with its thousands grouped: 262,144."""
+    return whole(count)
 
 
 def format_bytes(count: int) -> str:
     """Bytes in the largest unit (of 1,000) that leaves a whole part: 149.6 MB."""
     if count < 1000:
-        return f"{count} B"
+        return f"{whole(count)} B"
     value = float(count)
     for unit in ("KB", "MB", "GB"):
         value /= 1000
         # 999.95 would be written as 1,000.0 of the smaller unit.
         if value < 999.95:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1000:,.1f} TB"
+            return f"{number(value, 1)} {unit}"
+    return f"{number(value / 1000, 1)} TB"
 
 
 def format_seconds(seconds: float) -> str:
     """A duration as short as it can be said: 0.04 s, 0.4 s, 12 s, 2 min 5 s."""
     if seconds < 0.095:
-        return f"{seconds:.2f} s"
+        return f"{number(seconds, 2)} s"
     if seconds < 9.95:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+        return f"{number(seconds, 1)} s"
+    rounded = round(seconds)
+    minutes, rest = divmod(rounded, 60)
+    return f"{whole(minutes)} min {whole(rest)} s" if minutes else f"{whole(rest)} s"
 
 
 def format_speed(tokens_per_second: float) -> str:
     """Tokens per second: whole from ten on, with one decimal below."""
     decimals = 0 if tokens_per_second >= 9.95 else 1
-    return f"{tokens_per_second:,.{decimals}f} tokens/s"
+    return f"{number(tokens_per_second, decimals)} tokens/s"
 
 
 def describe_load(load: LoadFacts) -> str:
@@ -206,7 +208,7 @@ def tokens_per_step(stats: RequestStats) -> str:
     counts = stats.draft
     if counts is None or not counts.drafted:
         return ""
-    return f"{(counts.cycles + counts.accepted) / counts.cycles:.1f} tokens a step"
+    return f"{number((counts.cycles + counts.accepted) / counts.cycles, 1)} tokens a step"
 
 
 def describe_drafts(stats: RequestStats) -> str:

@@ -67,6 +67,11 @@ def not_readable(reason: str) -> str:
     return f"not readable ({reason})"
 
 
+def no_answer(seconds: float) -> str:
+    """A file that can't be read because its disk or server does not answer."""
+    return f"Its disk or server gave no answer within {seconds:.0f} seconds."
+
+
 def not_taken(refusals: Iterable[Refusal]) -> str:
     """All that was not taken, and why: a few names for each reason, then how many more."""
     by_reason: dict[str, list[str]] = {}

@@ -5,6 +5,7 @@ Longer than other files, because it is a list.
 
 from __future__ import annotations
 
+from desktop.words.number_format import number
 from desktop.words.numbers import count_of, format_bytes, format_count
 
 # The parts of the page: the head, and what holds for all that is below it.
@@ -166,7 +167,7 @@ def percent_words(percent: int) -> str:
 
 def own_words(value: float) -> str:
     """The model's own value of a setting left empty."""
-    return f"{MODELS_OWN}: {value:g}"
+    return f"{MODELS_OWN}: {number(value)}"
 
 
 def automatic_words(size: int) -> str:
@@ -194,9 +195,17 @@ def not_a_number(title: str, given: str, bounds: str) -> str:
     return f"'{given}' is not a number: {title} takes {bounds}. It stays as it was."
 
 
+def unclear_number(given: str) -> str:
+    """Why something typed is not taken that another country may read differently."""
+    return (
+        f"'{given}' is not clear: numbers are written like {number(1234.5)} here. It stays as it "
+        "was."
+    )
+
+
 def not_a_size(given: str) -> str:
     """Why something typed is not taken as a size."""
-    return f"'{given}' is not a size. Write it like 1.5 GB or 700 MB."
+    return f"'{given}' is not a size. Write it like {number(1.5)} GB or 700 MB."
 
 
 def rounded_words(value: int, step: int) -> str:

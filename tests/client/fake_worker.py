@@ -9,6 +9,7 @@ chatty   loads, and goes on about requests that have ended or never were
 huge     can't be loaded, and the model before it is given up
 missing  can't be loaded
 silent   loads and never answers anything else
+slow     takes a second to load
 stopped  loads, beats, and stands still at the first Generate, as a process that was stopped
 hung     loads, beats on, and does nothing at the first Generate, as a kernel that never ends
 other    loads, then answers every Generate with one token
@@ -95,6 +96,8 @@ def load(command: LoadModel) -> None:
         emit(Failed(request=command.request, error=error, no_model=path == "huge"))
         return
     emit(Loading(request=command.request, done=1, total=2))
+    if path == "slow":
+        time.sleep(1.0)
     emit(Loaded(request=command.request, model=info(path)))
 
 

@@ -380,3 +380,48 @@ def test_the_engine_can_be_restarted_whatever_it_does() -> None:
             assert client.worker_pid != pid
 
     assert EngineState.FAILED not in [state for state, _ in play(scene).seen]
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_restart_in_the_middle_of_a_load_keeps_the_model(loaded: bool) -> None:
+    """Again and again: of a load that the user asked for, and of one that follows a restart."""
+
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        if loaded:
+            await client.load(settings("fine"))
+        own = asyncio.ensure_future(client.load(settings("slow")))
+        for _ in range(3):
+            await watch.until(lambda: client.wanted == settings("slow"))
+            await watch.until(lambda: client.state is EngineState.READY)
+            pid = client.worker_pid
+            await client.restart()
+            await client.restart()
+            await watch.until(lambda pid=pid: client.worker_pid not in (pid, None))
+        with pytest.raises(EngineError, match="as you asked"):
+            await own
+        await watch.until(lambda: client.model is not None)
+        assert client.model is not None and client.model.name == "slow"
+        assert client.state is EngineState.READY
+
+    states = [state for state, _ in play(scene).seen]
+    assert EngineState.FAILED not in states
+
+
+def test_a_model_that_kills_the_worker_as_it_comes_back_is_not_tried_again() -> None:
+    async def scene(client: EngineClient, watch: Watch) -> None:
+        own = asyncio.ensure_future(client.load(settings("slow")))
+        await watch.until(lambda: client.wanted is not None)
+        await client.restart()
+        first = client.worker_pid
+        await watch.until(lambda: client.worker_pid not in (first, None))
+        await watch.until(lambda: client.wanted == settings("slow"))
+        second = client.worker_pid
+        assert second is not None
+        os.kill(second, signal.SIGKILL)
+        await watch.until(lambda: client.worker_pid not in (second, None))
+        await watch.until(lambda: client.state is EngineState.READY)
+        assert client.wanted is None and client.model is None
+        with pytest.raises(EngineError):
+            await own
+
+    play(scene)

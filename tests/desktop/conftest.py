@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
@@ -27,6 +28,9 @@ if os.environ.get("QT_QPA_PLATFORM", "offscreen") == "offscreen":
     os.environ["QT_QPA_PLATFORM"] = (
         f"offscreen:configfile={Path(__file__).with_name('screen.json')}"
     )
+
+# Numbers as the tests write them, whatever the system's locale is.
+QLocale.setDefault(QLocale.c())
 
 T = TypeVar("T")
 # A bound on what would otherwise hang, not a measure of speed.

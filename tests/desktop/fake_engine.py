@@ -209,6 +209,8 @@ class FakeEngine:
         self.load_cancelled = False
         self.load_cancels = 0
         self._loading = False
+        self._settings: ModelSettings | None = None
+        self._coming: ModelSettings | None = None
         self.load_error: WaymarkError = MissingFileError("config.json is missing.")
         self.may_describe = asyncio.Event()
         self.may_describe.set()
@@ -219,6 +221,10 @@ class FakeEngine:
         self.may_render.set()
         self._subscribers: list[StateCallback] = []
         self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def wanted(self) -> ModelSettings | None:
+        return self._coming or self._settings
 
     def subscribe(self, callback: StateCallback) -> None:
         self._subscribers.append(callback)
@@ -236,6 +242,7 @@ class FakeEngine:
         self.tell(EngineState.READY)
 
     async def restart(self) -> None:
+        self._settings = self.wanted
         await self.die("The engine was started again, as you asked.")
 
     async def close(self) -> None:
@@ -251,17 +258,26 @@ class FakeEngine:
         if on_progress:
             on_progress(512, 1024)
         self.load_cancelled = False
-        self._loading = True
-        await self.may_load.wait()
-        self._loading = False
+        self._loading, self._coming = True, settings
+        alive = await self._may_load()
+        self._loading, self._coming = False, None
+        if not alive:
+            raise EngineError(EngineDiedError("The engine was ended.").info())
         if self.load_cancelled:
             raise EngineError(RequestCancelled("The request was stopped.").info())
         if self.model_to_load is None:
             if not self.keeps_model:
-                self.model = None
+                self.model = self._settings = None
             raise EngineError(self.load_error.info())
-        self.model = self.model_to_load
+        self._settings, self.model = settings, self.model_to_load
         return self.model
+
+    async def _may_load(self) -> bool:
+        """Wait until a load may end; False if the engine died before."""
+        deaths = self._deaths
+        while not self.may_load.is_set() and deaths == self._deaths:
+            await asyncio.sleep(0.005)
+        return deaths == self._deaths
 
     def cancel_load(self) -> None:
         """As the client does, which has nothing to cancel where no load goes on."""
@@ -357,7 +373,11 @@ class FakeEngine:
         self._deaths += 1
         self.tell(EngineState.RESTARTING, words)
         await asyncio.sleep(0.05)
+        # One that kills the engine is not loaded twice.
+        self._coming, self._settings = self._settings, None
         self.tell(EngineState.READY)
-        await self.may_load.wait()
+        if self._coming is None or not await self._may_load():
+            return
+        self._settings, self._coming = self._coming, None
         self.model = self.model_to_load
         self.tell(EngineState.READY)

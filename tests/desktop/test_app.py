@@ -104,6 +104,65 @@ sys.exit(app.main(["--data", sys.argv[1]]))
 """
 
 
+HANGS = """
+import os, sys
+from PySide6.QtCore import QTimer
+from pathlib import Path
+from desktop import app
+from desktop.controllers import window_parts
+from desktop.controllers.common import tasks
+from desktop.controllers.drafting import pictures
+from desktop.store import database
+from desktop.views.main_window import MainWindow
+
+data, what = Path(sys.argv[1]), sys.argv[2]
+pipe = data.parent / "pipe"
+os.mkfifo(pipe)
+
+def hang(*_):
+    # Opening a pipe that nobody writes to waits for good, as a file of a server that is gone.
+    with open(pipe, "rb"):
+        pass
+
+class Leaving(MainWindow):
+    def show(self):
+        super().show()
+        self.page.composer.text.setPlainText("half a thought")
+        QTimer.singleShot(500, self.hang)
+
+    def hang(self):
+        if what == "picture":
+            pictures.why_no_picture = hang
+            self.page.composer.add_files([data.parent / "a.png"])
+        else:
+            # As a disk that no longer answers; the step after it would wait for its turn.
+            window_parts.STEP_LIMIT_S = database.CLOSE_PATIENCE_S = 0.5
+            self._parts.database._executor.submit(hang)
+        QTimer.singleShot(500, self.close)
+
+app.MainWindow = Leaving
+sys.exit(app.main(["--data", str(data)]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("what", ["picture", "chats"])
+def test_an_app_ends_though_a_thread_of_it_never_does(tmp_path: Path, what: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS, str(tmp_path / "data"), what],
+        cwd=ROOT,
+        env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not busy(tmp_path / "data")
+    if what == "picture":
+        assert drafts_in(tmp_path / "data") == ["half a thought"]
+
+
 def test_an_app_that_loses_its_display_stores_everything_and_ends_in_one_line(
     tmp_path: Path,
 ) -> None:

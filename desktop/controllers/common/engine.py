@@ -31,6 +31,9 @@ class Engine(Protocol):
     state: EngineState
     model: ModelInfo | None
 
+    @property
+    def wanted(self) -> ModelSettings | None: ...
+
     def subscribe(self, callback: Callable[[EngineState, str], None]) -> None: ...
     async def start(self) -> None: ...
     async def restart(self) -> None: ...
@@ -63,8 +66,6 @@ class EngineController(QObject):
         self.status = EngineStatus()
         self._tasks = tasks
         self._own_loads = 0
-        # Whether the client will load the last model again by itself after a death.
-        self._comes_back = False
         self._wanted: ModelSettings | None = None
         # What the last model that came up was loaded with.
         self.loaded: ModelSettings | None = None
@@ -160,6 +161,8 @@ class EngineController(QObject):
             self._own_loads -= 1
         if settings is not self._wanted:
             return  # The load that took its place tells how things end.
+        if self.client.state not in ANSWERING and self.client.wanted is settings:
+            return  # A restart was asked for, and the client loads it again.
         cancelled = failure is not None and failure.name == RequestCancelled.__name__
         told = failure is not None and not cancelled
         self._rest(f"{failure.title}. {failure.message}" if failure and told else "", cancelled)
@@ -171,7 +174,6 @@ class EngineController(QObject):
         model = self.client.model
         if self.client.state not in ANSWERING:
             return
-        self._comes_back = model is not None
         phase = Phase.READY if model else Phase.EMPTY
         self._set(EngineStatus(phase, model, trouble=trouble, cancelled=cancelled))
         if trouble:
@@ -207,10 +209,10 @@ class EngineController(QObject):
     def _on_ready(self, words: str) -> None:
         """The worker is up; after a death the client is loading the last model again by itself."""
         if words or self.client.model:
+            self.loaded = self.client.wanted or self.loaded
             self._rest(words)
         elif self.status.phase is Phase.RESTARTING:
-            phase = Phase.LOADING if self._comes_back else Phase.EMPTY
-            self._comes_back = False
+            phase = Phase.LOADING if self.client.wanted else Phase.EMPTY
             self._set(EngineStatus(phase, trouble=self.status.trouble))
 
     def _set(self, status: EngineStatus) -> None:

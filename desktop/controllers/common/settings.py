@@ -23,6 +23,7 @@ from desktop.presentation.budgets import too_large, too_small
 from desktop.presentation.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
 from desktop.store.settings import AppSettings, SettingsFile
 from desktop.words import settings as words
+from desktop.words.number_format import number
 
 # A load may fail for these reasons with a folder that is as it should be.
 NOT_THE_FOLDERS = frozenset(
@@ -77,7 +78,7 @@ class SettingsController(QObject):
         try:
             settings = row.changed(self.settings, value)
         except ValueError:
-            given = f"{value:,}" if isinstance(value, int | float) else str(value)
+            given = number(value) if isinstance(value, int | float) else str(value)
             return words.out_of_range(row.title, given, row.bounds_in_words())
         self._put(settings)
         return ""

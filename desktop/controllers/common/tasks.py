@@ -16,6 +16,9 @@ from desktop.common.traces import trace_of
 
 log = logging.getLogger(__name__)
 
+# A busy disk stores a reply within this time; one that takes longer may never answer.
+STEP_LIMIT_S = 10.0
+
 
 class Tasks:
     """The running tasks; `on_error` is told of what a task raised."""
@@ -57,11 +60,22 @@ class Tasks:
         self._on_error(ErrorInfo(name="Unexpected", title="Something went wrong", message=words))
 
 
-async def attempted(what: str, step: Callable[[], Awaitable[None] | None]) -> None:
-    """Carry out a step of closing; one that fails must not keep the others from being done."""
+async def attempted(
+    what: str, step: Callable[[], Awaitable[None] | None], limit_s: float | None = STEP_LIMIT_S
+) -> None:
+    """Carry out a step of closing; one that fails or hangs keeps no other from being done.
+
+    After `limit_s` it is cancelled and left alone; None is for steps that have limits inside.
+    """
     try:
         waits = step()
         if inspect.isawaitable(waits):
-            await waits
+            task = asyncio.ensure_future(waits)
+            ended, _ = await asyncio.wait({task}, timeout=limit_s)
+            if ended:
+                task.result()
+            else:
+                task.cancel()
+                log.error("Given up while closing, %s: not done within %g s", what, limit_s)
     except Exception as error:
         log.error("Failed while closing, %s: %s", what, trace_of(error))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -18,27 +19,21 @@ from core.api.errors import (
     ImageEmptyError,
     ImageTooLargeError,
     ImageUnreadableError,
+    SlowFileError,
     WaymarkError,
 )
 from core.api.events import ImageDescribed, ImageRendered
 from desktop.controllers.common.services import Services
+from desktop.controllers.drafting.picture_files import (
+    answered,
+    read_picture_file,
+    why_no_picture,
+)
 from desktop.presentation.draft import Draft, DraftPicture
 from desktop.presentation.engine_status import Phase
 from desktop.store.tables.records import Picture
-from desktop.words.pictures import (
-    EMPTY,
-    FOLDER,
-    NO_FILE,
-    NO_PICTURE,
-    Refusal,
-    not_readable,
-    too_large,
-)
+from desktop.words.pictures import Refusal
 
-# A file larger than this is no picture anyone looks at, and reading it would hold up the rest.
-LARGEST_FILE_BYTES = 256 * 2**20
-# How the files that the engine may read begin; the rest is refused without asking it.
-BEGINNINGS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"BM", b"RIFF", b"II*\0", b"MM\0*")
 # What the engine says of a picture itself.
 UNREADABLE = frozenset(
     kind.__name__ for kind in (ImageUnreadableError, ImageEmptyError, ImageTooLargeError)
@@ -118,20 +113,25 @@ class PictureController(QObject):
         return len(draft.pictures) >= before
 
     async def _add_files(self, draft: Draft, paths: list[Path]) -> None:
-        loop = asyncio.get_running_loop()
         refusals: list[Refusal] = []
         taken: list[DraftPicture] = []
         for path in paths:
-            reason = await loop.run_in_executor(None, why_no_picture, path)
+            name = path.name or str(path)
+            try:
+                reason = await answered(partial(why_no_picture, path))
+            except SlowFileError as error:
+                refusals.append(Refusal(name, said=error.message))
+                continue
             if reason:
-                refusals.append(Refusal(path.name or str(path), why=reason))
+                refusals.append(Refusal(name, why=reason))
             else:
                 taken.append(DraftPicture(path.name, path))
         if refusals:
             self.refused.emit(draft, tuple(refusals))
         self._show(draft, taken)
         for picture in taken:
-            await self._take(draft, picture, picture.path.read_bytes if picture.path else bytes)
+            assert picture.path is not None
+            await self._take(draft, picture, partial(read_picture_file, picture.path))
 
     async def _add_pasted(self, draft: Draft, read: Callable[[], bytes], name: str) -> None:
         picture = DraftPicture(name)
@@ -149,9 +149,7 @@ class PictureController(QObject):
             if picture not in draft.pictures:
                 return
             try:
-                digest, path = await asyncio.get_running_loop().run_in_executor(
-                    None, lambda: self._blobs.put(read())
-                )
+                digest, path = await answered(lambda: self._blobs.put(read()))
                 image = ImagePart(digest=digest, path=str(path), name=picture.name)
                 described = await self._describe(image)
             except (WaymarkError, OSError) as error:
@@ -192,26 +190,6 @@ def in_words(error: Exception) -> str:
     """What the system said of a file, without the path it has here."""
     reason = error.strerror if isinstance(error, OSError) else None
     return f"{reason or type(error).__name__}."
-
-
-def why_no_picture(path: Path) -> str:
-    """Why a file can't be a picture, as the end of a sentence; '' if it may be one."""
-    try:
-        if path.is_dir():
-            return FOLDER
-        # Opening a pipe or a device may never end.
-        if path.exists() and not path.is_file():
-            return NO_FILE
-        size = path.stat().st_size
-        if size > LARGEST_FILE_BYTES:
-            return too_large(LARGEST_FILE_BYTES)
-        with path.open("rb") as file:
-            beginning = file.read(4)
-    except OSError as error:
-        return not_readable(error.strerror or type(error).__name__)
-    if not size:
-        return EMPTY
-    return "" if beginning.startswith(BEGINNINGS) else NO_PICTURE
 
 
 def picture_of(described: ImageDescribed, name: str) -> Picture:

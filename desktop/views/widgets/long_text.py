@@ -16,6 +16,7 @@ from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from desktop.views.widgets.pacing import pace
+from desktop.words.number_format import whole
 
 # Taken in at a step: some milliseconds, if each letter has a line of its own.
 STEP = 4_000
@@ -234,9 +235,12 @@ def too_long(text: str) -> str:
     lines = text.count("\n") + 1
     if len(text) > LONGEST_TEXT:
         return (
-            f"a text of {len(text):,} characters is longer than a message can be "
-            f"({LONGEST_TEXT:,})."
+            f"a text of {whole(len(text))} characters is longer than a message can be "
+            f"({whole(LONGEST_TEXT)})."
         )
     if lines > MOST_LINES:
-        return f"a text of {lines:,} lines has more than a message can have ({MOST_LINES:,})."
+        return (
+            f"a text of {whole(lines)} lines has more than a message can have "
+            f"({whole(MOST_LINES)})."
+        )
     return ""

@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
 from desktop.presentation.budgets import exact_bytes, parse_size, stepped
+from desktop.words.number_format import UnclearNumberError
 
 LONGEST_SIZE = 40
 
@@ -16,11 +17,13 @@ class SizeBox(QAbstractSpinBox):
     Signals:
         size_asked(int): the user wants this many bytes.
         not_understood(str): what was typed is no size.
+        unclear(str): its number is written as this locale doesn't write numbers.
     """
 
     # object, for an int of Qt's ends at 2 GB.
     size_asked = Signal(object)
     not_understood = Signal(str)
+    unclear = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,7 +58,11 @@ class SizeBox(QAbstractSpinBox):
         # Leaving the field, or Enter, without a change asks for nothing.
         if text == exact_bytes(self._size):
             return
-        size = parse_size(text)
+        try:
+            size = parse_size(text)
+        except UnclearNumberError:
+            self.unclear.emit(text)
+            return
         if size is None:
             self.not_understood.emit(text)
         else:

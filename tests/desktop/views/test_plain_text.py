@@ -148,7 +148,7 @@ async def filled(app: App, engine: FakeEngine, bait: Bait, folder: Path) -> None
     drop(app, files([folder / "not there <b>&Words"]))
     await until(lambda: words(app, "composerNotice"))
     app.window.toast.say(words_, action=(words_, lambda: None))
-    app.window.page.delete_all.say(words_)
+    app.window.page.delete_all.ask(words_)
     app.parts.settings.note_outcome(ErrorInfo(name="BudgetTooSmallError", title="", message=words_))
     path = str(folder / words_.replace("/", "-").replace("\x00", ""))
     app.parts.settings.set_model_path(path)

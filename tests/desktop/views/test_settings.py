@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QLocale, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QComboBox,
@@ -171,6 +172,57 @@ async def test_what_is_no_size_is_said(open_app: OpenApp) -> None:
     type_size(app, "sizeCacheHostBytes", "plenty")
     assert trouble(app) == ["'plenty' is not a size. Write it like 1.5 GB or 700 MB."]
     assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "2 GB"
+
+
+@pytest.fixture
+def german() -> Iterator[None]:
+    before = QLocale()
+    QLocale.setDefault(QLocale("de_DE"))
+    yield
+    QLocale.setDefault(before)
+
+
+async def test_a_decimal_comma_is_no_thousands_separator(open_app: OpenApp) -> None:
+    """0,7 was taken for 7, and 1,5 GB for 15 GB."""
+    app = await opened(open_app)
+    for name, typed in (
+        ("settingSamplingTemperature", "0,7"),
+        ("settingCacheCount", "1,5"),
+        ("settingSamplingSeed", "1,5"),
+    ):
+        type_number(app, name, typed)
+        assert trouble(app) == [
+            f"'{typed}' is not clear: numbers are written like 1,234.5 here. It stays as it was."
+        ]
+        type_number(app, name, "1")
+        assert trouble(app) == []
+    choose(app, "settingCacheHostBytes", 1)
+    type_size(app, "sizeCacheHostBytes", "1,5 GB")
+    (said,) = trouble(app)
+    assert said.startswith("'1,5 GB' is not clear")
+    settings = app.parts.settings.settings
+    assert settings.cache.host_bytes == 2 * GB
+    assert (settings.sampling.temperature, settings.sampling.seed) == (1, 1)
+    assert settings.cache.count == 1
+
+
+@pytest.mark.usefixtures("german")
+async def test_fields_take_and_show_the_users_own_decimals(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    type_number(app, "settingSamplingTemperature", "0,7")
+    assert app.parts.settings.settings.sampling.temperature == 0.7
+    assert find(app, QLineEdit, "settingSamplingTemperature").text() == "0,7"
+    type_number(app, "settingCacheInterval", "1.024")
+    assert app.parts.settings.settings.cache.interval == 1024
+    assert find(app, QSpinBox, "settingCacheInterval").text() == "1.024"
+    choose(app, "settingCacheHostBytes", 1)
+    type_size(app, "sizeCacheHostBytes", "1,5 GB")
+    assert trouble(app) == []
+    assert app.parts.settings.settings.cache.host_bytes == 1_500_000_000
+    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "1,5 GB"
+    type_number(app, "settingSamplingTemperature", "0.9")
+    (said,) = trouble(app)
+    assert said.startswith("'0.9' is not clear: numbers are written like 1.234,5 here.")
 
 
 async def test_a_budget_too_small_for_another_model_says_so(

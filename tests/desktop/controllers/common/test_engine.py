@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.client.client import EngineState
+from desktop.presentation.engine_status import Phase
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine
 
@@ -34,3 +35,31 @@ async def test_a_fallen_engine_is_started_and_loads_what_was_wanted(
     parts.engine.restart()
     await until(lambda: len(engine.loads) == 2)
     await until(lambda: parts.engine.model)
+
+
+@pytest.mark.parametrize("at_start", [True, False])
+async def test_a_restart_while_a_model_loads_keeps_that_model(
+    open_parts: OpenParts, engine: FakeEngine, at_start: bool
+) -> None:
+    """Twice: of the load that was asked for, and of the one that follows the restart."""
+    if at_start:
+        engine.may_load.clear()
+    parts = await open_parts()
+    failed: list[object] = []
+    parts.engine.load_failed.connect(failed.append)
+    if not at_start:
+        await until(lambda: parts.engine.model)
+        engine.may_load.clear()
+        parts.settings.set_model_path("/models/b")
+        parts.settings.load()
+    asked = parts.settings.loaded
+    for _ in range(2):
+        await until(lambda: parts.engine.status.phase is Phase.LOADING and engine.wanted == asked)
+        parts.engine.restart()
+        await until(lambda: parts.engine.status.phase is Phase.RESTARTING)
+    await until(lambda: parts.engine.status.phase is Phase.LOADING)
+    engine.may_load.set()
+    await until(lambda: parts.engine.model)
+    assert parts.engine.status.phase is Phase.READY and failed == []
+    assert parts.engine.loaded == parts.settings.loaded == asked
+    assert not parts.settings.needs_load

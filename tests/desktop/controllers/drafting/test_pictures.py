@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from core.api.chat import ImagePart
 from core.api.errors import EngineDiedError
 from core.api.events import ImageDescribed
-from desktop.controllers.drafting import pictures
+from desktop.controllers.drafting import picture_files, pictures
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
 from desktop.store.folders import Folders
@@ -90,6 +91,38 @@ async def test_a_pipe_is_refused_without_being_opened(
     assert refused == ["Not taken: pipe.png is not a file."]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+async def test_a_pipe_put_in_a_files_place_is_refused(
+    open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the file was looked at, and before it is read."""
+    parts, refused = await ready(open_parts)
+    os.mkfifo(tmp_path / "a.png")
+    monkeypatch.setattr(pictures, "why_no_picture", lambda _path: "")
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "a.png"])
+    await until(lambda: refused)
+    assert refused == ["a.png was not taken: It is a pipe, a device or a socket, not a file."]
+    assert parts.chat.draft.pictures == []
+
+
+async def test_a_file_that_never_answers_is_refused_and_holds_up_no_other(
+    open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file server that is gone."""
+    parts, refused = await ready(open_parts)
+    gone, hangs = written(tmp_path, "gone.png", png()), threading.Event()
+    monkeypatch.setattr(picture_files, "READ_PATIENCE_S", 0.2)
+    read = picture_files.read_picture_file
+    monkeypatch.setattr(
+        pictures, "read_picture_file", lambda path: (path == gone and hangs.wait()) or read(path)
+    )
+    parts.pictures.add_files(parts.chat.draft, [gone, written(tmp_path, "good.png", png())])
+    await until(lambda: refused and parts.chat.draft.complete)
+    assert refused[0].startswith("gone.png was not taken: Its disk or server gave no answer")
+    assert [each.name for each in parts.chat.draft.pictures] == ["good.png"]
+    hangs.set()
+
+
 async def test_fifty_files_are_all_answered_for(open_parts: OpenParts, tmp_path: Path) -> None:
     parts, refused = await ready(open_parts)
     good = [written(tmp_path, f"{at}.png", png(at + 1, 9)) for at in range(40)]
@@ -113,7 +146,7 @@ async def test_a_damaged_picture_is_refused_by_the_engine(
 async def test_a_huge_file_is_not_read(
     open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pictures, "LARGEST_FILE_BYTES", 10)
+    monkeypatch.setattr(picture_files, "LARGEST_FILE_BYTES", 10)
     parts, refused = await ready(open_parts)
     parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
     await until(lambda: refused)

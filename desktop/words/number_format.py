@@ -1,0 +1,105 @@
+"""Writes and reads numbers in the user's locale: one format for fields and for what is shown."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Decimal
+
+from PySide6.QtCore import QLocale
+
+# Spaces that group digits, and characters that stand for a minus or an apostrophe.
+_SAME = str.maketrans(
+    {
+        "\N{NO-BREAK SPACE}": " ",
+        "\N{NARROW NO-BREAK SPACE}": " ",
+        "\N{THIN SPACE}": " ",
+        "\N{MINUS SIGN}": "-",
+        "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+        # Some locales put these invisible marks around a sign.
+        "\N{LEFT-TO-RIGHT MARK}": None,
+        "\N{RIGHT-TO-LEFT MARK}": None,
+        "\N{ARABIC LETTER MARK}": None,
+    }
+)
+_SEPARATORS = ".,' \N{ARABIC DECIMAL SEPARATOR}\N{ARABIC THOUSANDS SEPARATOR}"
+_NUMBER_LIKE = re.compile(rf"-?[0-9{re.escape(_SEPARATORS)}]*")
+
+
+class NotANumberError(ValueError):
+    """A text is no number."""
+
+
+class UnclearNumberError(NotANumberError):
+    """A text has separators in places that this locale doesn't put them in."""
+
+
+def locale() -> QLocale:
+    """The locale of numbers. The C locale groups no digits, so its numbers are grouped here."""
+    found = QLocale()
+    if found.language() == QLocale.Language.C:
+        found.setNumberOptions(QLocale.NumberOption.DefaultNumberOptions)
+    return found
+
+
+def whole(count: int) -> str:
+    """A whole number with its thousands grouped: 262,144."""
+    return locale().toString(count)
+
+
+def number(value: float, decimals: int | None = None) -> str:
+    """A number with so many decimals, or with as many as it has: 1,234.5."""
+    if decimals is None:
+        exact = f"{Decimal(repr(value)).normalize():f}"
+        decimals = len(exact.partition(".")[2])
+        if not decimals:
+            return whole(int(value))
+    return locale().toString(round(float(value), decimals), "f", decimals)
+
+
+def parse_number(text: str) -> Decimal:
+    """The number that a text means in this locale.
+
+    Raises UnclearNumberError for separators out of place ('0,7' where a comma groups thousands, or
+    '1.5' where a point does), NotANumberError for what is no number. No exponents.
+    """
+    plain = _plain(text.strip())
+    used = locale()
+    digits, point, fraction = plain.removeprefix("-").partition(_plain(used.decimalPoint()))
+    joined = _joined(digits, _plain(used.groupSeparator()))
+    if joined is not None and (not point or re.fullmatch("[0-9]*", fraction)) and joined + fraction:
+        sign = "-" if plain.startswith("-") else ""
+        return Decimal(f"{sign}{joined or 0}.{fraction or 0}")
+    if re.search("[0-9]", plain) and _NUMBER_LIKE.fullmatch(plain):
+        raise UnclearNumberError(text)
+    raise NotANumberError(text)
+
+
+def whole_number(value: Decimal) -> int:
+    """The integer that a number is. Raises NotANumberError for one with a fraction."""
+    if value != value.to_integral_value():
+        raise NotANumberError(str(value))
+    return int(value)
+
+
+def _joined(digits: str, group: str) -> str | None:
+    """The digits of a whole number without their groups; None if the groups are out of place."""
+    for separator in (group, " "):
+        joined = digits.replace(separator, "")
+        if not re.fullmatch("[0-9]*", joined):
+            continue
+        regular = re.fullmatch(rf"[0-9]{{1,3}}({re.escape(separator)}[0-9]{{3}})+", digits)
+        if joined == digits or regular:
+            return joined
+        # India groups by two.
+        if _plain(whole(int(joined))) == digits.replace(separator, group):
+            return joined
+    return None
+
+
+def _plain(text: str) -> str:
+    """The text with ASCII digits and plain spaces, apostrophes and minus signs."""
+    return "".join(
+        str(unicodedata.decimal(each)) if each.isdecimal() else each
+        for each in text.translate(_SAME)
+    )
