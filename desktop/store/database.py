@@ -15,18 +15,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from core.client.sqlite_errors import ERRORS, code_of
 from desktop.common.traces import trace_of
 from desktop.store.recovery import copies
 from desktop.store.recovery.check import is_whole
 from desktop.store.recovery.salvage import salvage
 from desktop.store.tables import fields
 from desktop.store.tables.faults import (
-    ERRORS,
     WORDS,
     MigrationError,
     SalvageError,
     StoreError,
-    code_of,
     in_words,
     name_of,
     refused,
