@@ -243,8 +243,8 @@ def test_only_its_owner_may_read_the_index(tmp_path: Path) -> None:
 
 
 def test_an_index_takes_what_sqlite_refuses_for_an_error_of_the_disk(tmp_path: Path) -> None:
-    index = Index(tmp_path / "index.db", RoomyFiles())
-    with pytest.raises(OSError, match="Input/output error"), index.change():
-        index.ask("INSERT INTO owners VALUES ('nobody', 7)")
-    with index.change():
-        assert index.ask("SELECT * FROM owners") == []
+    with closing(Index(tmp_path / "index.db", RoomyFiles())) as index:
+        with pytest.raises(OSError, match="Input/output error"), index.change():
+            index.ask("INSERT INTO owners VALUES ('nobody', 7)")
+        with index.change():
+            assert index.ask("SELECT * FROM owners") == []
