@@ -17,6 +17,8 @@ from pathlib import Path
 
 from PySide6.QtCore import QFileSystemWatcher, QObject
 
+from system.private_files import create, private_folder
+
 PATIENCE_S = 1.0
 LOOK_AGAIN_S = 0.02
 # Whatever else lies in the folder is somebody's, and is left alone.
@@ -38,10 +40,9 @@ class SecondStarts(QObject):
         self._watcher = QFileSystemWatcher(self)
         # Where there can be no such folder a second start says that Waymark is open, as ever.
         with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            if not self._folder.is_symlink():
-                self._take()
-                self._watcher.addPath(str(self._folder))
+            private_folder(self._folder)
+            self._take()
+            self._watcher.addPath(str(self._folder))
         self._watcher.directoryChanged.connect(self._on_change)
 
     def close(self) -> None:
@@ -76,7 +77,7 @@ async def ask_to_raise(data: Path) -> bool:
     """Ask the Waymark that holds this data folder to show its window; says whether it has."""
     asking = asking_folder(data) / f"raise-{os.getpid()}"
     try:
-        asking.touch(mode=0o600, exist_ok=False)
+        os.close(create(asking))
     except OSError:
         return False
     end = time.monotonic() + PATIENCE_S

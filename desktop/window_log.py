@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 import threading
 from collections.abc import Iterator
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from desktop.common.traces import trace_of
+from system.private_files import open_or_create
 
 LOG_BYTES = 1_000_000
 
@@ -44,7 +47,11 @@ class WordlessFormatter(logging.Formatter):
 
 
 class QuietFile(RotatingFileHandler):
-    """A file that is not complained about where it can't be written."""
+    """A file of this user's alone that is not complained about where it can't be written."""
+
+    def _open(self) -> TextIOWrapper:
+        handle = open_or_create(Path(self.baseFilename), os.O_WRONLY | os.O_APPEND)
+        return os.fdopen(handle, "a", encoding=self.encoding)
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Python's own way prints all errors on the way here, in their words."""

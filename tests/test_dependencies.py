@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("core", "desktop", "kernels")
+PACKAGES = ("core", "desktop", "kernels", "system")
 # What a distribution is imported as, where that is another name.
 IMPORTED_AS = {
     "pyside6_essentials": "pyside6",

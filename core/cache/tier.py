@@ -1,8 +1,8 @@
 """The disk tier as the tree sees it: what of a path survives a restart, and how it comes back.
 
-Only places where people go on from are written: the newest message end, the end of a reply that was
-stopped, the last picture's edge, the system prompt's end, with the runs above them. Files, owners and what goes first under the cap
-are the store's (`core.storage`).
+Only places where people go on from are written: the newest message end, the end of a reply that
+was stopped, the last picture's edge, the system prompt's end, with the runs above them. Files,
+owners and what goes first under the cap are the store's (`core.storage`).
 """
 
 from __future__ import annotations

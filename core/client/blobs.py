@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from core.client.regular_file import read_regular
-from core.client.whole_file import write_whole
+from system.private_files import private_folder, write_whole
 
 
 class BlobStore:
@@ -18,14 +18,14 @@ class BlobStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
 
     def put(self, data: bytes) -> tuple[str, Path]:
         """Store bytes; returns (digest in hex, path). Raises OSError when the disk refuses."""
         digest = hashlib.sha256(data).hexdigest()
         path = self.path(digest)
         if not path.exists():
-            path.parent.mkdir(exist_ok=True, mode=0o700)
+            private_folder(path.parent)
             write_whole(path, data)
         return digest, path
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from core.api.errors import DataFolderBusyError
+from system.private_files import open_or_create, private_folder
 
 # What systems say of a lock that somebody holds. A network's file system may know no locks at all.
 BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
@@ -20,8 +21,8 @@ class DataFolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        private_folder(folder, given=True)
+        self._handle = open_or_create(folder / "lock", os.O_RDWR)
         try:
             _lock(self._handle)
         except OSError as error:

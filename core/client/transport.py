@@ -23,6 +23,7 @@ from core.api.events import EVENTS, Event
 from core.client.codec import HEADER, body_length, decode, encode
 from core.client.containment import contain
 from core.client.programs import ROOT, clean_environment, hidden_window, program
+from system.private_files import open_or_create
 
 KEPT_ERROR_LINES = 40
 LOG_LIMIT_BYTES = 4 * 2**20
@@ -205,7 +206,8 @@ def _open_log(log_file: Path | None) -> BinaryIO | None:
         if log_file.exists() and log_file.stat().st_size > LOG_LIMIT_BYTES:
             log_file.replace(log_file.with_suffix(".old.log"))
         # Unbuffered: what a worker says before it dies is there at once.
-        return open(log_file, "ab", buffering=0)
+        handle = open_or_create(log_file, os.O_WRONLY | os.O_APPEND)
+        return os.fdopen(handle, "ab", buffering=0)
     except OSError:
         return None  # an engine without a log is better than none
 

@@ -7,17 +7,21 @@ disks and sudden deaths into the small steps; knows nothing of what the bytes me
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sqlite3
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-# Starts every temporary name; what carries it when a folder is opened was never finished.
-UNFINISHED = ".new-"
+from system.private_files import (
+    UNFINISHED,
+    create,
+    open_or_create,
+    private_folder,
+    sync_folder,
+)
+
 Bytes = bytes | bytearray | memoryview
 
 
@@ -38,10 +42,7 @@ class Files:
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder, with those above it, that only its owner may look into."""
-        # mkdir gives `mode` to the last folder alone.
-        for missing in reversed([each for each in folder.parents if not each.exists()]):
-            missing.mkdir(mode=0o700)
-        folder.mkdir(exist_ok=True, mode=0o700)
+        private_folder(folder)
 
     def make_file(self, path: Path) -> None:
         """Make an empty file that only its owner may read; one that is there stays as it is."""
@@ -50,6 +51,7 @@ class Files:
     def probe(self, folder: Path) -> None:
         """Raise unless a file can be made in `folder`."""
         path = folder / f"{UNFINISHED}probe"
+        self.delete(path)
         os.close(self._create(path))
         self.delete(path)
 
@@ -118,17 +120,7 @@ class Files:
 
     def sync_folder(self, folder: Path) -> None:
         """Make renames and removals in `folder` survive a power cut, where the platform can."""
-        if sys.platform == "win32":
-            return  # a folder can't be opened there; NTFS logs names by itself
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            self._sync(handle)
-        except OSError as error:
-            # Some network file systems sync files and no folders.
-            if error.errno not in (errno.EINVAL, errno.ENOTSUP):
-                raise
-        finally:
-            os.close(handle)
+        sync_folder(folder, self._sync)
 
     def _write_all(self, handle: int, data: Bytes) -> None:
         view = memoryview(data)
@@ -139,10 +131,10 @@ class Files:
     # `commit` and `checkpoint`.
 
     def _create(self, path: Path) -> int:
-        return os.open(path, _FLAGS | os.O_TRUNC, 0o600)
+        return create(path)
 
     def _open(self, path: Path) -> int:
-        return os.open(path, _FLAGS, 0o600)
+        return open_or_create(path)
 
     def _write(self, handle: int, data: memoryview) -> int:
         return os.write(handle, data)
@@ -153,5 +145,3 @@ class Files:
 
 # macOS refuses to write 2 GiB or more in one call.
 _MAX_WRITE = 2**26
-# Windows opens files as text unless told otherwise.
-_FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)

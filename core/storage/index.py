@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from core.client.sqlite_errors import ERRORS, Error, code_of, is_damage
 from core.storage.files import Files
 
 log = logging.getLogger(__name__)
@@ -51,13 +52,8 @@ _SCHEMA = (
 )
 # Another process has no business here for longer (`core.client.lock`).
 _PATIENCE_S = 1.0
-# The last two say it of a header, or a definition, of which nothing else is wrong.
-_DAMAGE = (
-    sqlite3.SQLITE_CORRUPT,
-    sqlite3.SQLITE_NOTADB,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_ERROR,
-)
+# What SQLite raises besides for a header, or a definition, of which nothing else is wrong.
+_DAMAGED_HEADER = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_ERROR)
 _ERRORS = {
     sqlite3.SQLITE_FULL: errno.ENOSPC,
     sqlite3.SQLITE_BUSY: errno.EBUSY,
@@ -87,7 +83,7 @@ class Index:
         """The rows that a statement gives."""
         try:
             return self._db.execute(statement, values).fetchall()
-        except sqlite3.Error as error:
+        except ERRORS as error:
             raise _as_disk_error(error) from None
 
     @contextmanager
@@ -159,13 +155,13 @@ class Index:
 def _in_words() -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
+    except ERRORS as error:
         raise _as_disk_error(error) from None
 
 
-def _as_disk_error(error: sqlite3.Error) -> OSError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in _DAMAGE:
+def _as_disk_error(error: Error) -> OSError:
+    code = code_of(error)
+    if is_damage(error) or code in _DAMAGED_HEADER:
         return DamagedIndexError(errno.EIO, "its index is damaged")
     known = _ERRORS.get(code, errno.EIO)
     return OSError(known, os.strerror(known))

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from core.storage import rows
-from core.storage.files import UNFINISHED, Bytes, Files
+from core.storage.files import Bytes, Files
 from core.storage.index import DamagedIndexError, Index
 from core.storage.rows import NAMED, NOWHERE, WEIGHTS, Blob, Place
+from system.private_files import UNFINISHED
 
 log = logging.getLogger(__name__)
 

@@ -109,6 +109,8 @@ class WindowParts(QObject):
             each.said.connect(self.said)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)
+        # qasync's own executor starts ten QThreads, and closing may need one where `begin` failed.
+        asyncio.get_running_loop().set_default_executor(self._threads)
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -117,8 +119,6 @@ class WindowParts(QObject):
 
     def begin(self) -> None:
         """Start all that runs in the background; the window is on screen already."""
-        # qasync's own executor would start ten threads at once.
-        asyncio.get_running_loop().set_default_executor(self._threads)
         self.tasks.spawn(self._read_chats(), "Reading the chats")
         self.settings.begin()
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+from core.client.sqlite_errors import ERRORS, code_of
 from desktop.common.threads import DaemonExecutor
 from desktop.common.traces import trace_of
 from desktop.store.recovery import copies
@@ -21,17 +22,16 @@ from desktop.store.recovery.check import is_whole
 from desktop.store.recovery.salvage import salvage
 from desktop.store.tables import fields
 from desktop.store.tables.faults import (
-    ERRORS,
     WORDS,
     MigrationError,
     SalvageError,
     StoreError,
-    code_of,
     in_words,
     name_of,
     refused,
 )
 from desktop.store.tables.schema import MIGRATIONS, script
+from system.private_files import open_or_create, private_folder
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -116,8 +116,8 @@ def open_or_salvage(path: Path) -> tuple[sqlite3.Connection, str]:
 
 def open_database(path: Path) -> sqlite3.Connection:
     """A connection to a migrated file, made if it is not there. Raises sqlite3.Error or OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    private_folder(path.parent, given=True)
+    os.close(open_or_create(path, os.O_RDWR))
     connection = sqlite3.connect(path, isolation_level=None)
     # A damaged text costs the characters it hit, where Python would refuse the whole row.
     connection.text_factory = fields.decode

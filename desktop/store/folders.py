@@ -9,6 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from core.client.programs import RESOURCES
+from system.private_files import private_folder
 
 DATA_VARIABLE = "WAYMARK_DATA"
 DEMO_MODEL = RESOURCES / "models" / "demo"
@@ -64,10 +65,9 @@ class Folders:
         return self.settings / "window.ini"
 
     def create(self) -> None:
-        """Make the folders, closed to others. Raises OSError when the system refuses.
-
-        A folder that was there before, and may hold other things, keeps its permissions.
-        """
-        inside = (self.pictures, self.contexts, self.engine_log.parent)
-        for folder in (self.data, self.settings, *inside):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Make the folders, closed to others. Raises OSError when the system refuses, and
+        NotPrivateError where others could write into one or replace it."""
+        for folder in (self.data, self.settings):
+            private_folder(folder, given=True)
+        for folder in (self.pictures, self.contexts, self.engine_log.parent):
+            private_folder(folder)

@@ -22,9 +22,9 @@ from core.api.params import (
     Settings,
 )
 from core.client.regular_file import read_regular
-from core.client.whole_file import write_whole
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.recovery import copies
+from system.private_files import rename, write_whole
 
 RECENT_MODELS = 8
 # What the settings offer at least; the engine itself takes less.
@@ -142,7 +142,7 @@ class SettingsFile:
         words = f"The settings could not be read ({reason}); the defaults are used."
         kept = copies.unused(self._path, copies.DAMAGED)
         try:
-            self._path.replace(kept)
+            rename(self._path, kept)
         except OSError:
             return words
         return f"{words} The old file is kept as {kept.name}."

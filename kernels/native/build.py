@@ -12,9 +12,7 @@ import os
 import platform
 import shlex
 import shutil
-import stat
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +21,7 @@ from pathlib import Path
 from kernels.common.capability import processor_facts
 from kernels.native.levels import NoSuchLevelError, wished
 from kernels.native.run import RunError, run
+from system.private_files import UNFINISHED, NotPrivateError, private_folder, rename
 
 _KERNELS = Path(__file__).parents[1]
 _CHECK = _KERNELS / "native" / "check.c"
@@ -70,16 +69,10 @@ def built(folder: Path, check: Check | None = None) -> Path:
 
 def keep_to_ourselves(folder: Path) -> None:
     """Make it if need be; nobody else may put anything there that we would run."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if sys.platform == "win32":
-        return
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise CannotCompileError(f"{folder} is a link, or no folder")
-    if status.st_uid != os.geteuid():
-        raise CannotCompileError(f"{folder} belongs to somebody else")
-    if stat.S_IMODE(status.st_mode) != 0o700:
-        folder.chmod(0o700)
+    try:
+        private_folder(folder)
+    except NotPrivateError as error:
+        raise CannotCompileError(f"{error.filename} is not used: {error.strerror}") from error
 
 
 def _whole(folder: Path) -> Path | None:
@@ -105,9 +98,11 @@ def _made(folder: Path, check: Check | None) -> Path:
             _make(part, check)
         except RunError as error:
             raise CannotCompileError(str(error)) from error
-        _settle(part)
+        # Otherwise a power cut may leave a file that has its name and not all of its bytes.
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
         path = folder / f"kernels-{_digest()}-{_digest_of(part)}.so"
-        os.replace(part, path)  # whole or not at all, whoever else compiles meanwhile
+        rename(part, path)  # whole or not at all, whoever else compiles meanwhile
     return path
 
 
@@ -123,16 +118,14 @@ def scratch_in(folder: Path) -> Iterator[Path]:
 
 
 def _clear_left_behind(folder: Path) -> None:
-    for scratch in folder.glob(f"{_SCRATCH}*"):
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - scratch.stat().st_mtime > _LEFT_BEHIND_S:
-                shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _settle(path: Path) -> None:
-    """Without it a power cut is sure to leave a file that has its name and not all of its bytes."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
+    for left in (*folder.glob(f"{_SCRATCH}*"), *folder.glob(f"{UNFINISHED}*")):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime <= _LEFT_BEHIND_S:
+                continue
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink()
 
 
 def _make(target: Path, check: Check | None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import platform
 import sys
 import time
@@ -21,6 +20,7 @@ from kernels.common.capability import processor_facts
 from kernels.native.build import keep_to_ourselves, scratch_in, sources_digest
 from kernels.native.levels import Level, machine
 from kernels.native.run import DiedError, RunError, run
+from system.private_files import write_whole
 
 MANIFEST = "manifest.json"
 _SHIPPED = Path(__file__).with_name("shipped")
@@ -110,7 +110,7 @@ def _fault(
     except FileNotFoundError:
         fault, lasts = _tried(data, program.name, cache, check)
     if lasts:
-        _write(remembered, fault)
+        write_whole(remembered, fault.encode())
     return fault
 
 
@@ -136,10 +136,3 @@ def _tried(
         except RunError as error:
             return str(error), False
     return "", True
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all, whoever else tries the same meanwhile."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    os.replace(part, path)

@@ -135,7 +135,7 @@ def test_X0_a_pause_is_a_cut_and_leaves_those_before_it_alone(
     inside = frozenset(pause for pause in pauses if pause < shared)
     made = Prompt((*common, *more), ENDS, grid, inside | {shared})
     before = Prompt(tuple(common), ENDS, grid, inside)
-    assert [run for run in before.runs[:-1]] == [*made.runs[: len(before.runs) - 1]]
+    assert list(before.runs[:-1]) == list(made.runs[: len(before.runs) - 1])
     last, same = before.runs[-1], made.runs[len(before.runs) - 1]
     # What was a prompt's tail is found again as the run that ends at the pause.
     assert chained_key(b"", last) == chained_key(b"", same) or CutKind.IMAGE_START in (

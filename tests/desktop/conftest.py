@@ -6,11 +6,13 @@ import asyncio
 import inspect
 import os
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import qasync
 from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
@@ -83,12 +85,22 @@ def qloop(qapp: QApplication) -> Iterator[Loop]:
     garbage = GarbageCollector()
     loop = QEventLoop(qapp)
     asyncio.set_event_loop(loop)
-    yield Loop(loop)
+    wanted: list[str] = []
+
+    def executor_of_qasync() -> object:
+        # Its ten QThreads outlive a loop that gets another executor, and end the process then.
+        wanted.append("".join(traceback.format_stack(limit=8)))
+        raise RuntimeError("qasync makes an executor of its own")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(qasync, "QThreadExecutor", executor_of_qasync)
+        yield Loop(loop)
     left = {str(task.get_coro()) for task in asyncio.all_tasks(loop)}
     loop.close()
     asyncio.set_event_loop(None)
     garbage.close()
     assert left == set(), "tasks outlived the test"
+    assert wanted == [], wanted[0]
 
 
 def source_of(condition: Callable[[], object]) -> str:

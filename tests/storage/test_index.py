@@ -111,6 +111,31 @@ def places(data: bytes, part: bytes) -> list[int]:
     return [at for at in range(len(data)) if data.startswith(part, at)]
 
 
+def test_D3_no_flipped_bit_keeps_the_store_from_working(tmp_path: Path) -> None:
+    """Every operation works afterwards: on what was held, or on an index that was begun again."""
+    make(tmp_path / "whole")
+    whole = (tmp_path / "whole" / "index.db").read_bytes()
+    draw = random.Random(16)
+    live = [8 * at + draw.randrange(8) for at in range(len(whole)) if whole[at]]
+    # The highest bit of a letter leaves text that is no UTF-8, which Python's module refuses.
+    definitions = places(whole, b"CREATE ")
+    letters = [8 * (at + draw.randrange(200)) + 7 for at in definitions * 5]
+    for bit in [*draw.sample(live, 150), *letters]:
+        folder = tmp_path / "spoilt"
+        shutil.copytree(tmp_path / "whole", folder)
+        flipped(folder / "index.db", bit)
+        blobs = open_store(folder)
+        assert put(blobs, 20, "chat"), bit
+        blobs.write_note("kind", "key", "value")
+        assert blobs.note("kind", "key") == "value"
+        assert 20 in held(blobs)
+        blobs.forget("chat-0")
+        blobs.forget(None)
+        assert not held(blobs) and not list(folder.rglob("*.safetensors")), bit
+        check_whole(blobs)
+        shutil.rmtree(folder)
+
+
 def test_D2_a_log_cut_at_any_byte_keeps_what_was_done_before(tmp_path: Path) -> None:
     """A power cut, or a kill amid SQLite's own writing."""
     make(tmp_path / "whole")
@@ -218,8 +243,8 @@ def test_only_its_owner_may_read_the_index(tmp_path: Path) -> None:
 
 
 def test_an_index_takes_what_sqlite_refuses_for_an_error_of_the_disk(tmp_path: Path) -> None:
-    index = Index(tmp_path / "index.db", RoomyFiles())
-    with pytest.raises(OSError, match="Input/output error"), index.change():
-        index.ask("INSERT INTO owners VALUES ('nobody', 7)")
-    with index.change():
-        assert index.ask("SELECT * FROM owners") == []
+    with closing(Index(tmp_path / "index.db", RoomyFiles())) as index:
+        with pytest.raises(OSError, match="Input/output error"), index.change():
+            index.ask("INSERT INTO owners VALUES ('nobody', 7)")
+        with index.change():
+            assert index.ask("SELECT * FROM owners") == []

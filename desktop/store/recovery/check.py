@@ -7,14 +7,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from core.client.sqlite_errors import ERRORS, is_damage
 from desktop.store.recovery.write_ahead import read_log
 from desktop.store.tables import fields
 from desktop.store.tables.faults import (
-    ERRORS,
     ForeignDatabaseError,
     NewerDatabaseError,
     StoreError,
-    is_damage,
     refused,
 )
 from desktop.store.tables.schema import MIGRATIONS, script

@@ -18,6 +18,8 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
+from system.private_files import create, rename, sync_folder
+
 COPY, DAMAGED, ASIDE = "copy", "damaged", "aside"
 UNFINISHED = "unfinished"
 KEPT_COPIES = 2
@@ -33,7 +35,7 @@ def make(connection: sqlite3.Connection, path: Path) -> Path:
     new, copy = begin(path), unused(path, COPY)
     with closing(sqlite3.connect(new)) as target:
         connection.backup(target)
-    os.replace(new, copy)
+    rename(new, copy)
     older = (each for each in _of_kind(path, COPY) if each.suffix == path.suffix)
     for old in sorted(older)[:-KEPT_COPIES]:
         old.unlink()
@@ -44,7 +46,7 @@ def begin(path: Path) -> Path:
     """An empty, private file to write a database into before it gets its name."""
     new = path.with_name(f"{path.stem}.{UNFINISHED}{path.suffix}")
     clear_unfinished(path)
-    os.close(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    os.close(create(new))
     return new
 
 
@@ -67,7 +69,7 @@ def exchange(path: Path, new: Path) -> Path:
     # A log that stays would be written into the new file.
     for suffix in COMPANIONS:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
-    os.replace(new, path)
+    rename(new, path)
     return kept
 
 
@@ -76,7 +78,7 @@ def set_aside(path: Path) -> Path:
     kept = unused(path, ASIDE)
     for suffix in ("", *COMPANIONS):
         if Path(f"{path}{suffix}").exists():
-            Path(f"{path}{suffix}").replace(f"{kept}{suffix}")
+            rename(Path(f"{path}{suffix}"), Path(f"{kept}{suffix}"))
     return kept
 
 
@@ -108,6 +110,8 @@ def _delete(files: Collection[Path]) -> None:
             file.unlink(missing_ok=True)
         except OSError as error:
             errors.append(error)
+    for folder in {file.parent for file in files}:
+        sync_folder(folder)
     if errors:
         raise errors[0]
 

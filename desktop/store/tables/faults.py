@@ -10,13 +10,12 @@ import contextlib
 import logging
 import sqlite3
 from collections.abc import Iterator
-from typing import TypeAlias
 
 from core.api.errors import WaymarkError
+from core.client.sqlite_errors import ERRORS, Error, code_of, is_damage
 
 log = logging.getLogger(__name__)
 
-DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 WORDS = {
     sqlite3.SQLITE_FULL: "The disk is full.",
     sqlite3.SQLITE_IOERR: "The disk can't be read or written.",
@@ -69,17 +68,6 @@ class SalvageError(StoreError):
     title = "The damaged chats could not be saved"
 
 
-# All that Python raises for an error of SQLite's. It can't read what SQLite says where that quotes
-# damaged names of tables, and then says that instead.
-ERRORS = (sqlite3.Error, UnicodeDecodeError)
-Error: TypeAlias = sqlite3.Error | UnicodeDecodeError
-
-
-def is_damage(error: Error) -> bool:
-    """Whether SQLite says that the file is damaged, or no database at all."""
-    return isinstance(error, UnicodeDecodeError) or code_of(error) in DAMAGED_CODES
-
-
 @contextlib.contextmanager
 def in_words() -> Iterator[None]:
     """Raise what SQLite refuses as StoreError."""
@@ -102,9 +90,3 @@ def name_of(error: Error) -> str:
     """SQLite's name of the error, or its number where Python doesn't know the name."""
     name = getattr(error, "sqlite_errorname", type(error).__name__)
     return str(name) if name != "unknown" else f"SQLite's code {code_of(error)}"
-
-
-def code_of(error: Error) -> int:
-    """SQLite's primary result code; 0 for errors of Python's own module."""
-    # The higher bits say more about the same code.
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF

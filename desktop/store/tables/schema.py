@@ -105,8 +105,8 @@ ALTER TABLE drafts ADD COLUMN format TEXT;
 ALTER TABLE replies ADD COLUMN format TEXT;
 """
 
-# The numbers of ids after which a reply was stopped or cut off, as JSON; NULL where that was not yet
-# noted.
+# The numbers of ids after which a reply was stopped or cut off, as JSON; NULL where that was not
+# noted yet.
 FIFTH = """
 ALTER TABLE replies ADD COLUMN pauses TEXT;
 """
