@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from html import escape
+
 import pytest
 
 from desktop.views.widgets.markdown_html import is_web_address, to_html
@@ -28,6 +31,63 @@ from desktop.views.widgets.markdown_html import is_web_address, to_html
 )
 def test_a_block_becomes_html(source: str, html: str) -> None:
     assert (to_html(source) or "").strip() == html
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\(a_1*b*c_2\)",
+        r"\[a\,b \% c \{d\}\]",
+        "$$a_1*b*c_2$$",
+        "$a_1*b*c_2$",
+        "$a*b*c$",
+        r"$2\text{ and }x_1*b*c_2$",
+        r"\(`a` <b> [x](http://a.b) $5\)",
+    ],
+)
+def test_mathematics_is_kept_as_written(formula: str) -> None:
+    html = to_html(f"*so* {formula} *it is*") or ""
+    shown = escape(formula)
+    assert html == f'<p><em>so</em> <span class="math">{shown}</span> <em>it is</em></p>'
+
+
+@pytest.mark.parametrize(
+    "formula", [r"\(a_1*b*c", r"\[a\,*b*", "$$a_1*b*c", "$a_1*b*c", "$a_1 *b*"]
+)
+def test_a_formula_that_is_still_streamed_is_kept_as_written(formula: str) -> None:
+    assert to_html(f"So {formula}") == f'<p>So <span class="math">{formula}</span></p>'
+
+
+@pytest.mark.parametrize("opener", ["\\[", "$$"])
+def test_no_line_of_a_displayed_formula_is_a_list_or_a_heading(opener: str) -> None:
+    closer = {"\\[": "\\]", "$$": "$$"}[opener]
+    formula = f"{opener}\n  a_1\n- b*c*\n=\n# d\n{closer}"
+    html = to_html(f"So\n{formula}\nwhere *b*") or ""
+    lines = formula.replace("\n", "<br>")
+    assert html.split("\n")[1] == f'<p><span class="math">{lines}</span></p>'
+    assert html.endswith("<p>where <em>b</em></p>")
+
+
+@pytest.mark.parametrize(
+    ("source", "html"),
+    [
+        ("$5 and $6", "$5 and $6"),
+        ("**$5** and *$6*", "<strong>$5</strong> and <em>$6</em>"),
+        ("$5 **or** 6$", "$5 <strong>or</strong> 6$"),
+        ("US$5 *or* US$6_000_", "US$5 <em>or</em> US$6_000_"),
+        ("$5, *with* a_b, for 6$ *each*", "$5, <em>with</em> a_b, for 6$ <em>each</em>"),
+        ("$$ or $$$ *each*", "$$ or $$$ <em>each</em>"),
+        (
+            "`$a` *and* `$b=c$`",
+            "<code>&nbsp;$a&nbsp;</code> <em>and</em> <code>&nbsp;$b=c$&nbsp;</code>",
+        ),
+        (r"\$x_1$ \\(*a*)", r"$x_1$ \(<em>a</em>)"),
+        ("$HOME/*.txt* and $PATH", "$HOME/<em>.txt</em> and $PATH"),
+    ],
+)
+def test_a_currency_sign_begins_no_formula(source: str, html: str) -> None:
+    shown = re.sub(r"</?span[^>]*>", "", to_html(source) or "")
+    assert shown == f"<p>{html}</p>"
 
 
 def test_a_table_keeps_its_alignment() -> None:
