@@ -23,6 +23,7 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 from desktop.common import theme
 from desktop.views.widgets.highlight import Span
 from desktop.views.widgets.long_text import LongText
+from desktop.views.widgets.text_selection import text_selection
 
 # A line that is never wrapped is laid out and drawn whole when any of it is seen.
 LONGEST_LINE = 2_000
@@ -56,6 +57,7 @@ class CodeText(LongText):
         self.document().setDocumentMargin(6)
         self.setFont(theme.fixed_font())
         self._colours: _Colours | None = None
+        text_selection().watch(self)
         self.horizontalScrollBar().rangeChanged.connect(self.fit)
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.blockCountChanged.connect(self.fit)

@@ -33,6 +33,10 @@ MOST_CELLS_IN_QUOTES = 32
 # Deeper quotes and lists leave no room for words, and the parser drops what is deeper than 20.
 DEEPEST = 16
 
+# A space at both edges of inline code, between two characters that are not seen: in this order
+# nobody has written them, so that what is copied can do without.
+CODE_EDGE = "\u2063\u00a0\u2063"
+
 _MARK = re.compile(r"[*_~`<&\\!\[$]")
 # An address that stands in the text as it is; what ends a sentence is not part of it.
 _WEB_ADDRESS = re.compile(r"(https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*])")
@@ -77,7 +81,7 @@ class _Renderer(RendererHTML):
     def code_inline(
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
     ) -> str:
-        return f"<code>&nbsp;{escape(tokens[idx].content)}&nbsp;</code>"
+        return f"<code>{CODE_EDGE}{escape(tokens[idx].content)}{CODE_EDGE}</code>"
 
     def table_open(
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType

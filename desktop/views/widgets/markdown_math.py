@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from markdown_it import MarkdownIt
+from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
@@ -28,7 +29,7 @@ _WORD = re.compile(r"[A-Za-z]{2,}")
 
 def enable_math(parser: MarkdownIt) -> None:
     """Add the rules to a parser."""
-    interrupts = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     parser.block.ruler.before("fence", "math_block", _math_block, interrupts)
     parser.inline.ruler.before("escape", "math_inline", _math_inline)
 
