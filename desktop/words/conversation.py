@@ -41,6 +41,7 @@ UNDO = "Undo"
 COPIED = "Copied"
 COPY, COPY_LINK, SELECT_ALL = "Copy", "Copy link", "Select all"
 COPY_CODE = "Copy the code"
+BEGINNING_LATER = "The beginning is shown once this is complete."
 
 
 # What a reply waits for, and why it ended.

@@ -180,7 +180,8 @@ class MarkdownBody(WholeText):
         self._shown[number : number + 1] = [block]
         if isinstance(widget, CodeBlock):
             code = self._listing(number)
-            widget.set_code(code, block.language, block.closed, grows=not self._finished)
+            grows = not self._finished and not block.closed
+            widget.set_code(code, block.language, block.closed, grows)
         elif block.kind == "plain":
             widget.show_plain(block.source)
         else:
