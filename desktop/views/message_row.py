@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QApplication, QFrame, QGraphicsOpacityEffect, QWid
 
 from desktop.presentation.messages import Row
 from desktop.views.message_bar import MessageBar
+from desktop.views.widgets.text_selection import text_selection
 from desktop.words.conversation import REPLY, YOUR_MESSAGE
 
 
@@ -41,7 +42,8 @@ class MessageRow(QFrame):
     def is_busy(self) -> bool:
         """Whether the user is at work in it, so that it must stay as it is."""
         focused = QApplication.focusWidget()
-        return focused is not None and self.isAncestorOf(focused)
+        has_focus = focused is not None and self.isAncestorOf(focused)
+        return has_focus or text_selection().is_in(self)
 
     def notice(self) -> None:
         """Show its buttons while the reader is here: with the pointer, with the keyboard."""

@@ -16,9 +16,9 @@ from desktop.presentation.messages import Row
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
 from desktop.views.widgets.pacing import pace
+from desktop.views.widgets.text_selection import TextField
 
 RowWidget = UserRow | ReplyRow
-TextField = QTextEdit | QPlainTextEdit
 
 
 class RowWidgets(QObject):

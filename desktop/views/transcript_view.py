@@ -17,10 +17,11 @@ from desktop.presentation.messages import Row
 from desktop.presentation.transcript import Transcript
 from desktop.views.reply_row import ReplyRow
 from desktop.views.row_places import RowPlaces
-from desktop.views.row_widgets import RowWidget, RowWidgets, TextField
+from desktop.views.row_widgets import RowWidget, RowWidgets
 from desktop.views.text_column import column_width
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.plain import Button
+from desktop.views.widgets.text_selection import TextField, text_selection
 from desktop.words.conversation import JUMP
 
 # A message costs milliseconds to build: so many are built at once, the others one at a step.
@@ -238,6 +239,9 @@ class TranscriptView(QAbstractScrollArea):
         # A message has become higher or lower.
         if event.type() == QEvent.Type.LayoutRequest:
             self._arrange()
+        elif event.type() == QEvent.Type.MouseButtonPress:
+            # Between the messages, or on a part of one that isn't text.
+            text_selection().clear()
         return super().viewportEvent(event)
 
     def focusNextPrevChild(self, next: bool) -> bool:

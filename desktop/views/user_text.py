@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from desktop.views.widgets.block_text import SHORT_TEXT, BlockText
 from desktop.views.widgets.long_text import LongText
+from desktop.views.widgets.text_selection import WholeText, text_selection
 
 # From here on a field is used, which lays out only what is seen.
 LONGEST_BLOCK = 8_000
@@ -15,7 +16,7 @@ LONG_TEXT_HEIGHT = 320
 MEASURED = 4_000
 
 
-class UserText(QWidget):
+class UserText(WholeText):
     """Shows one plain text, selectable."""
 
     def __init__(self) -> None:
@@ -63,4 +64,5 @@ def _field(text: str) -> LongText:
     field.viewport().setAutoFillBackground(False)
     field.setFixedHeight(LONG_TEXT_HEIGHT)
     field.setPlainText(text)
+    text_selection().watch(field)
     return field

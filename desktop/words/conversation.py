@@ -39,7 +39,9 @@ LEFT_OUT = "The model no longer reads the messages above"
 READ_ALL = "Have the model read all messages again"
 UNDO = "Undo"
 COPIED = "Copied"
+COPY, COPY_LINK, SELECT_ALL = "Copy", "Copy link", "Select all"
 COPY_CODE = "Copy the code"
+BEGINNING_LATER = "The beginning is shown once this is complete."
 
 
 # What a reply waits for, and why it ended.

@@ -9,21 +9,31 @@ from __future__ import annotations
 
 import math
 
-from PySide6.QtCore import QEvent, QSize, Qt, QUrl, Signal
-from PySide6.QtGui import QImage, QResizeEvent, QTextDocument, QTextOption, QWheelEvent
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl, Signal
+from PySide6.QtGui import (
+    QImage,
+    QResizeEvent,
+    QTextCursor,
+    QTextDocument,
+    QTextOption,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from desktop.common import theme
 from desktop.presentation.web_address import hover_words
-from desktop.views.widgets.markdown_html import is_web_address, style, to_html
+from desktop.views.widgets.markdown_html import CODE_EDGE, is_web_address, style, to_html
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.plain import set_tip
+from desktop.views.widgets.text_selection import text_selection
 
 LONGEST_WORD = 1_000
 # A longer text fills any width it is given; a shorter one asks for no more than it needs.
 SHORT_TEXT = 300
 WIDEST = 720
 INDENT = 26
+# Qt's characters for the ends of blocks, lines, and the cells of tables.
+_ENDS = str.maketrans(dict.fromkeys("\u2029\u2028\ufdd0\ufdd1", "\n"))
 
 
 class SealedDocument(QTextDocument):
@@ -59,6 +69,7 @@ class BlockText(QTextBrowser):
         self.setOpenLinks(False)
         self.anchorClicked.connect(self._on_anchor)
         self.highlighted.connect(self._on_hover)
+        text_selection().watch(self)
 
     def show_markdown(self, source: str) -> None:
         """Show a Markdown block; one that is not worth parsing is shown as it is written."""
@@ -68,13 +79,17 @@ class BlockText(QTextBrowser):
             return
         self._prepare(source)
         self.document().setDefaultStyleSheet(style(theme.colours()))
+        selected = self.textCursor().anchor(), self.textCursor().position()
         self.setHtml(html)
+        self._select_again(*selected)
         self._measure()
 
     def show_plain(self, text: str) -> None:
         """Show words as they are."""
         self._prepare(text)
+        selected = self.textCursor().anchor(), self.textCursor().position()
         self.setPlainText(text)
+        self._select_again(*selected)
         self._measure()
 
     def fit(self) -> None:
@@ -85,6 +100,21 @@ class BlockText(QTextBrowser):
         self.setFixedHeight(max(1, math.ceil(self.document().size().height())))
         # While it is being resized itself, a scroll area leaves what it shows as high as it was.
         self.viewport().resize(self.viewport().width(), self.height())
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        # Text only: Qt's HTML would carry the theme's colours along.
+        text = self.textCursor().selectedText().replace(CODE_EDGE, "").translate(_ENDS)
+        data = QMimeData()
+        data.setText(text.strip("\n"))
+        return data
+
+    def _select_again(self, anchor: int, position: int) -> None:
+        """Keep what is selected of a text that has only grown."""
+        if anchor != position:
+            cursor, last = self.textCursor(), self.document().characterCount() - 1
+            cursor.setPosition(min(anchor, last))
+            cursor.setPosition(min(position, last), QTextCursor.MoveMode.KeepAnchor)
+            self.setTextCursor(cursor)
 
     def _fit_later(self) -> bool:
         self.fit()

@@ -16,7 +16,7 @@ from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.highlight import Highlighting
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.plain import Label
-from desktop.words.conversation import COPY_CODE, code_words
+from desktop.words.conversation import BEGINNING_LATER, COPY_CODE, code_words
 
 # How long words are looked up for their colours before others have their turn.
 COLOUR_FOR_S = 0.004
@@ -37,6 +37,9 @@ class CodeBlock(QFrame):
         self._copy_button = CopyButton(COPY_CODE, self)
         self._copy_button.setObjectName("codeCopy")
         self._copy_button.clicked.connect(self.copy)
+        self._note = Label(BEGINNING_LATER, self, name="codeTail", style="muted small", wraps=True)
+        self._note.setIndent(6)
+        self._note.hide()
         self._text = CodeText(self)
         self._lay_out()
         theme.signals().changed.connect(self._text.rehighlight)
@@ -44,11 +47,12 @@ class CodeBlock(QFrame):
     def set_code(
         self, code: str, language: str = "", closed: bool = True, grows: bool = False
     ) -> None:
-        """Show `code`; it is coloured only once `closed`. The end of what `grows` is seen."""
+        """Show `code`; it is coloured only once `closed`. Of what `grows` the end is seen."""
         self._code, self._language, self._closed = code, language, closed
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")
         self._text.set_code(code, grows)
+        self._note.setVisible(self._text.shows_tail())
         self._text.setAccessibleName(code_words(language))
         self.update()
 
@@ -91,6 +95,7 @@ class CodeBlock(QFrame):
         layout.setContentsMargins(6, 0, 6, 4)
         layout.setSpacing(0)
         layout.addLayout(header)
+        layout.addWidget(self._note)
         layout.addWidget(self._text)
 
     def paintEvent(self, event: QPaintEvent) -> None:

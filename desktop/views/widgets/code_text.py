@@ -23,12 +23,21 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 from desktop.common import theme
 from desktop.views.widgets.highlight import Span
 from desktop.views.widgets.long_text import LongText
+from desktop.views.widgets.text_selection import text_selection
 
 # A line that is never wrapped is laid out and drawn whole when any of it is seen.
 LONGEST_LINE = 2_000
 # Of more lines than this only so much is seen at once.
 MOST_LINES_SEEN = 400
 FIELD_HEIGHT = 480
+# Lines of endless length fill a screen with letters, all of which are painted again at every word.
+# While such a text grows, only so much of its end is shown, in short lines.
+LONGEST_GROWING = 16_000
+LONG_LINES = 200
+# Short enough to be put in at one step.
+TAIL = 3_600
+TAIL_GROWTH = 800
+TAIL_LINE = 80
 
 
 class CodeText(LongText):
@@ -39,6 +48,8 @@ class CodeText(LongText):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._shown = ""
+        self._skipped = 0  # how much of the code before `_shown` is not shown
+        self.num_laid_out = 0  # characters; tests count the work by it
         self._is_field = False
         self._follows = False
         self.setReadOnly(True)
@@ -56,6 +67,7 @@ class CodeText(LongText):
         self.document().setDocumentMargin(6)
         self.setFont(theme.fixed_font())
         self._colours: _Colours | None = None
+        text_selection().watch(self)
         self.horizontalScrollBar().rangeChanged.connect(self.fit)
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.blockCountChanged.connect(self.fit)
@@ -67,16 +79,33 @@ class CodeText(LongText):
         """
         bar = self.verticalScrollBar()
         self._follows = grows and bar.value() == bar.maximum()
+        skipped = self._tail_start(code) if grows else 0
+        code = code[skipped:]
+        self.longest_line = TAIL_LINE if skipped else LONGEST_LINE
         self._choose_height(code)
-        if self._shown and code.startswith(self._shown):
+        if self._shown and skipped == self._skipped and code.startswith(self._shown):
             end = QTextCursor(self.document())
             end.movePosition(QTextCursor.MoveOperation.End)
+            self.num_laid_out += len(code) - len(self._shown)
             self.put(code[len(self._shown) :], end)
         elif code != self._shown:
             self.set_spans([])
+            self.num_laid_out += len(code)
             self.setPlainText(code)
-        self._shown = code
+        self._shown, self._skipped = code, skipped
         self.fit()
+
+    def shows_tail(self) -> bool:
+        """Whether only the end of the code is shown, because it grows in endless lines."""
+        return self._skipped > 0
+
+    def _tail_start(self, code: str) -> int:
+        """How much of a growing text is not shown."""
+        has_long_lines = len(code) > max(LONGEST_GROWING, LONG_LINES * (code.count("\n") + 1))
+        if not self._skipped and not has_long_lines:
+            return 0
+        is_near = TAIL <= len(code) - self._skipped <= TAIL + TAIL_GROWTH
+        return self._skipped if is_near else max(0, len(code) - TAIL)
 
     def set_spans(self, spans: list[list[Span]]) -> None:
         """Colour the lines."""

@@ -17,12 +17,13 @@ from desktop.presentation.reply_data.reading import Reading
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.data_view import DataView
 from desktop.views.widgets.plain import Label, ToolButton
+from desktop.views.widgets.text_selection import WholeText
 from desktop.words import formats as words
 
 DATA, SOURCE = 1, 2
 
 
-class JsonBody(QWidget):
+class JsonBody(WholeText):
     """Takes text as MarkdownBody does.
 
     Signals:

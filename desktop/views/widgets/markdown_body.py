@@ -21,6 +21,7 @@ from desktop.views.widgets.markdown_blocks import Block
 from desktop.views.widgets.markdown_source import BlockStream
 from desktop.views.widgets.pacing import SLICE_S, pace
 from desktop.views.widgets.plain import Button
+from desktop.views.widgets.text_selection import WholeText
 from desktop.words.conversation import SHOW_MORE, more_words
 
 BLOCK_SPACING = 9
@@ -36,7 +37,7 @@ CODE_LINE_COST = 4
 PAGE = 200_000
 
 
-class MarkdownBody(QWidget):
+class MarkdownBody(WholeText):
     """Shows Markdown block by block. `link_activated` carries a full http or https address."""
 
     link_activated = Signal(str)
@@ -179,7 +180,8 @@ class MarkdownBody(QWidget):
         self._shown[number : number + 1] = [block]
         if isinstance(widget, CodeBlock):
             code = self._listing(number)
-            widget.set_code(code, block.language, block.closed, grows=not self._finished)
+            grows = not self._finished and not block.closed
+            widget.set_code(code, block.language, block.closed, grows)
         elif block.kind == "plain":
             widget.show_plain(block.source)
         else:

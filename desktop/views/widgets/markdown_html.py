@@ -33,7 +33,11 @@ MOST_CELLS_IN_QUOTES = 32
 # Deeper quotes and lists leave no room for words, and the parser drops what is deeper than 20.
 DEEPEST = 16
 
-_MARK = re.compile(r"[*_~`<&\\!\[]")
+# A space at both edges of inline code, between two characters that are not seen: in this order
+# nobody has written them, so that what is copied can do without.
+CODE_EDGE = "\u2063\u00a0\u2063"
+
+_MARK = re.compile(r"[*_~`<&\\!\[$]")
 # An address that stands in the text as it is; what ends a sentence is not part of it.
 _WEB_ADDRESS = re.compile(r"(https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*])")
 
@@ -77,7 +81,7 @@ class _Renderer(RendererHTML):
     def code_inline(
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
     ) -> str:
-        return f"<code>&nbsp;{escape(tokens[idx].content)}&nbsp;</code>"
+        return f"<code>{CODE_EDGE}{escape(tokens[idx].content)}{CODE_EDGE}</code>"
 
     def table_open(
         self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
@@ -99,6 +103,10 @@ class _Renderer(RendererHTML):
     ) -> str:
         env["quotes"] -= 1
         return "</blockquote>" if env["quotes"] else "</td></tr></table>"
+
+    def math(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        lines = escape(tokens[idx].content).split("\n")
+        return f'<span class="math">{"<br>".join(lines)}</span>'
 
     def hr(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return "<hr>"
@@ -150,6 +158,7 @@ def style(colours: Colours) -> str:
         h1 {{ font-size: {px(20)}px; }} h2 {{ font-size: {px(18)}px; }}
         h3 {{ font-size: {px(16)}px; }} h4, h5, h6 {{ font-size: {px(15)}px; }}
         h1, h2, h3, h4, h5, h6 {{ font-weight: 600; }}
+        span.math {{ white-space: pre-wrap; }}
         a {{ color: {colours.link}; text-decoration: underline; }}
         code, pre {{ font-family: '{fixed}'; background-color: {colours.code_background}; }}
         table.cells {{

@@ -184,7 +184,7 @@ class BlockStream:
 
     def _open_blocks(self, ended: bool = False) -> list[Block]:
         if self._fence is not None:
-            if self._continues and not self._tail:
+            if self._continues and not self._tail and not ended:
                 return []
             code = self._open_code(self._fence, ended)
             return [Block("code", code, self._fence.language, ended, self._continues)]

@@ -8,20 +8,23 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt
+from PySide6.QtGui import QGuiApplication, QImage, QMouseEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QPlainTextEdit
+from PySide6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
 from desktop.presentation.engine_status import Phase
 from desktop.store.tables import chats, turns
 from desktop.views.schema_dialog import SchemaDialog
+from desktop.views.widgets.block_text import BlockText
+from desktop.views.widgets.code_text import CodeText
 from desktop.views.widgets.data_view import DataView
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.picture_viewer import PictureViewer
+from desktop.views.widgets.text_selection import text_selection
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.loop_watch import LoopWatch
@@ -238,6 +241,49 @@ async def test_H8_reasoning_that_is_opened(open_app: OpenApp, engine: FakeEngine
         await at_rest()
         row._reasoning.set_open(False)
         await at_rest()
+
+
+@pytest.mark.parametrize("name", ["paragraphs", "listings", "prose", "short lines of code"])
+async def test_H8_a_reply_that_is_selected(
+    open_app: OpenApp, engine: FakeEngine, name: str
+) -> None:
+    app = await open_app()
+    chat = await stored(app, REPLIES[name])
+    await shown(app, chat)
+    body = app.window.page.transcript.row_widgets[-1].findChild(MarkdownBody)
+    assert isinstance(body, MarkdownBody)
+    field = body.findChildren(BlockText if name in ("paragraphs", "prose") else CodeText)[0]
+    field.setFocus()
+    bar = app.window.page.transcript.verticalScrollBar()
+    bar.setValue(0)
+    await at_rest()
+    viewport = field.viewport()
+    with LoopWatch() as watch:
+        watch.doing = "dragging"
+        QTest.mousePress(viewport, Qt.MouseButton.LeftButton, pos=QPoint(5, 5))
+        for step in range(1, 20):
+            at = QPoint(30, step * 40)
+            everywhere = QPointF(viewport.mapToGlobal(at))
+            button, key = Qt.MouseButton, Qt.KeyboardModifier.NoModifier
+            move = QEvent.Type.MouseMove
+            event = QMouseEvent(
+                move, QPointF(at), everywhere, button.NoButton, button.LeftButton, key
+            )
+            QApplication.sendEvent(viewport, event)
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.2)
+        QTest.mouseRelease(viewport, Qt.MouseButton.LeftButton, pos=QPoint(30, 800))
+        watch.doing = "selecting all"
+        QTest.keyClick(field, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+        await at_rest()
+        watch.doing = "copying"
+        QTest.keyClick(field, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+        await at_rest()
+        watch.doing = "selecting nothing"
+        text_selection().clear()
+        await at_rest()
+    assert len(QGuiApplication.clipboard().text()) > 500
+    QGuiApplication.clipboard().clear()
 
 
 async def test_H8_a_chat_of_2000_messages(open_app: OpenApp, engine: FakeEngine) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QApplication, QPushButton, QToolButton
 from pytestqt.qtbot import QtBot
 
@@ -18,8 +19,10 @@ from desktop.views.reply_row import ReplyRow
 from desktop.views.row_widgets import RowWidget
 from desktop.views.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.views.user_row import UserRow
-from desktop.views.widgets.markdown_body import PAGE
+from desktop.views.widgets.block_text import BlockText
+from desktop.views.widgets.markdown_body import PAGE, MarkdownBody
 from desktop.views.widgets.pacing import pace
+from desktop.views.widgets.text_selection import text_selection
 from tests.desktop.views.hands import no_edits, no_formats
 
 MakeView = Callable[..., TranscriptView]
@@ -215,6 +218,30 @@ def test_a_message_being_edited_stays(make_view: MakeView, at_rest: Callable[[],
     at_rest()
     assert question in view.row_widgets
     assert question.is_busy()
+
+
+def test_a_message_with_selected_text_stays(
+    make_view: MakeView, at_rest: Callable[[], None]
+) -> None:
+    view = make_view(200, "question", "First.\n\nSecond.")
+    at_rest()
+    body = view.row_widgets[-1].findChild(MarkdownBody)
+    assert isinstance(body, MarkdownBody)
+    block = body.blocks()[0]
+    assert isinstance(block, BlockText)
+    text_selection().select_all(block)
+    view.verticalScrollBar().setValue(0)
+    at_rest()
+    assert view.row_widgets[-1].isAncestorOf(body)
+    assert text_selection().text() == "First.\n\nSecond."
+    # A click between the messages.
+    button, at = Qt.MouseButton.LeftButton, QPointF(3, 3)
+    kind, key = QEvent.Type.MouseButtonPress, Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(view.viewport(), QMouseEvent(kind, at, at, button, button, key))
+    assert text_selection().text() == ""
+    view.verticalScrollBar().setValue(1_000)
+    at_rest()
+    assert places(view)[-1] < 100
 
 
 def test_another_width_lays_out_what_is_there(

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QGuiApplication
@@ -7,13 +10,18 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
+from core.api.reply_format import ReplyFormat
 from desktop.common import theme
 from desktop.views.widgets import code_block
 from desktop.views.widgets import highlight as highlighting
 from desktop.views.widgets.code_block import CodeBlock
-from desktop.views.widgets.code_text import LONGEST_LINE, CodeText
+from desktop.views.widgets.code_text import LONGEST_LINE, TAIL, TAIL_GROWTH, CodeText
 from desktop.views.widgets.highlight import LANGUAGES, Highlighting, Span
 from desktop.views.widgets.icon_button import IconButton
+from desktop.views.widgets.json_body import JsonBody
+from desktop.views.widgets.markdown_body import MarkdownBody
+from desktop.views.widgets.markdown_source import LONGEST_CODE
+from desktop.views.widgets.pacing import pace
 
 CODE = "def f(x):\n    return x + 1  # one\n\n"
 
@@ -55,6 +63,72 @@ def test_copy_gives_exactly_the_code(block: CodeBlock, qtbot: QtBot) -> None:
     QTest.mouseClick(button, Qt.MouseButton.LeftButton)
     assert QGuiApplication.clipboard().text() == code
     assert button.accessibleName() == "Copied"
+
+
+ONE_LINE = json.dumps([{"name": f"thing {at}", "count": at} for at in range(3_000)])
+
+
+@pytest.mark.parametrize("make", [MarkdownBody, lambda: JsonBody(ReplyFormat(kind="json"))])
+def test_of_one_line_that_grows_only_the_end_is_laid_out(
+    make: Callable[[], MarkdownBody | JsonBody], qtbot: QtBot
+) -> None:
+    body = make()
+    qtbot.addWidget(body)
+    body.append("```json\n" if isinstance(body, MarkdownBody) else " ")
+    body.append(ONE_LINE[:60_000])
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    block = body.findChildren(CodeBlock)[0]
+    text, note = words(block), block.findChild(QLabel, "codeTail")
+    assert isinstance(note, QLabel)
+    before, grown = text.num_laid_out, 20_000
+    for start in range(60_000, 60_000 + grown, 50):
+        body.append(ONE_LINE[start : start + 50])
+        # Whatever is laid out is painted anew at every word.
+        assert TAIL <= len(text.toPlainText()) <= TAIL + TAIL_GROWTH
+    assert text.num_laid_out - before < 8 * grown
+    assert ONE_LINE[:80_000].endswith(text.toPlainText())
+    assert note.isVisibleTo(block)
+    assert block.code().strip() == ONE_LINE[:80_000]
+    body.append(ONE_LINE[80_000:])
+    body.finish()
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    assert text.toPlainText().strip() == ONE_LINE
+    assert not note.isVisibleTo(block)
+
+
+def test_lines_of_usual_length_are_shown_whole_while_they_grow(
+    block: CodeBlock, qtbot: QtBot
+) -> None:
+    code = "a line of code as they are\n" * 2_000
+    for end in range(10_000, len(code), 1_000):
+        block.set_code(code[:end], closed=False, grows=True)
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    assert words(block).toPlainText() == code[:end]
+    assert words(block).num_laid_out == end
+
+
+def test_a_long_line_that_ends_with_a_piece_is_shown_whole(qtbot: QtBot) -> None:
+    body = MarkdownBody()
+    qtbot.addWidget(body)
+    body.append("```json\n" + ONE_LINE[: 4 * LONGEST_CODE])
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    text = words(body.findChildren(CodeBlock)[0])
+    assert text.shows_tail()
+    body.finish()
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    assert text.toPlainText() == ONE_LINE[: 4 * LONGEST_CODE]
+
+
+def test_a_long_line_is_shown_whole_once_its_listing_ends(qtbot: QtBot) -> None:
+    body = MarkdownBody()
+    qtbot.addWidget(body)
+    body.append("```json\n" + ONE_LINE)
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    text = words(body.findChildren(CodeBlock)[0])
+    assert text.shows_tail()
+    body.append("\n```\n\nMore is coming.")
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    assert text.toPlainText() == ONE_LINE
 
 
 def test_the_copy_button_offers_again(block: CodeBlock, qtbot: QtBot) -> None:

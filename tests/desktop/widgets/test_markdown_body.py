@@ -73,6 +73,32 @@ def test_streaming_shows_the_same_as_a_complete_text(body: MarkdownBody, qtbot: 
     assert len(shown(body)) == 7
 
 
+FORMULAS = r"""So \(a_1*b*c_2\), \[x\,y\] and $p_1*q*r_2$ for $5:
+
+\[
+  a_1*b*c_2 \\
+- d
+\]
+where
+
+- an item
+  $$
+  e*f*g
+  $$
+- $5 and $6
+"""
+
+
+def test_mathematics_is_never_shown_otherwise_than_written(body: MarkdownBody) -> None:
+    for letter in FORMULAS:
+        body.append(letter)
+        words = "".join(shown(body))
+        for mark in "\\_*$":
+            assert words.count(mark) == body.text().count(mark), body.text()
+    body.finish()
+    assert shown(body)[1] == "\\[\n  a_1*b*c_2 \\\\\n- d\n\\]"
+
+
 def test_only_the_last_block_is_drawn_again(body: MarkdownBody, qtbot: QtBot) -> None:
     body.append("".join(f"paragraph {number}\n\n" for number in range(50)))
     qtbot.waitUntil(body.is_drawn)

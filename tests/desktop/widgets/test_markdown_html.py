@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
+from html import escape
+
 import pytest
 
-from desktop.views.widgets.markdown_html import is_web_address, to_html
+from desktop.views.widgets.markdown_html import CODE_EDGE, is_web_address, to_html
 
 
 @pytest.mark.parametrize(
@@ -21,13 +24,67 @@ from desktop.views.widgets.markdown_html import is_web_address, to_html
         ("<data:text/html,x>", "<p>data:text/html,x (data:text/html,x)</p>"),
         ("see http://a.b/c.", '<p>see <a href="http://a.b/c">http://a.b/c</a>.</p>'),
         ("[http://a.b](http://c.d)", '<p><a href="http://c.d">http://a.b</a></p>'),
-        ("`http://a.b`", "<p><code>&nbsp;http://a.b&nbsp;</code></p>"),
+        ("`http://a.b`", f"<p><code>{CODE_EDGE}http://a.b{CODE_EDGE}</code></p>"),
         ("    a < b", "<pre>a &lt; b</pre>"),
         ("[a]: http://b.c", '<p>[a]: <a href="http://b.c">http://b.c</a></p>'),
     ],
 )
 def test_a_block_becomes_html(source: str, html: str) -> None:
     assert (to_html(source) or "").strip() == html
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        r"\(a_1*b*c_2\)",
+        r"\[a\,b \% c \{d\}\]",
+        "$$a_1*b*c_2$$",
+        "$a_1*b*c_2$",
+        "$a*b*c$",
+        r"$2\text{ and }x_1*b*c_2$",
+        r"\(`a` <b> [x](http://a.b) $5\)",
+    ],
+)
+def test_mathematics_is_kept_as_written(formula: str) -> None:
+    html = to_html(f"*so* {formula} *it is*") or ""
+    shown = escape(formula)
+    assert html == f'<p><em>so</em> <span class="math">{shown}</span> <em>it is</em></p>'
+
+
+@pytest.mark.parametrize(
+    "formula", [r"\(a_1*b*c", r"\[a\,*b*", "$$a_1*b*c", "$a_1*b*c", "$a_1 *b*"]
+)
+def test_a_formula_that_is_still_streamed_is_kept_as_written(formula: str) -> None:
+    assert to_html(f"So {formula}") == f'<p>So <span class="math">{formula}</span></p>'
+
+
+@pytest.mark.parametrize("opener", ["\\[", "$$"])
+def test_no_line_of_a_displayed_formula_is_a_list_or_a_heading(opener: str) -> None:
+    closer = {"\\[": "\\]", "$$": "$$"}[opener]
+    formula = f"{opener}\n  a_1\n- b*c*\n=\n# d\n{closer}"
+    html = to_html(f"So\n{formula}\nwhere *b*") or ""
+    lines = formula.replace("\n", "<br>")
+    assert html.split("\n")[1] == f'<p><span class="math">{lines}</span></p>'
+    assert html.endswith("<p>where <em>b</em></p>")
+
+
+@pytest.mark.parametrize(
+    ("source", "html"),
+    [
+        ("$5 and $6", "$5 and $6"),
+        ("**$5** and *$6*", "<strong>$5</strong> and <em>$6</em>"),
+        ("$5 **or** 6$", "$5 <strong>or</strong> 6$"),
+        ("US$5 *or* US$6_000_", "US$5 <em>or</em> US$6_000_"),
+        ("$5, *with* a_b, for 6$ *each*", "$5, <em>with</em> a_b, for 6$ <em>each</em>"),
+        ("$$ or $$$ *each*", "$$ or $$$ <em>each</em>"),
+        ("`$a` *and* `$b=c$`", "<code>|$a|</code> <em>and</em> <code>|$b=c$|</code>"),
+        (r"\$x_1$ \\(*a*)", r"$x_1$ \(<em>a</em>)"),
+        ("$HOME/*.txt* and $PATH", "$HOME/<em>.txt</em> and $PATH"),
+    ],
+)
+def test_a_currency_sign_begins_no_formula(source: str, html: str) -> None:
+    shown = re.sub(r"</?span[^>]*>", "", to_html(source) or "").replace(CODE_EDGE, "|")
+    assert shown == f"<p>{html}</p>"
 
 
 def test_a_table_keeps_its_alignment() -> None:
