@@ -24,7 +24,7 @@ from desktop.views.limit_bar import LimitBar
 from desktop.views.notice_bar import NoticeBar
 from desktop.views.schema_dialog import SchemaDialog
 from desktop.views.scrolled import scrolled
-from desktop.views.taking import may_take
+from desktop.views.taking import accept_copy, may_take
 from desktop.views.text_column import in_column
 from desktop.views.transcript_view import TranscriptView
 from desktop.words import chats as words
@@ -159,7 +159,6 @@ class ChatPage(QWidget):
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if may_take(event):
-            event.acceptProposedAction()
             self.composer.set_active(True)
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
@@ -168,4 +167,4 @@ class ChatPage(QWidget):
     def dropEvent(self, event: QDropEvent) -> None:
         self.composer.set_active(False)
         self.composer.take_data(event.mimeData())
-        event.acceptProposedAction()
+        accept_copy(event)
