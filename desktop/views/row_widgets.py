@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from PySide6.QtCore import QObject, QPoint, Qt, Signal
+from PySide6.QtCore import QObject, QPoint, Signal
 from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
 
 from desktop.controllers.drafting.edits import Edits
@@ -112,17 +112,6 @@ class RowWidgets(QObject):
         ]
         seen = [each for each in found if each.isVisibleTo(row)]
         return sorted(seen, key=lambda each: each.mapTo(row, QPoint(0, 0)).y())
-
-    def tab_stops(self) -> list[QWidget]:
-        """What can be reached with Tab in the messages, from the first to the last."""
-        return [
-            each
-            for _, row in self
-            for each in row.findChildren(QWidget)
-            if each.focusPolicy() & Qt.FocusPolicy.TabFocus
-            and each.isVisible()
-            and each.isEnabled()
-        ]
 
     def _reply(self, row: Row) -> ReplyRow:
         reply = ReplyRow(row, self._formats)

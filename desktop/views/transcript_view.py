@@ -240,25 +240,7 @@ class TranscriptView(QAbstractScrollArea):
             self._arrange()
         return super().viewportEvent(event)
 
-    def focusNextPrevChild(self, next: bool) -> bool:
-        # Messages get their widgets in the order they come near; Tab goes down the conversation.
-        stops = self.messages.tab_stops()
-        held = QApplication.focusWidget()
-        at = stops.index(held) + (1 if next else -1) if held in stops else -1
-        if 0 <= at < len(stops):
-            reasons = Qt.FocusReason
-            stops[at].setFocus(reasons.TabFocusReason if next else reasons.BacktabFocusReason)
-            self._show_whole(stops[at])
-            return True
-        moved = super().focusNextPrevChild(next)
-        # From the last message on, or the first one back, it goes out of the conversation.
-        for _ in stops:
-            if held not in stops or QApplication.focusWidget() not in stops:
-                break
-            moved = super().focusNextPrevChild(next)
-        return moved
-
-    def _show_whole(self, widget: QWidget) -> None:
+    def show_whole(self, widget: QWidget) -> None:
         """Scroll as little as needed for a part of a message to be seen."""
         self._bring(widget.mapTo(self.viewport(), QPoint(0, 0)).y(), widget.height())
 
