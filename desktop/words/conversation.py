@@ -70,8 +70,13 @@ def copy_words(what: str) -> str:
 
 
 def place_words(place: int, count: int) -> str:
-    """Which version is shown."""
-    return f"{place + 1} of {count}"
+    """Which version is shown, between its two buttons."""
+    return f"{place + 1}/{count}"
+
+
+def version_words(place: int, count: int) -> str:
+    """The same where there is room for words."""
+    return f"Version {place + 1} of {count}"
 
 
 def more_words(characters: int) -> str:

@@ -353,6 +353,10 @@ async def test_undo_brings_back_the_chat_it_stands_beside(open_app: OpenApp) -> 
     assert trash_rows(app) == ["Apples"]
 
 
+def is_purged(app: App, title: str) -> bool:
+    return title not in trash_rows(app)
+
+
 async def test_undo_goes_with_the_chat_that_it_would_restore(open_app: OpenApp) -> None:
     app = await with_chats(open_app)
     await delete(app, "Apples", "Nuts")
@@ -363,5 +367,5 @@ async def test_undo_goes_with_the_chat_that_it_would_restore(open_app: OpenApp) 
         press(app, "deleteForGood")
         await settle()
         press(app, "deleteTrashYes")
-        await until(lambda chat=chat: chat not in trash_rows(app))
+        await until(partial(is_purged, app, chat))
         assert app.window.toast.isVisible() == undo

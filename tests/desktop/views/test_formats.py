@@ -16,8 +16,8 @@ from desktop.app import App
 from desktop.controllers import formats
 from desktop.presentation.engine_status import Phase
 from desktop.views.reply_row import ReplyRow
-from desktop.views.tab_order import tab_stops
 from desktop.views.schema_dialog import SchemaDialog
+from desktop.views.tab_order import tab_stops
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.data_view import DataView
 from desktop.words.formats import EXAMPLE

@@ -384,10 +384,10 @@ async def test_arrows_turn_between_replies(open_app: OpenApp, engine: FakeEngine
     await until(lambda: len(engine.asked) == 2)
     engine.asked[1].finish("second")
     row = await ended(app)
-    assert words(app, "alternativePlace") == "2 of 2"
+    assert words(app, "alternativePlace") == "2/2"
     row.bar._before.click()
     await until(lambda: app.parts.transcript.rows[-1].text == "first")
-    assert words(app, "alternativePlace") == "1 of 2"
+    assert words(app, "alternativePlace") == "1/2"
 
 
 async def test_edit_in_place_and_send_again(open_app: OpenApp, engine: FakeEngine) -> None:
