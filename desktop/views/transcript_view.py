@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QTextCursor
-from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QPlainTextEdit, QWidget
 
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.formats import Formats
@@ -91,14 +91,17 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange((place, 0))
 
     def show_part(self, field: TextField, cursor: QTextCursor) -> None:
-        """Bring a place in the text of a message into view."""
+        """Bring a place in the text of a message to the middle of the view."""
         if field.verticalScrollBar().maximum() > 0:
             start = QTextCursor(cursor)
             start.clearSelection()
             field.setTextCursor(start)
             field.ensureCursorVisible()
-        rect = field.cursorRect(cursor)
-        self._bring(field.viewport().mapTo(self.viewport(), rect.topLeft()).y(), rect.height())
+            if isinstance(field, QPlainTextEdit):
+                field.centerCursor()
+        middle = field.viewport().mapTo(self.viewport(), field.cursorRect(cursor).center()).y()
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.value() + middle - self.viewport().height() // 2)
 
     def edit_last(self) -> None:
         """Open the last message of the user for editing."""
