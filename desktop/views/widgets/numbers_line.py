@@ -64,8 +64,11 @@ class NumbersLine(QWidget):
         parts = [each for each in (self._buttons, self._toggle) if each and not each.isHidden()]
         beside = sum(each.sizeHint().width() + GAP for each in parts)
         has_room = self._width is None or self._width - beside >= theme.px(LEAST_PX)
-        line = self._text.fontMetrics().height()
-        self._text.setContentsMargins(0, max(0, self._toggle.sizeHint().height() - line) // 2, 0, 0)
+        # The first line is as high as the buttons, and in the middle of them.
+        height = max((each.sizeHint().height() for each in parts), default=0)
+        self._toggle.setMinimumHeight(height)
+        above = max(0, height - self._text.fontMetrics().height()) // 2
+        self._text.setContentsMargins(0, above, 0, 0)
         self._text.setVisible(self._known and has_room)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
