@@ -8,9 +8,6 @@ from desktop.words.numbers import count_of, format_count
 
 LONGEST_QUEUED = 200
 
-# The page before the first message.
-FIRST_QUESTION = "What is in the picture?"
-
 # The composer.
 MESSAGE = "Message"
 ASK = "Ask, or drop a picture"
