@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from core.api.chat import Conversation, ImagePart
 from core.api.events import (
     Answer,
+    Counted,
     Done,
     Finished,
     ImageDescribed,
@@ -23,7 +24,7 @@ from core.api.frozen import Frozen
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 
 # The pixels of a square of this edge fit into a frame.
 MAX_RENDERED_EDGE = 4_000
@@ -153,6 +154,14 @@ class RenderImage(OfPicture[ImageRendered]):
     height: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]
 
 
+class CountTokens(Answered[Counted]):
+    """Count the tokens of a text with the loaded model's tokenizer, while other commands are
+    carried out. Fails with NoModelError without a model."""
+
+    type: Literal["count_tokens"] = "count_tokens"
+    text: str
+
+
 class ClearCache(Answered[Done]):
     """Forget every prefix in memory and on disk: the next request is cold."""
 
@@ -195,6 +204,7 @@ AnyCommand = Annotated[
     | Ping
     | DescribeImage
     | RenderImage
+    | CountTokens
     | ClearCache
     | Forget
     | DeleteMatrices

@@ -156,6 +156,13 @@ class Failed(Last):
     no_model: bool = False
 
 
+class Counted(Last):
+    """The tokens of a text, without those that a chat template adds around it."""
+
+    type: Literal["counted"] = "counted"
+    tokens: int
+
+
 class ImageDescribed(Last):
     """A picture that can be sent. Sizes are (width, height) in pixels, upright.
 
@@ -195,6 +202,7 @@ Answer = (
     | Finished
     | Prepared
     | Failed
+    | Counted
     | ImageDescribed
     | ImageRendered
 )

@@ -16,6 +16,7 @@ import torch
 
 from core.api.chat import ImagePart
 from core.api.commands import (
+    CountTokens,
     DeleteMatrices,
     DescribeImage,
     Flush,
@@ -27,6 +28,7 @@ from core.api.commands import (
 )
 from core.api.errors import NoModelError, NotEnoughMemoryError
 from core.api.events import (
+    Counted,
     Done,
     Event,
     Finished,
@@ -200,6 +202,13 @@ class Engine:
         deadline = time.monotonic() + seconds
         while self.write_some(flag) and time.monotonic() < deadline:
             pass
+
+    def count_tokens(self, command: CountTokens) -> Counted:
+        """Count a text's tokens; may run beside another request. Raises NoModelError."""
+        loaded = self.loaded
+        if loaded is None:
+            raise NoModelError("There is no model to count with.")
+        return Counted(request=command.request, tokens=loaded.text.count(command.text))
 
     def describe(self, command: DescribeImage) -> ImageDescribed:
         """Decode a picture and say what it will cost; may run beside another request."""

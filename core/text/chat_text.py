@@ -103,6 +103,13 @@ class ChatText:
         """The id of an added token."""
         return self._kit.added.id_of(spelling)
 
+    def count(self, text: str) -> int:
+        """The tokens of a text that stands inside a message; nothing of it is remembered.
+
+        May be called from any thread. Raises BrokenTokenizerError.
+        """
+        return len(self._kit.tokenizer.encode(text, at_start=False).ids) if text else 0
+
     def render(
         self,
         conversation: Conversation,

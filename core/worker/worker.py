@@ -3,8 +3,8 @@
 A reader thread parses commands, sets cancel flags and ends the process when its input closes; on
 Linux the system ends it with the window whatever it is doing. A heartbeat tells the window that it
 lives. The main thread computes, one request at a time, and writes to disk when it has been quiet
-for a while. Pictures are described on a thread of their own, so that a thumbnail doesn't wait for a
-reply. Whatever libraries print goes to standard error, and so does a
+for a while. Pictures are described and tokens counted on a thread of their own, so that neither
+waits for a reply. Whatever libraries print goes to standard error, and so does a
 line of numbers for each request: the descriptor of standard output carries frames only.
 """
 
@@ -25,6 +25,7 @@ from core.api.commands import (
     Cancel,
     ClearCache,
     Command,
+    CountTokens,
     DeleteMatrices,
     DescribeImage,
     Flush,
@@ -90,7 +91,7 @@ class Worker:
         self._inbox = Inbox(outbox.emit)
         self._quiet = quiet
         self._heartbeat = Heartbeat(outbox.emit, lambda: self._inbox.busy)
-        self._pictures = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pictures")
+        self._beside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="beside")
 
     def run(self) -> None:
         """Work until the window goes away."""
@@ -132,10 +133,8 @@ class Worker:
             self._inbox.cancel(command.target)
         elif isinstance(command, Ping):
             self._heartbeat.beat()
-        elif isinstance(command, OfPicture):
-            self._pictures.submit(
-                lambda: self._outbox.emit(self._last_event(command, CancelFlag()))
-            )
+        elif isinstance(command, OfPicture | CountTokens):
+            self._beside.submit(lambda: self._outbox.emit(self._last_event(command, CancelFlag())))
         else:
             self._inbox.put(command)
 
@@ -166,6 +165,7 @@ def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command
         ReadAhead: engine.prepare,
         DescribeImage: lambda command, flag: engine.describe(command),
         RenderImage: lambda command, flag: engine.render_image(command),
+        CountTokens: lambda command, flag: engine.count_tokens(command),
         ClearCache: lambda command, flag: engine.clear_cache(),
         Forget: lambda command, flag: engine.forget(command),
         DeleteMatrices: lambda command, flag: engine.delete_matrices(command),

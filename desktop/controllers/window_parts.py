@@ -18,6 +18,7 @@ from desktop.controllers.common.settings import SettingsController
 from desktop.controllers.common.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.controllers.context import ContextController
 from desktop.controllers.deletion import Deletion
+from desktop.controllers.drafting.draft_size import DraftSize
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.instructions import Instructions
@@ -90,6 +91,7 @@ class WindowParts(QObject):
             self.edits,
             self.instructions,
         )
+        self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
         self.ahead = AheadController(
             services, self.chat, self.chats, self.limit, self.replies, self.pictures

@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QVBoxLayout
 
 from desktop.controllers.formats import schema_format
 from desktop.controllers.window_parts import WindowParts
+from desktop.store.folders import DEMO_MODEL
 from desktop.views import dialogs
 from desktop.views.composer import Composer
 from desktop.views.empty_page import EmptyPage
@@ -24,11 +25,11 @@ from desktop.views.limit_bar import LimitBar
 from desktop.views.question import Question
 from desktop.views.schema_dialog import SchemaDialog
 from desktop.views.scrolled import scrolled
-from desktop.views.taking import may_take
+from desktop.views.taking import accept_copy, may_take
 from desktop.views.text_column import in_column
 from desktop.views.transcript_view import TranscriptView
 from desktop.words import chats as words
-from desktop.words.conversation import FIRST_QUESTION
+from desktop.words.frame import SAMPLES
 
 COMMAND_KEYS = (
     Qt.KeyboardModifier.ControlModifier
@@ -50,7 +51,8 @@ class ChatPage(QWidget):
         self.limit = LimitBar(parts.limit)
         self.transcript = TranscriptView(parts.transcript, parts.edits, parts.formats)
         self.empty = EmptyPage(samples)
-        self.composer = Composer(parts.chat, parts.pictures)
+        self._for_demo = False
+        self.composer = Composer(parts.chat, parts.pictures, parts.draft_size)
         self.find_bar = FindBar(parts.transcript, self.transcript)
         self._pages = QStackedWidget()
         self._empty_page = scrolled(self.empty, "emptyScroll")
@@ -103,6 +105,8 @@ class ChatPage(QWidget):
             lambda: self._parts.tasks.spawn(self._choose_schema(), "Choosing a schema")
         )
         self.empty.sample_asked.connect(self._try_sample)
+        self._parts.engine.changed.connect(self._show_samples)
+        self._show_samples()
 
     def ask_to_delete_all(self) -> None:
         """Ask before everything goes, saying what."""
@@ -139,9 +143,21 @@ class ChatPage(QWidget):
         rows = self._parts.transcript.rows
         self._pages.setCurrentWidget(self.transcript if rows else self._empty_page)
 
-    def _try_sample(self, path: Path) -> None:
-        self.composer.add_files([path])
-        self.composer.suggest(FIRST_QUESTION)
+    def _show_samples(self) -> None:
+        """Offer samples for the model that is loaded, or will be."""
+        model, chosen = self._parts.engine.model, self._parts.settings.settings.model.path
+        demo = str(DEMO_MODEL)
+        is_demo = (model.path if model is not None else chosen or demo) == demo
+        if is_demo != self._for_demo:
+            self._for_demo = is_demo
+            self.empty.show_samples(is_demo)
+
+    def _try_sample(self, path: Path | None, question: str) -> None:
+        first = SAMPLES[0][1]
+        names = {name for name, _ in SAMPLES if name is not None}
+        self.composer.suggest(question if self._for_demo else first, instead_of=names)
+        if path is not None:
+            self.composer.add_files([path])
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         if event.text().isprintable() and event.text() and not event.modifiers() & COMMAND_KEYS:
@@ -152,7 +168,6 @@ class ChatPage(QWidget):
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         if may_take(event):
-            event.acceptProposedAction()
             self.composer.set_active(True)
 
     def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
@@ -161,4 +176,4 @@ class ChatPage(QWidget):
     def dropEvent(self, event: QDropEvent) -> None:
         self.composer.set_active(False)
         self.composer.take_data(event.mimeData())
-        event.acceptProposedAction()
+        accept_copy(event)

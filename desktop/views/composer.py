@@ -5,7 +5,7 @@ Knows the draft it shows and never the transcript, so that typing costs the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop.common import theme
 from desktop.controllers.chat import ChatController
+from desktop.controllers.drafting.draft_size import DraftSize
 from desktop.controllers.drafting.drafts import STORED_AFTER_MS
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
@@ -35,10 +36,13 @@ from desktop.words.conversation import (
     STOP_SPOKEN,
     STOP_TIP,
 )
+from desktop.words.limit import DRAFT_TIP, draft_words
 from desktop.words.pictures import Refusal, not_taken
 
 # Who types on, only stops to think.
 PAUSE_MS = 1_000
+# From the first key that was not counted, so that it goes on while one types.
+COUNTED_AFTER_MS = 250
 
 
 class Composer(QFrame):
@@ -56,13 +60,17 @@ class Composer(QFrame):
     choose_pictures_asked = Signal()
     open_picture_asked = Signal(str)
 
-    def __init__(self, chat: ChatController, pictures: PictureController) -> None:
+    def __init__(
+        self, chat: ChatController, pictures: PictureController, draft_size: DraftSize
+    ) -> None:
         super().__init__()
         self.setObjectName("composer")
+        self._draft_size = draft_size
         self._chat = chat
         self._pictures = pictures
         self._draft = Draft()
         self._refusals: list[Refusal] = []
+        self._suggested = ""
         self.text = ComposerText()
         self.strip = PictureStrip()
         self.strip.setObjectName("composerPictures")
@@ -79,6 +87,11 @@ class Composer(QFrame):
         self._waiting = QueuedMessages()
         self._kept = QTimer(self, singleShot=True, interval=STORED_AFTER_MS)
         self._kept.timeout.connect(self.keep)
+        self._tokens = Label(name="composerTokens", style="muted small")
+        self._tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
+        set_tip(self._tokens, DRAFT_TIP)
+        self._counted = QTimer(self, singleShot=True, interval=COUNTED_AFTER_MS)
+        self._counted.timeout.connect(lambda: self._draft_size.count(self.text.toPlainText()))
         self._pause = QTimer(self, singleShot=True, interval=PAUSE_MS)
         self._pause.timeout.connect(lambda: self._chat.note_pause(self._draft))
         self._build()
@@ -99,12 +112,23 @@ class Composer(QFrame):
         self.say("")
         self._pictures.add_files(self._draft, paths)
 
-    def suggest(self, text: str) -> None:
-        """Put words into an empty field."""
-        if not self.text.toPlainText().strip():
-            self.text.setPlainText(text)
+    def suggest(self, text: str, instead_of: Container[str]) -> None:
+        """Put a question into the field, selected, so that typing takes its place.
+
+        It also takes the place of the last suggestion, whose pictures have these names. Words of
+        the user's stay.
+        """
+        typed = self.text.toPlainText()
         self.text.setFocus()
-        self.text.moveCursor(self.text.textCursor().MoveOperation.End)
+        if typed.strip() and typed != self._suggested:
+            return
+        if typed:
+            for picture in self._draft.pictures:
+                if picture.name in instead_of:
+                    self._pictures.remove(self._draft, picture.number)
+        self._suggested = text
+        self.text.setPlainText(text)
+        self.text.selectAll()
 
     def say(self, words: str) -> None:
         """Say beside the field what was not done, and why; '' takes it away.
@@ -147,6 +171,7 @@ class Composer(QFrame):
         layout.addWidget(self._format)
         layout.addLayout(row)
         layout.addWidget(self.notice)
+        layout.addWidget(self._tokens)
         self.setFocusProxy(self.text)
 
     def _connect(self) -> None:
@@ -169,9 +194,12 @@ class Composer(QFrame):
         self._chat.refused.connect(self.say)
         self._chat.draft_changed.connect(self._take_draft)
         self._chat.busy_changed.connect(self._draw)
+        self._draft_size.changed.connect(self._show_tokens)
         theme.signals().changed.connect(self._draw)
 
     def _on_typed(self) -> None:
+        if not self._counted.isActive():
+            self._counted.start()
         # From the first key that is not stored: who types steadily never stops.
         if not self._kept.isActive():
             self._kept.start()
@@ -229,6 +257,18 @@ class Composer(QFrame):
         if draft is self._draft:
             self.strip.show_draft(draft.pictures)
             self._enable()
+            self._show_tokens()
+
+    def _show_tokens(self) -> None:
+        """How long the message is; what was counted last stays until more is known."""
+        size = self._draft_size.size
+        if size is None:
+            return
+        self._tokens.setText(draft_words(size.tokens, size.left))
+        style = "muted small" if size.left >= 0 else "warning small"
+        if self._tokens.property("class") != style:
+            self._tokens.setProperty("class", style)
+            theme.restyle(self._tokens)
 
     def _draw(self) -> None:
         stops = self._chat.running is not None

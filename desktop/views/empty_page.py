@@ -1,4 +1,4 @@
-"""What stands where a conversation will: two lines on what to do, and pictures to try it with."""
+"""The page before a conversation: two lines on what to do, and samples to try it with."""
 
 from __future__ import annotations
 
@@ -6,65 +6,86 @@ from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from desktop.common import theme
 from desktop.views.widgets.plain import Label, ToolButton
 from desktop.words import frame as words
 
-SAMPLE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
-SAMPLES_SHOWN = 3
-GAP_PX = 12
-SIDES_PX = 24
+GAP_PX = 8
+SIDES_PX = 12
+MOST_COLUMNS = 3
+ICON_PX = 64
+# Of the few that are shown for other models than the demo model.
+LARGE_ICON_PX = 112
 
 
 class EmptyPage(QWidget):
     """Shown while the chat on screen has no message.
 
     Signals:
-        sample_asked(Path): take this picture into the composer.
+        sample_asked(object, str): take this picture (a Path, or None) and this question into the
+            composer.
     """
 
-    sample_asked = Signal(object)
+    sample_asked = Signal(object, str)
 
-    def __init__(self, samples: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__()
         self.setObjectName("emptyPage")
         self._mark = Label()
-        self._samples: list[ToolButton] = []
         self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        title = self._label(words.EMPTY_TITLE, "emptyTitle", "title")
-        line = self._label(words.EMPTY_WORDS, "emptyWords", "muted")
+        self._about = self._label(words.DEMO_WORDS, "emptyModel", "muted")
+        self._about.hide()
+        self._samples = [
+            self._make_sample(folder, number, *sample)
+            for number, sample in enumerate(words.SAMPLES, 1)
+        ]
+        self._shown: list[ToolButton] = []
+        self._columns = 0
+        self._grid = QGridLayout()
+        self._grid.setSpacing(GAP_PX)
         layout = QVBoxLayout(self)
-        layout.setSpacing(14)
+        layout.setSpacing(10)
         layout.addStretch(2)
-        for label in (self._mark, title, line):
+        for label in (
+            self._mark,
+            self._label(words.EMPTY_TITLE, "emptyTitle", "title"),
+            self._label(words.EMPTY_WORDS, "emptyWords", "muted"),
+            self._about,
+        ):
             layout.addWidget(label)
-        layout.addLayout(self._make_samples(samples))
+        layout.addSpacing(4)
+        layout.addLayout(self._grid)
         layout.addStretch(3)
         theme.signals().changed.connect(self._draw)
         self._draw()
+        self.show_samples(demo=False)
 
-    def _make_samples(self, folder: Path) -> QHBoxLayout:
-        row = QHBoxLayout()
-        row.setSpacing(GAP_PX)
-        row.addStretch(1)
-        for number, path in enumerate(sample_pictures(folder), 1):
-            self._samples.append(self._make_sample(path, number))
-            row.addWidget(self._samples[-1])
-        row.addStretch(1)
-        return row
+    def show_samples(self, demo: bool) -> None:
+        """Offer what the demo model can do, or, for another model, a few pictures."""
+        self._about.setVisible(demo)
+        self._shown = self._samples if demo else self._samples[: words.FEW_SAMPLES]
+        for sample, (_, question) in zip(self._samples, words.SAMPLES, strict=True):
+            side = ICON_PX if demo else LARGE_ICON_PX
+            sample.setIconSize(QSize(side, side))
+            sample.set_words(question if demo else words.TRY_SAMPLE)
+            sample.setVisible(sample in self._shown)
+        self._columns = 0
+        self._lay_out()
 
-    def _make_sample(self, path: Path, number: int) -> ToolButton:
-        button = ToolButton()
+    def _make_sample(
+        self, folder: Path, number: int, picture: str | None, question: str
+    ) -> ToolButton:
+        button = ToolButton(self)
         button.setObjectName(f"sample{number}")
-        button.set_words(words.TRY_SAMPLE)
-        button.setAccessibleName(words.sample_spoken(number))
+        button.setAccessibleName(words.sample_spoken(number, question))
+        path = folder / picture if picture is not None else None
         # These files come with the app; all others are decoded in the engine's process.
-        button.setIcon(QIcon(str(path)))
-        button.setIconSize(QSize(112, 112))
+        button.setIcon(QIcon(str(path)) if path is not None else theme.icon("chat", "muted"))
         button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
-        button.clicked.connect(lambda: self.sample_asked.emit(path))
+        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        button.clicked.connect(lambda: self.sample_asked.emit(path, question))
         return button
 
     def _label(self, text: str, name: str, style: str) -> Label:
@@ -72,24 +93,32 @@ class EmptyPage(QWidget):
         label.setAlignment(Qt.AlignmentFlag.AlignCenter)
         return label
 
+    def _lay_out(self) -> None:
+        """As many samples beside one another as there is room for."""
+        widest = max(sample.sizeHint().width() for sample in self._shown)
+        for sample in self._shown:
+            sample.setMinimumWidth(widest)
+        room = (self.width() - 2 * SIDES_PX + GAP_PX) // (widest + GAP_PX)
+        columns = max(1, min(MOST_COLUMNS, room))
+        if columns == self._columns:
+            return
+        self._columns = columns
+        for at, sample in enumerate(self._shown):
+            # The outer columns hold the others together in the middle.
+            self._grid.addWidget(sample, at // columns, 1 + at % columns)
+        for column in range(MOST_COLUMNS + 2):
+            self._grid.setColumnStretch(column, int(column in (0, columns + 1)))
+
     def minimumSizeHint(self) -> QSize:
-        # Samples that find no room are not shown.
+        # With less room for samples they go on in the next line.
         return QSize(0, super().minimumSizeHint().height())
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        room = self.width() - SIDES_PX
-        for sample in self._samples:
-            room -= sample.sizeHint().width() + GAP_PX
-            sample.setVisible(room > -GAP_PX)
+        self._lay_out()
 
     def _draw(self) -> None:
-        self._mark.setPixmap(theme.icon("waymark", "accent").pixmap(48, 48))
-
-
-def sample_pictures(folder: Path) -> list[Path]:
-    """The first few pictures of the samples' folder, by name."""
-    if not folder.is_dir():
-        return []
-    found = (path for path in folder.iterdir() if path.suffix.lower() in SAMPLE_SUFFIXES)
-    return sorted(found)[:SAMPLES_SHOWN]
+        self._mark.setPixmap(theme.icon("waymark", "accent").pixmap(40, 40))
+        for sample, (picture, _) in zip(self._samples, words.SAMPLES, strict=True):
+            if picture is None:
+                sample.setIcon(theme.icon("chat", "muted"))

@@ -1,7 +1,8 @@
 """Finds words in the shown chat: from message to message, and from match to match within one.
 
-Which messages hold the words is told from what was written; where they stand in a message, from
-what is drawn of it. A message whose marks part the words is shown without a match marked.
+Matches are counted in the text that was written, and from then on in what is drawn of a message
+that was visited. A message in which the words are not drawn, like the address of a link, is shown
+without a mark and counts as one match.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from desktop.words import find as words
 # Looking through a long chat at every key would be felt.
 LOOKED_AFTER_MS = 120
 LONGEST = 200
+# Counted and marked in one message.
 MOST_MATCHES = 500
+# A long message is drawn in steps: how often to look for the match that is wanted.
+LOOKED_AGAIN_MS = 30
 
 Match = tuple[TextField, QTextCursor]
 
@@ -72,6 +76,9 @@ class FindBar(QFrame):
         self._view = view
         self._place: int | None = None
         self._nth = 0
+        self._step = 1
+        # Matches of messages that were visited, as they are drawn.
+        self._drawn: dict[int, int] = {}
         self._marked: list[TextField] = []
         self._field = FindField()
         self._field.setObjectName("findText")
@@ -81,6 +88,8 @@ class FindBar(QFrame):
         self._count = Label(name="findCount", style="muted small")
         self._later = QTimer(self, singleShot=True, interval=LOOKED_AFTER_MS)
         self._later.timeout.connect(self._look)
+        self._again = QTimer(self, singleShot=True, interval=LOOKED_AGAIN_MS)
+        self._again.timeout.connect(self._seek)
         self._field.textChanged.connect(self._later.start)
         self._field.stepped.connect(self.step)
         self._field.left.connect(self.leave)
@@ -108,43 +117,73 @@ class FindBar(QFrame):
             self._later.stop()
             self._look()
             return
-        places = self._places()
-        if not places:
+        counts = self._counts()
+        if not counts:
             self._say_nothing()
             return
-        matches = self._matches()
-        if self._place in places and 0 <= self._nth + step < len(matches):
-            self._nth += step
-            self._mark(matches)
-            return
-        at = places.index(self._place) + step if self._place in places else 0
-        self._show(places, at % len(places), last=step < 0)
+        if self._place in counts and 0 <= self._nth + step < counts[self._place]:
+            self._nth, self._step = self._nth + step, step
+            self._seek()
+        else:
+            self._go_to(self._next_place(list(counts), step), step)
 
     def _look(self) -> None:
         """The words are others: show the first message that holds them, from what is seen on."""
         self._forget()
-        places = self._places()
-        if not places:
+        counts = self._counts()
+        if not counts:
             self._say_nothing()
             return
         seen = self._view.first_seen
-        at = next((at for at, place in enumerate(places) if place >= seen), 0)
-        self._show(places, at, last=False)
+        self._go_to(next((place for place in counts if place >= seen), next(iter(counts))), 1)
 
-    def _show(self, places: list[int], at: int, last: bool) -> None:
-        self._place = places[at]
-        self._view.show_message(self._place)
-        self._view.messages.show_words(self._place)
-        matches = self._matches()
-        self._nth = max(0, len(matches) - 1) if last else 0
+    def _go_to(self, place: int, step: int) -> None:
+        """Show a message, and the first or the last of its matches."""
+        self._place, self._step = place, step
+        self._view.show_message(place)
+        self._view.messages.show_words(place)
+        self._nth = 0 if step > 0 else self._counts()[place] - 1
+        self._seek()
+
+    def _seek(self) -> None:
+        """Show the match that is meant; wait where it is not drawn yet, or is not shown."""
+        self._again.stop()
+        place = self._place
+        if place is None:
+            return
+        matches, shown = self._matches(), self._view.messages
+        drawn = shown.is_drawn(place)
+        if self._nth >= len(matches) and (not drawn or shown.show_more(place)):
+            self._again.start()
+        elif drawn and not shown.has_more(place):
+            self._drawn[place] = max(1, len(matches))
+        counts = self._counts()
+        if self._nth >= counts.get(place, 1):
+            # There are fewer than were counted in what was written.
+            if self._step > 0:
+                self._go_to(self._next_place(list(counts), 1), 1)
+                return
+            self._nth = counts[place] - 1
         self._mark(matches)
-        self._count.setText(words.place_words(at, len(places)))
+        before = sum(count for at, count in counts.items() if at < place)
+        most = any(count == MOST_MATCHES for count in counts.values())
+        said = words.place_words(before + self._nth, sum(counts.values()), more=most)
+        self._count.setText(said)
 
-    def _places(self) -> list[int]:
-        """The messages that hold the words."""
+    def _next_place(self, places: list[int], step: int) -> int:
+        """The message with a match after or before the one shown; from the last, the first."""
+        at = places.index(self._place) + step if self._place in places else 0
+        return places[at % len(places)]
+
+    def _counts(self) -> dict[int, int]:
+        """How many matches there are, by the places of the messages that hold any."""
         wanted = self._field.text().casefold()
-        rows = self._transcript.rows
-        return [at for at, row in enumerate(rows) if wanted and wanted in row.text.casefold()]
+        counts: dict[int, int] = {}
+        for at, row in enumerate(self._transcript.rows if wanted else ()):
+            count = min(MOST_MATCHES, row.text.casefold().count(wanted))
+            if count:
+                counts[at] = count if row.live else self._drawn.get(at, count)
+        return counts
 
     def _matches(self) -> list[Match]:
         """Where the words stand in the message shown now, in order."""
@@ -175,9 +214,8 @@ class FindBar(QFrame):
                     marks.append(mark)
             field.setExtraSelections(marks)
             self._marked.append(field)
-        if matches:
-            field, cursor = matches[self._nth]
-            self._view.show_part(field, cursor)
+        if self._nth < len(matches):
+            self._view.show_part(*matches[self._nth])
 
     def _unmark(self) -> None:
         for field in self._marked:
@@ -187,7 +225,8 @@ class FindBar(QFrame):
 
     def _forget(self) -> None:
         self._unmark()
-        self._place, self._nth = None, 0
+        self._again.stop()
+        self._place, self._nth, self._drawn = None, 0, {}
         self._count.setText("")
 
     def _say_nothing(self) -> None:

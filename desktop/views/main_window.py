@@ -31,6 +31,7 @@ from desktop.views.settings_panel import SettingsPanel
 from desktop.views.side_bar import SideBar
 from desktop.views.side_panel import SidePanel
 from desktop.views.sides import Sides
+from desktop.views.tab_order import move_focus
 from desktop.views.toast import Toast
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.views.widgets.picture_viewer import PictureViewer
@@ -127,6 +128,7 @@ class MainWindow(QMainWindow):
         self._enable_stop()
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
+        parts.chats.trash.modelReset.connect(self._on_trash)
         parts.context.changed.connect(self._show_context)
         parts.deletion.everything_gone.connect(lambda: self.toast.say(words.ALL_GONE))
         self.side_bar.open_asked.connect(self._open)
@@ -241,7 +243,11 @@ class MainWindow(QMainWindow):
         if self._parts.transcript.chat == chat:
             self._open(None)
         undo = (words.UNDO, lambda: self._parts.chats.restore(chat))
-        self.toast.say(words.deleted(title, TRASH_DAYS), action=undo)
+        self.toast.say(words.deleted(title, TRASH_DAYS), action=undo, chat=chat)
+
+    def _on_trash(self) -> None:
+        """Undo goes away with the chat that it would restore."""
+        self.toast.keep_only({chat.id for chat in self._parts.chats.trash.chats})
 
     def come_to_front(self) -> None:
         """Be seen and have the keyboard, wherever the window is."""
@@ -263,10 +269,10 @@ class MainWindow(QMainWindow):
         # Qt asks this for Tab, and when the control that has the keyboard is hidden or disabled:
         # what is typed next is meant for the message.
         held = QApplication.focusWidget()
-        if held is None or (held.isVisible() and held.isEnabled()):
-            return super().focusNextPrevChild(forward)
-        self.page.composer.setFocus()
-        return True
+        if held is not None and not (held.isVisible() and held.isEnabled()):
+            self.page.composer.setFocus()
+            return True
+        return move_focus(self, forward)
 
     def closeEvent(self, event: QCloseEvent) -> None:
         if self._leaving:

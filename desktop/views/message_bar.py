@@ -9,7 +9,7 @@ from desktop.common import theme
 from desktop.presentation.messages import Row
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, Label
+from desktop.views.widgets.plain import Button, Label, set_tip
 from desktop.words.conversation import (
     ANOTHER,
     CONTINUE,
@@ -20,6 +20,7 @@ from desktop.words.conversation import (
     before_words,
     copy_words,
     place_words,
+    version_words,
 )
 from desktop.words.formats import COPY_JSON
 
@@ -79,12 +80,15 @@ class MessageBar(QWidget):
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(2)
-        if not is_reply:
+        # Buttons that come and go are at the open end, so that the others keep their places.
+        steady, versions = (self._copy, self._again, fork), (self._before, self._place, self._after)
+        if is_reply:
+            widgets = (*steady, self._copy_json, self._go_on, *versions)
+        else:
             layout.addStretch(1)
-        at_left = (self._before, self._place, self._after, self._copy, self._copy_json)
-        for widget in (*at_left, self._again, fork):
+            widgets = (*versions, *steady)
+        for widget in widgets:
             layout.addWidget(widget)
-        layout.addWidget(self._go_on)
         if is_reply:
             # Without numbers beside them the buttons stay together at the left.
             layout.addStretch(1)
@@ -107,6 +111,7 @@ class MessageBar(QWidget):
         for widget in (self._before, self._place, self._after):
             widget.setVisible(count > 1)
         self._place.setText(place_words(row.place, count))
+        set_tip(self._place, version_words(row.place, count))
         self._before.setEnabled(row.sibling(-1) is not None)
         self._after.setEnabled(row.sibling(1) is not None)
         self._go_on.setVisible(row.can_go_on)

@@ -13,7 +13,7 @@ from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
 from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip
-from desktop.views.taking import may_take, take_data
+from desktop.views.taking import accept_copy, may_take, take_data
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label
 from desktop.words import pictures as words
@@ -131,9 +131,8 @@ class MessageEditor(QWidget):
             self.send_asked.emit(self.text.toPlainText())
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if may_take(event):
-            event.acceptProposedAction()
+        may_take(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
         self._take_data(event.mimeData())
-        event.acceptProposedAction()
+        accept_copy(event)

@@ -53,8 +53,8 @@ class MessageRow(QFrame):
             self._hidden.setEnabled(not (self.shows_always() or self.underMouse() or has_focus))
 
     def shows_always(self) -> bool:
-        """Whether its buttons are seen wherever the reader is."""
-        return False
+        """Whether its buttons are seen wherever the reader is: where there are versions."""
+        return len(self.row.message.siblings) > 1
 
     def hides(self, buttons: QWidget) -> None:
         """Have these seen only while the reader is here; they keep their room, and Tab finds them.
@@ -80,6 +80,10 @@ class MessageRow(QFrame):
 
     def unfold(self, unfolded: object) -> None:
         """Open what `unfolded` says of the same message."""
+
+    def is_drawn(self) -> bool:
+        """Whether all of it is drawn that will be until more is asked for."""
+        return True
 
     def shed(self) -> bool:
         """Give up a few parts of a message that is not shown again; says whether any are left."""

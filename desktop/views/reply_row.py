@@ -84,7 +84,7 @@ class ReplyRow(MessageRow):
         self._show_numbers()
 
     def shows_always(self) -> bool:
-        return self.row.last
+        return self.row.last or super().shows_always()
 
     def _show_numbers(self) -> None:
         """Those of the reply; while it is written, from its first token on."""
@@ -112,6 +112,9 @@ class ReplyRow(MessageRow):
         """Show the words as they were written, not a table or a tree of them."""
         if isinstance(self._body, JsonBody):
             self._body.show_pages(SOURCE)
+
+    def is_drawn(self) -> bool:
+        return isinstance(self._body, JsonBody) or self._body.is_drawn()
 
     def shed(self) -> bool:
         return self._body.shed(SHED_AT_ONCE) or self._reasoning.shed(SHED_AT_ONCE)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from PySide6.QtCore import QObject, QPoint, Qt, Signal
-from PySide6.QtWidgets import QPlainTextEdit, QTextEdit, QWidget
+from PySide6.QtCore import QObject, QPoint, Signal
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextEdit, QWidget
 
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.formats import Formats
 from desktop.presentation.messages import Row
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
+from desktop.views.widgets.long_text import LongText
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.text_selection import TextField
 
@@ -101,6 +102,29 @@ class RowWidgets(QObject):
         if isinstance(row, ReplyRow):
             row.show_words()
 
+    def is_drawn(self, place: int) -> bool:
+        """Whether all of a message is drawn that will be until more is asked for."""
+        row = self._by_place.get(place)
+        if row is None:
+            return True
+        return row.is_drawn() and all(each.is_complete() for each in row.findChildren(LongText))
+
+    def has_more(self, place: int) -> bool:
+        """Whether only a part of a message is drawn."""
+        return self._more_button(place) is not None
+
+    def show_more(self, place: int) -> bool:
+        """Have more of a message drawn; says whether there is more."""
+        button = self._more_button(place)
+        if button is not None:
+            button.click()
+        return button is not None
+
+    def _more_button(self, place: int) -> QPushButton | None:
+        row = self._by_place.get(place)
+        found = row.findChild(QPushButton, "showMore") if row is not None else None
+        return found if isinstance(found, QPushButton) and found.isVisibleTo(row) else None
+
     def fields_at(self, place: int) -> list[TextField]:
         """What shows the words of a message, from above to below."""
         row = self._by_place.get(place)
@@ -112,17 +136,6 @@ class RowWidgets(QObject):
         ]
         seen = [each for each in found if each.isVisibleTo(row)]
         return sorted(seen, key=lambda each: each.mapTo(row, QPoint(0, 0)).y())
-
-    def tab_stops(self) -> list[QWidget]:
-        """What can be reached with Tab in the messages, from the first to the last."""
-        return [
-            each
-            for _, row in self
-            for each in row.findChildren(QWidget)
-            if each.focusPolicy() & Qt.FocusPolicy.TabFocus
-            and each.isVisible()
-            and each.isEnabled()
-        ]
 
     def _reply(self, row: Row) -> ReplyRow:
         reply = ReplyRow(row, self._formats)

@@ -13,6 +13,8 @@ from PySide6.QtWidgets import QSplitter, QWidget
 from desktop.common import theme
 
 LEFT_PX, MIDDLE_PX, RIGHT_PX = 160, 370, 312
+# Between both sides the conversation gets at least this, or one of them folds.
+BETWEEN_PX = 460
 FIRST_WIDTHS = (220, 730, 330)
 
 
@@ -82,7 +84,7 @@ class Sides(QSplitter):
     def _fold(self) -> None:
         """Show of what is wanted what there is room for."""
         left, right = self._wants_left, self._wants_right
-        if left and right and self.width() < self._needed(LEFT_PX, MIDDLE_PX, RIGHT_PX):
+        if left and right and self.width() < self._needed(LEFT_PX, BETWEEN_PX, RIGHT_PX):
             left, right = not self._right_first, self._right_first
         if right and self.width() < self._needed(MIDDLE_PX, RIGHT_PX):
             left, right = self._wants_left, False

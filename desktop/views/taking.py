@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QMimeData
-from PySide6.QtGui import QDragEnterEvent
+from PySide6.QtCore import QMimeData, Qt
+from PySide6.QtGui import QDropEvent
 
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
@@ -24,7 +24,16 @@ def take_data(data: QMimeData, draft: Draft, pictures: PictureController, text: 
     return given.refused
 
 
-def may_take(event: QDragEnterEvent) -> bool:
-    """Whether there is anything in a drag that could be taken in."""
+def may_take(event: QDropEvent) -> bool:
+    """Accept a drag that holds anything to take in; returns whether it does."""
     data = event.mimeData()
-    return bool(data.hasUrls() or data.hasImage() or data.hasText())
+    if not (data.hasUrls() or data.hasImage() or data.hasText()):
+        return False
+    accept_copy(event)
+    return True
+
+
+def accept_copy(event: QDropEvent) -> None:
+    """Answer Copy, whatever was proposed: after Move the source would delete its file."""
+    event.setDropAction(Qt.DropAction.CopyAction)
+    event.accept()

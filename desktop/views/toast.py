@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Literal
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QTimer
@@ -34,6 +34,7 @@ class Toast(QFrame):
         self.setObjectName("toast")
         self.setAccessibleName(MESSAGE)
         self._action: Callable[[], None] | None = None
+        self._chat: int | None = None
         self._words = Label(name="toastText", wraps=True)
         self._button = Button(name="toastAction")
         self._button.clicked.connect(self._act)
@@ -56,8 +57,10 @@ class Toast(QFrame):
         words: str,
         kind: Literal["info", "warning", "error"] = "info",
         action: tuple[str, Callable[[], None]] | None = None,
+        chat: int | None = None,
     ) -> None:
-        """Show `words`; `action` is a button's text and what it does."""
+        """Show `words`; `action` is a button's text and what it does, `chat` the chat it needs."""
+        self._chat = chat
         words = shortened(words, MOST_CHARACTERS)
         self._words.setText(words)
         self.setAccessibleDescription(words)
@@ -75,6 +78,11 @@ class Toast(QFrame):
         self.show()
         self.raise_()
         self._timer.start(SHOWN_FOR_MS)
+
+    def keep_only(self, chats: Container[int]) -> None:
+        """Hide a message whose action needs a chat that is not among these."""
+        if self._chat is not None and self._chat not in chats:
+            self.hide()
 
     def _act(self) -> None:
         action, self._action = self._action, None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QResizeEvent, QTextCursor
-from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QPlainTextEdit, QWidget
 
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.formats import Formats
@@ -54,11 +54,18 @@ class TranscriptView(QAbstractScrollArea):
         self._places = RowPlaces(GAP_PX)
         self._arranging = False
         self.follows = True
+        # Whether the user has turned to another version, which is not on screen yet.
+        self._turning = False
+        # The message turned to, and the scroll range kept for it: a version that is shorter, or not
+        # drawn yet, leaves the view where it is.
+        self._turned = 0
+        self._kept_range = 0
         self._jump = Button(JUMP, self, name="jumpToNewest", spoken=JUMP)
         self._jump.clicked.connect(self.scroll_to_end)
         self._jump.hide()
         self.verticalScrollBar().valueChanged.connect(self._on_scroll)
         self.messages.go_on_asked.connect(self.scroll_to_end)
+        self.messages.choose_asked.connect(self._expect_version)
         application = QApplication.instance()
         assert isinstance(application, QApplication)
         application.focusChanged.connect(self._on_focus)
@@ -85,14 +92,17 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange((place, 0))
 
     def show_part(self, field: TextField, cursor: QTextCursor) -> None:
-        """Bring a place in the text of a message into view."""
+        """Bring a place in the text of a message to the middle of the view."""
         if field.verticalScrollBar().maximum() > 0:
             start = QTextCursor(cursor)
             start.clearSelection()
             field.setTextCursor(start)
             field.ensureCursorVisible()
-        rect = field.cursorRect(cursor)
-        self._bring(field.viewport().mapTo(self.viewport(), rect.topLeft()).y(), rect.height())
+            if isinstance(field, QPlainTextEdit):
+                field.centerCursor()
+        middle = field.viewport().mapTo(self.viewport(), field.cursorRect(cursor).center()).y()
+        bar = self.verticalScrollBar()
+        bar.setValue(bar.value() + middle - self.viewport().height() // 2)
 
     def edit_last(self) -> None:
         """Open the last message of the user for editing."""
@@ -105,19 +115,31 @@ class TranscriptView(QAbstractScrollArea):
             self._build(place).bar.edit_asked.emit()
 
     def scroll_to_end(self) -> None:
-        self.follows = True
+        self.follows, self._kept_range = True, 0
         self._arrange()
 
     def _rebuild(self) -> None:
+        self._turning = False
         self._replace_from(0)
         self.messages.forget_unfolded()
 
+    def _expect_version(self) -> None:
+        self._turning = True
+
     def _replace_from(self, place: int) -> None:
+        anchor, turned, self._turning = self._anchor(), self._turning, False
         self.messages.take_down_from(place)
         rows = self._transcript.rows
         self._places.replace_from(place, [_guess(row) for row in rows[place:]])
+        if turned and place < len(rows):
+            self.follows = False
+            self._turned, self._kept_range = place, self.verticalScrollBar().value()
+            for fresh in range(place, min(len(rows), place + BUILT_AT_ONCE)):
+                self._build(fresh)
+            self._arrange(anchor if anchor[0] <= place else (place, 0))
+            return
         # What the user has just asked for is at the end.
-        self.follows = True
+        self.follows, self._kept_range = True, 0
         for fresh in range(max(place, len(rows) - BUILT_AT_ONCE), len(rows)):
             self._build(fresh)
         self._arrange()
@@ -178,16 +200,32 @@ class TranscriptView(QAbstractScrollArea):
             self._places.set_height(place, _height(widget, self._width()))
         height = self.viewport().height()
         end = max(0, self._places.total() + 2 * ENDS_PX - height)
+        self._keep_range(end)
+        end = max(end, self._kept_range)
         bar.setRange(0, end)
         bar.setPageStep(height)
         if self.follows:
             bar.setValue(end)
         elif len(self._places):
             bar.setValue(ENDS_PX + self._places.top(looked_at) + offset)
-            self.follows = bar.value() >= end - END_PX
+            self.follows = not self._kept_range and bar.value() >= end - END_PX
         for place, widget in self.messages:
             self._put(place, widget)
         self._offer_jump()
+
+    def _keep_range(self, end: int) -> None:
+        """Keep no more range than needed, once the message that was turned to is drawn."""
+        widget = self.messages.at(self._turned) if self._kept_range else None
+        if widget is not None and not widget.is_drawn():
+            return
+        if widget is not None:
+            height = self._places.height(self._turned)
+            # All of it stays in view, or as much as fills half of the view.
+            unseen = height - min(height, self.viewport().height() // 2)
+            most = ENDS_PX + self._places.top(self._turned) + unseen
+            self._kept_range = min(self._kept_range, max(end, most))
+        if widget is None or self._kept_range <= end:
+            self._kept_range = 0
 
     def _offer_jump(self) -> None:
         """A button that leads to the end, over it, while the reader is further up."""
@@ -223,7 +261,9 @@ class TranscriptView(QAbstractScrollArea):
 
     def _on_scroll(self, value: int) -> None:
         if not self._arranging:
-            self.follows = value >= self.verticalScrollBar().maximum() - END_PX
+            self._kept_range = min(self._kept_range, value)
+            at_end = value >= self.verticalScrollBar().maximum() - END_PX
+            self.follows = at_end and not self._kept_range
             self._offer_jump()
             pace().go_on(self._build_near)
 
@@ -244,25 +284,7 @@ class TranscriptView(QAbstractScrollArea):
             text_selection().clear()
         return super().viewportEvent(event)
 
-    def focusNextPrevChild(self, next: bool) -> bool:
-        # Messages get their widgets in the order they come near; Tab goes down the conversation.
-        stops = self.messages.tab_stops()
-        held = QApplication.focusWidget()
-        at = stops.index(held) + (1 if next else -1) if held in stops else -1
-        if 0 <= at < len(stops):
-            reasons = Qt.FocusReason
-            stops[at].setFocus(reasons.TabFocusReason if next else reasons.BacktabFocusReason)
-            self._show_whole(stops[at])
-            return True
-        moved = super().focusNextPrevChild(next)
-        # From the last message on, or the first one back, it goes out of the conversation.
-        for _ in stops:
-            if held not in stops or QApplication.focusWidget() not in stops:
-                break
-            moved = super().focusNextPrevChild(next)
-        return moved
-
-    def _show_whole(self, widget: QWidget) -> None:
+    def show_whole(self, widget: QWidget) -> None:
         """Scroll as little as needed for a part of a message to be seen."""
         self._bring(widget.mapTo(self.viewport(), QPoint(0, 0)).y(), widget.height())
 

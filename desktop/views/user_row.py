@@ -62,6 +62,7 @@ class UserRow(MessageRow):
             self._strip.setVisible(bool(row.message.pictures) and self._editor is None)
         self.row = row
         self.bar.show_row(row)
+        self.notice()
         self._line.setVisible(row.first_in_prompt)
         self._fit()
 

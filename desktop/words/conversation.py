@@ -8,9 +8,6 @@ from desktop.words.numbers import count_of, format_count
 
 LONGEST_QUEUED = 200
 
-# The page before the first message.
-FIRST_QUESTION = "What is in the picture?"
-
 # The composer.
 MESSAGE = "Message"
 ASK = "Ask, or drop a picture"
@@ -72,8 +69,13 @@ def copy_words(what: str) -> str:
 
 
 def place_words(place: int, count: int) -> str:
-    """Which version is shown."""
-    return f"{place + 1} of {count}"
+    """Which version is shown, between its two buttons."""
+    return f"{place + 1}/{count}"
+
+
+def version_words(place: int, count: int) -> str:
+    """The same where there is room for words."""
+    return f"Version {place + 1} of {count}"
 
 
 def more_words(characters: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from desktop.words.numbers import count_of, format_count
+from desktop.words.numbers import format_count
 
 NAME = "Find in this chat"
 PLACEHOLDER = "Find in this chat"
@@ -12,6 +12,6 @@ CLOSE = "Close (Esc)"
 NOTHING = "No match"
 
 
-def place_words(place: int, count: int) -> str:
-    """Which of the messages that hold the words is shown."""
-    return f"{format_count(place + 1)} of {count_of(count, 'message')}"
+def place_words(place: int, count: int, more: bool = False) -> str:
+    """Which of the matches is shown: '3 of 17', or '3 of 1,200+' where not all were counted."""
+    return f"{format_count(place + 1)} of {format_count(count)}{'+' if more else ''}"

@@ -35,12 +35,26 @@ EMPTY_WORDS = (
     "Everything stays on this computer. What was read is reused where it can be: "
     "Context\u00a0(Ctrl+1)\u00a0shows\u00a0how."
 )
+DEMO_WORDS = (
+    "This is the demo model: it describes simple pictures of shapes and remembers what you tell it."
+)
 TRY_SAMPLE = "Try this one"
+# Pictures in the folder of samples, with a question that the demo model can answer. Other models
+# are offered the pictures of the first few, with the first question.
+SAMPLES: tuple[tuple[str | None, str], ...] = (
+    ("three-shapes.png", "What is in the picture?"),
+    ("four-shapes.png", "What colour is the star?"),
+    ("two-crosses.png", "Count the crosses."),
+    ("four-shapes.png", "Where is the diamond?"),
+    ("three-shapes.png", "How big is the star?"),
+    (None, "What can you do?"),
+)
+FEW_SAMPLES = 3
 
 
-def sample_spoken(number: int) -> str:
-    """What a screen reader says of a sample picture."""
-    return f"Try sample picture {number}"
+def sample_spoken(number: int, question: str) -> str:
+    """What a screen reader says of a sample."""
+    return f"Try sample {number}: {question}"
 
 
 # The header.

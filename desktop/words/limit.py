@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from desktop.words.numbers import format_bytes, format_count
+from desktop.words.numbers import BETWEEN, count_of, format_bytes, format_count
 
 NAME = "The context fills up"
 CANCEL = "Cancel"
@@ -13,6 +13,10 @@ SUMMARY_TIP = "This chat stays as it is"
 EDIT = "Edit the message"
 EDIT_TIP = "Send it again in fewer words"
 SUMMARISING = "Writing a summary of this chat\N{HORIZONTAL ELLIPSIS}"
+DRAFT_TIP = (
+    "How many tokens the message takes, counted by the model's tokenizer, and how many the context "
+    "has left for the reply"
+)
 NO_MODEL = "Load a model first."
 NO_WORDS = "The model wrote nothing."
 NO_SUMMARY = "There is no summary"
@@ -38,6 +42,15 @@ def alone_words(tokens: int, limit: int, longest: int | None) -> str:
     if longest is not None:
         return f"{words}. This model's longest context is {format_count(longest)} tokens."
     return f"{words}, or load the model with a longer context."
+
+
+def draft_words(tokens: int, left: int) -> str:
+    """How long the message is, and what the context has left after it; `tokens` 0 is no message."""
+    if left < 0:
+        over = format_count(-left)
+        return f"{count_of(tokens, 'token')}, {over} more than the context has left"
+    room = f"{count_of(left, 'token')} left" if not tokens else f"{format_count(left)} left"
+    return f"{count_of(tokens, 'token')}{BETWEEN}{room}" if tokens else room
 
 
 def refused_words(limit: int) -> str:

@@ -14,6 +14,7 @@ from PySide6.QtGui import QColor, QImage, QImageWriter
 from core.api.chat import AssistantMessage, ImagePart, ReplyIds
 from core.api.commands import (
     Answered,
+    CountTokens,
     DeleteMatrices,
     DescribeImage,
     Forget,
@@ -34,6 +35,7 @@ from core.api.errors import (
 )
 from core.api.events import (
     Answer,
+    Counted,
     Done,
     Failed,
     Finished,
@@ -214,6 +216,10 @@ class FakeEngine:
         self.load_error: WaymarkError = MissingFileError("config.json is missing.")
         self.may_describe = asyncio.Event()
         self.may_describe.set()
+        # Texts of which the tokens were counted: a word is one.
+        self.counted: list[str] = []
+        self.may_count = asyncio.Event()
+        self.may_count.set()
         # What was asked to be rendered: width and height.
         self.rendered: list[tuple[int, int]] = []
         self.render_error: WaymarkError | None = None
@@ -324,6 +330,10 @@ class FakeEngine:
                 return await self._describe(command.image)
             case RenderImage():
                 return await self._render(command)
+            case CountTokens():
+                self.counted.append(command.text)
+                await self.may_count.wait()
+                return Counted(request=0, tokens=len(command.text.split()))
             case Forget():
                 await self._forget(command)
             case DeleteMatrices():

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from core.api.chat import Conversation, ImagePart
-from core.api.commands import DescribeImage, Generate, LoadModel, ReadAhead
+from core.api.commands import CountTokens, DescribeImage, Generate, LoadModel, ReadAhead
 from core.api.errors import (
     BrokenConfigError,
     BrokenTokenizerError,
@@ -269,3 +269,14 @@ def test_a_model_tells_why_its_precision_was_chosen_unless_it_was_named(
     assert (info.choice is not None) == (precision == "auto")
     if info.choice is not None:
         assert info.choice.needed > 0 and info.choice.free > 0
+
+
+def test_tokens_are_counted_as_a_message_is_read(engine: Engine) -> None:
+    assert engine.loaded is not None
+    text = "A red circle, and <|im_end|> as it is spelled."
+    counted = engine.count_tokens(CountTokens(text=text))
+    assert counted.tokens == len(engine.loaded.text._kit.encoder.ids(text))
+    assert engine.count_tokens(CountTokens(text="")).tokens == 0
+    engine.unload()
+    with pytest.raises(NoModelError):
+        engine.count_tokens(CountTokens(text=text))

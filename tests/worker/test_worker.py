@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from core.api.chat import Conversation, ImagePart, UserMessage
-from core.api.commands import ClearCache, DescribeImage, Generate, LoadModel
+from core.api.commands import ClearCache, CountTokens, DescribeImage, Generate, LoadModel
 from core.api.errors import EngineDiedError
 from core.api.events import (
     EVENTS,
@@ -202,6 +202,21 @@ def test_pictures_are_described_while_a_reply_is_running(
         gone = ImagePart(digest="0" * 64, path="/nowhere/gone.png")
         with pytest.raises(EngineError, match="gone"):
             await shared.look_at(gone)
+        running.cancel()
+        assert (await running.last()).reason == "cancelled"
+
+    shared.play(scene())
+
+
+def test_tokens_are_counted_while_a_reply_is_running(shared: Scene) -> None:
+    client = shared.client
+
+    async def scene() -> None:
+        running = client.ask(reply_to(talk(user("Hello")), ENDLESS))
+        await first_token(running)
+        short = await client.ask(CountTokens(text="A word. ")).last()
+        long = await client.ask(CountTokens(text="A word. " * 500)).last()
+        assert 0 < short.tokens < long.tokens
         running.cancel()
         assert (await running.last()).reason == "cancelled"
 

@@ -5,6 +5,7 @@ Leaves wording to words.numbers. Every value label keeps its objectName.
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
@@ -63,6 +64,11 @@ class NumbersLine(QWidget):
         parts = [each for each in (self._buttons, self._toggle) if each and not each.isHidden()]
         beside = sum(each.sizeHint().width() + GAP for each in parts)
         has_room = self._width is None or self._width - beside >= theme.px(LEAST_PX)
+        # The first line is as high as the buttons, and in the middle of them.
+        height = max((each.sizeHint().height() for each in parts), default=0)
+        self._toggle.setMinimumHeight(height)
+        above = max(0, height - self._text.fontMetrics().height()) // 2
+        self._text.setContentsMargins(0, above, 0, 0)
         self._text.setVisible(self._known and has_room)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -123,8 +129,10 @@ class NumbersLine(QWidget):
         if buttons is not None:
             # The button that opens all numbers stays beside them, with the line or without.
             buttons.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-            line.addWidget(buttons)
-        line.addWidget(self._toggle)
+            line.addWidget(buttons, 0, Qt.AlignmentFlag.AlignTop)
+        line.addWidget(self._toggle, 0, Qt.AlignmentFlag.AlignTop)
+        # Of several lines the first one is beside the buttons, which keep their place.
+        self._text.setAlignment(Qt.AlignmentFlag.AlignTop)
         line.addWidget(self._text, 1)
         line.addStretch()
         self._column = QVBoxLayout(self)

@@ -351,3 +351,21 @@ async def test_undo_brings_back_the_chat_it_stands_beside(open_app: OpenApp) -> 
     press(app, "toastAction")
     await until(lambda: words(app, "chatTitle") == "Nuts")
     assert trash_rows(app) == ["Apples"]
+
+
+def is_purged(app: App, title: str) -> bool:
+    return title not in trash_rows(app)
+
+
+async def test_undo_goes_with_the_chat_that_it_would_restore(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    await delete(app, "Apples", "Nuts")
+    press(app, "openTrash")
+    view = find(app, QListView, "trashList")
+    for chat, undo in (("Apples", True), ("Nuts", False)):
+        view.setCurrentIndex(view.model().index(trash_rows(app).index(chat), 0))
+        press(app, "deleteForGood")
+        await settle()
+        press(app, "deleteTrashYes")
+        await until(partial(is_purged, app, chat))
+        assert app.window.toast.isVisible() == undo

@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
 from desktop.app import App
 from desktop.views.composer_text import ComposerText
 from desktop.views.widgets.block_text import BlockText
+from desktop.views.widgets.picture import PictureThumbnail
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.views.hands import drop, ended, files, find, press_key, send, settle, type_in
@@ -188,6 +189,39 @@ async def test_tab_still_reaches_every_control(open_app: OpenApp, engine: FakeEn
         reached.append(focused)
     names = {each.objectName() for each in reached}
     assert {"copyMessage", "regenerate", "editMessage", "newChat", "chatList"} <= names
+
+
+async def test_tab_goes_through_the_window_as_it_is_laid_out(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await opened(open_app)
+    (tmp_path / "a.png").write_bytes(png())
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    (await send(app, engine, "Hello")).finish("An answer")
+    await ended(app)
+    await settle()
+    find(app, QAbstractButton, "newChat").setFocus()
+    reached: list[str] = []
+    for _ in range(80):
+        press_key_on_focus(Qt.Key.Key_Tab)
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        if focused.objectName() == "newChat":
+            break
+        picture = isinstance(focused.parentWidget(), PictureThumbnail)
+        reached.append("picture" if picture else focused.objectName())
+    order = ["chatSearch", "chatList", "toggleChats", "picture", "copyMessage", "editMessage"]
+    order += ["regenerate", "numbersToggle", "composerText", "contextTab"]
+    places = [reached.index(name) for name in order]
+    assert places == sorted(places)
+    # The second message's button comes after all of the first one's.
+    copies = [at for at, name in enumerate(reached) if name == "copyMessage"]
+    assert copies[0] < reached.index("editMessage") < copies[1] < reached.index("regenerate")
+    for _ in range(len(reached) - reached.index("picture")):
+        press_key_on_focus(Qt.Key.Key_Backtab)
+    back = QApplication.focusWidget()
+    assert back is not None and isinstance(back.parentWidget(), PictureThumbnail)
 
 
 def press_key_on_focus(key: Qt.Key) -> None:

@@ -18,6 +18,7 @@ from desktop.controllers import formats
 from desktop.presentation.engine_status import Phase
 from desktop.views.reply_row import ReplyRow
 from desktop.views.schema_dialog import SchemaDialog
+from desktop.views.tab_order import tab_stops
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.data_view import DataView
 from desktop.words.formats import EXAMPLE
@@ -235,7 +236,7 @@ async def test_the_data_is_reached_and_read_with_the_keyboard(
     app = await ready(open_app)
     row = await replied(app, engine, SHAPES)
     view = view_of(row)
-    stops = app.window.page.transcript.messages.tab_stops()
+    stops = tab_stops(row)
     names = [each.objectName() for each in stops]
     assert names.index("showData") < names.index("replyData") < names.index("copyJson")
     view.setFocus()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage
 from PySide6.QtTest import QTest
@@ -234,3 +235,25 @@ async def test_a_message_is_not_sent_while_a_picture_is_looked_at(
     engine.may_describe.set()
     await until(find(app, QPushButton, "editSend").isEnabled)
     press(app, "editCancel")
+
+
+@pytest.mark.parametrize("where", ["page", "editor"])
+async def test_a_drop_is_answered_with_copy_when_move_is_proposed(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path, where: str
+) -> None:
+    app = await with_picture(open_app, engine, tmp_path)
+    press(app, "editMessage")
+    target = app.window.page if where == "page" else editor(app)
+    data = files([written(tmp_path, "b.png", png())])
+    kinds = Qt.DropAction
+    both, left = kinds.CopyAction | kinds.MoveAction, Qt.MouseButton.LeftButton
+    shift = Qt.KeyboardModifier.ShiftModifier
+    entered = QDragEnterEvent(QPoint(5, 5), both, data, left, shift)
+    dropped = QDropEvent(QPointF(5, 5), both, data, left, shift)
+    for event in (entered, dropped):
+        event.setDropAction(kinds.MoveAction)
+    target.dragEnterEvent(entered)
+    target.dropEvent(dropped)
+    answers = [(each.isAccepted(), each.dropAction()) for each in (entered, dropped)]
+    assert answers == [(True, kinds.CopyAction)] * 2
+    await until(lambda: app.parts.chat.draft.complete)

@@ -11,7 +11,7 @@ from desktop.app import App
 from tests.desktop.conftest import OpenApp
 from tests.desktop.views.hands import press, settle
 
-ALL_THREE = 844
+ALL_THREE = 934
 
 
 async def resized(app: App, width: int) -> tuple[bool, bool]:
@@ -30,6 +30,7 @@ async def test_the_right_side_folds_by_itself_and_comes_back(open_app: OpenApp) 
     app = await open_app()
     assert await resized(app, ALL_THREE) == (True, True)
     assert await resized(app, ALL_THREE - 1) == (True, False)
+    assert await resized(app, 900) == (True, False)
     assert await resized(app, 540) == (True, False)
     assert await resized(app, 1280) == (True, True)
     assert app.window.page.width() > 500

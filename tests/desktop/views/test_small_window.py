@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from core.client.life import EngineState
 from desktop.app import App
 from desktop.common import theme
 from desktop.presentation.setting_rows import TEXT_SIZE_ROW
+from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables import chats
 from desktop.views.widgets.icon_button import IconButton
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.fake_engine import FakeEngine, model_info, png
 from tests.desktop.views.hands import drop, ended, files, press, send, settle
 
 QUESTIONS = (
@@ -110,18 +112,26 @@ async def test_text_and_composer_have_one_width_with_and_without_a_scroll_bar(
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize(("width", "samples"), [(531, 2), (900, 2), (1280, 3)])
+@pytest.mark.parametrize("width", [531, 900, 1280])
+@pytest.mark.parametrize(("path", "samples"), [("/models/stand-in", 3), (str(DEMO_MODEL), 6)])
 async def test_the_empty_page_is_whole_in_a_small_window(
-    open_app: OpenApp, width: int, samples: int
+    open_app: OpenApp, engine: FakeEngine, width: int, path: str, samples: int
 ) -> None:
+    engine.model_to_load = model_info(path=path)
     app = await open_app()
     await until(lambda: app.parts.engine.model is not None)
     app.window.resize(width, 420)
     await settle()
     assert app.window.size() == QSize(width, 420)
     assert cut(app.window.page) == []
-    shown = [app.window.findChild(QWidget, f"sample{number}") for number in (1, 2, 3)]
-    assert len([each for each in shown if each is not None and each.isVisible()]) == samples
+    found = [app.window.findChild(QWidget, f"sample{number}") for number in range(1, 7)]
+    shown = [each for each in found if each is not None and each.isVisible()]
+    assert len(shown) == samples
+    # None covers another one.
+    places = [each.geometry() for each in shown]
+    assert not any(one.intersects(other) for one, other in combinations(places, 2))
+    said = app.window.findChild(QWidget, "emptyModel")
+    assert said is not None and said.isVisible() == (samples == 6)
     # What is higher than the window scrolls, and the field stays whole.
     composer = app.window.page.composer
     assert composer.mapTo(app.window, composer.rect().bottomLeft()).y() < app.window.height()

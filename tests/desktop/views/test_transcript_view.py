@@ -17,6 +17,7 @@ from desktop.presentation.transcript import Transcript
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.views.reply_row import ReplyRow
 from desktop.views.row_widgets import RowWidget
+from desktop.views.tab_order import move_focus
 from desktop.views.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.views.user_row import UserRow
 from desktop.views.widgets.block_text import BlockText
@@ -301,7 +302,7 @@ def test_messages_are_in_their_order_for_tab_and_for_screen_readers(
     )
     next(each for each in stops if each.isVisible() and each.isEnabled()).setFocus()
     for _ in range(40):
-        view.focusNextPrevChild(True)
+        assert move_focus(view, forward=True)
         focused = QApplication.focusWidget()
         assert focused is not None
         row = next((each for each in view.row_widgets if each.isAncestorOf(focused)), None)

@@ -21,7 +21,9 @@ from PySide6.QtWidgets import (
 from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
 from desktop.app import App
 from desktop.common import theme
+from desktop.presentation.draft import Draft
 from desktop.presentation.engine_status import Phase
+from desktop.store.folders import DEMO_MODEL
 from desktop.views.composer_text import ComposerText
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.long_text import LONGEST_TEXT
@@ -365,10 +367,37 @@ async def test_a_sent_picture_opens_at_full_size(
     viewer.close()
 
 
+def has_pictures(draft: Draft, names: list[str]) -> bool:
+    return [each.name for each in draft.pictures] == names
+
+
+async def test_a_sample_takes_the_place_of_the_last_one_and_never_of_words(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    engine.model_to_load = model_info(path=str(DEMO_MODEL))
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    draft, field = app.parts.chat.draft, app.window.page.composer.text
+    for name, pictures, question in (
+        ("sample2", ["four-shapes.png"], "What colour is the star?"),
+        ("sample3", ["two-crosses.png"], "Count the crosses."),
+        ("sample6", [], "What can you do?"),
+    ):
+        press(app, name)
+        await until(partial(has_pictures, draft, pictures))
+        assert field.textCursor().selectedText() == question
+    QTest.keyClicks(field, "Mine")
+    assert field.toPlainText() == "Mine"
+    press(app, "sample1")
+    await until(partial(has_pictures, draft, ["three-shapes.png"]))
+    assert field.toPlainText() == "Mine"
+
+
 async def test_a_sample_is_two_clicks_from_an_answer(open_app: OpenApp, engine: FakeEngine) -> None:
     app = await open_app()
     press(app, "sample1")
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    assert app.window.page.composer.text.textCursor().selectedText() == "What is in the picture?"
     press(app, "sendButton")
     await until(lambda: engine.asked)
     assert user_rows(app)[0].row.text == "What is in the picture?"
@@ -384,10 +413,10 @@ async def test_arrows_turn_between_replies(open_app: OpenApp, engine: FakeEngine
     await until(lambda: len(engine.asked) == 2)
     engine.asked[1].finish("second")
     row = await ended(app)
-    assert words(app, "alternativePlace") == "2 of 2"
+    assert words(app, "alternativePlace") == "2/2"
     row.bar._before.click()
     await until(lambda: app.parts.transcript.rows[-1].text == "first")
-    assert words(app, "alternativePlace") == "1 of 2"
+    assert words(app, "alternativePlace") == "1/2"
 
 
 async def test_edit_in_place_and_send_again(open_app: OpenApp, engine: FakeEngine) -> None:
