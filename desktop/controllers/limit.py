@@ -71,6 +71,7 @@ class LimitController(QObject):
         chat.transcript.chat_changed.connect(self._forget_trouble)
         chat.busy_changed.connect(self.changed)
         services.engine.changed.connect(self.changed)
+        self.changed.connect(self._mark_last)
 
     @property
     def fill(self) -> ContextFill | None:
@@ -85,6 +86,14 @@ class LimitController(QObject):
     def summarising(self) -> bool:
         """Whether a summary of the shown chat is on its way."""
         return self._summarised is not None and self._summarised == self._chat.transcript.chat
+
+    def _mark_last(self) -> None:
+        """Say of the last message whether there is room to go on with it."""
+        transcript, fill = self._chat.transcript, self.fill
+        row = transcript.rows[-1] if transcript.rows else None
+        full = fill is not None and fill.full
+        if row is not None and row.full != full:
+            transcript.update(replace(row, full=full))
 
     def words(self) -> str:
         """What there is to say; '' when there is nothing."""

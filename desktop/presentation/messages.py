@@ -122,13 +122,15 @@ def with_reply(stats: RequestStats, count: int, event: Generated) -> RequestStat
 class Row:
     """A message on the shown path with the live reply that grows in it, if one does.
 
-    `first_in_prompt` says that nothing above it is in the prompt; `last` that nothing follows.
+    `first_in_prompt` says that nothing above it is in the prompt; `last` that nothing follows;
+    `full` that the context has no room for more of it.
     """
 
     message: Message
     live: LiveReply | None = None
     first_in_prompt: bool = False
     last: bool = False
+    full: bool = False
 
     @property
     def id(self) -> int:
@@ -156,6 +158,11 @@ class Row:
         if reply is None or self.live is not None or not self.last:
             return False
         return reply.state is ReplyState.STOPPED or reply.finish_reason in ("length", "context")
+
+    @property
+    def offers_continue(self) -> bool:
+        """Whether Continue would add to it."""
+        return self.can_go_on and not self.full
 
     def sibling(self, step: int) -> int | None:
         """The id of the alternative `step` places on, if there is one."""

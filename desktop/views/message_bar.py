@@ -114,7 +114,7 @@ class MessageBar(QWidget):
         set_tip(self._place, version_words(row.place, count))
         self._before.setEnabled(row.sibling(-1) is not None)
         self._after.setEnabled(row.sibling(1) is not None)
-        self._go_on.setVisible(row.can_go_on)
+        self._go_on.setVisible(row.offers_continue)
 
     def _draw(self) -> None:
         self._go_on.setIcon(theme.icon("continue"))

@@ -146,6 +146,9 @@ async def test_a_reply_that_found_no_room_to_go_on_goes_on_once_there_is(
     asked.finish("half", reason="context", stats=counted(asked, 100, 100))
     await ended(parts)
     assert "The context is full" in parts.limit.words()
+    assert "cut off" not in parts.limit.words()
+    last = parts.transcript.rows[-1]
+    assert last.can_go_on and not last.offers_continue
     parts.chat.go_on(parts.transcript.rows[-1].id)
     await until(lambda: len(engine.asked) == 6)
     engine.asked[-1].fail(PromptTooLongError("1,000 of 1,000.").info())
@@ -155,9 +158,11 @@ async def test_a_reply_that_found_no_room_to_go_on_goes_on_once_there_is(
     await until(lambda: len(engine.asked) == 7)
     begun = engine.asked[-1].conversation.messages[-1]
     assert isinstance(begun, AssistantMessage) and begun.text == "half"
-    engine.asked[-1].finish("half and half")
+    assert parts.transcript.rows[-1].live is not None
+    engine.asked[-1].finish("half and half", reason="length")
     await ended(parts)
     assert shown(parts)[-1] == "half and half"
+    assert parts.transcript.rows[-1].offers_continue
 
 
 async def test_a_summary_opens_a_new_chat_that_is_told_it(
