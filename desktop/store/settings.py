@@ -84,13 +84,13 @@ class AppSettings(Settings):
 
     def with_model(self, model: ModelSettings) -> AppSettings:
         """These settings with another model, which becomes the first of the recent ones."""
-        path = _kept_path(model.path)
+        path = kept_path(model.path)
         chosen = self.model_copy(update={"model": model.model_copy(update={"path": path})})
         return chosen.with_recent(path)
 
     def with_recent(self, path: str) -> AppSettings:
         """These settings with a model's folder as the first of the recent ones."""
-        known = [_kept_path(path), *self.without_recent(path).recent_models]
+        known = [kept_path(path), *self.without_recent(path).recent_models]
         recent = tuple(each for each in known if each)[:RECENT_MODELS]
         return self.model_copy(update={"recent_models": recent})
 
@@ -100,7 +100,7 @@ class AppSettings(Settings):
         return self.model_copy(update={"recent_models": recent})
 
 
-def _kept_path(path: str) -> str:
+def kept_path(path: str) -> str:
     """A model's folder as it is kept: the demo model lies elsewhere after an update."""
     return "" if path == str(DEMO_MODEL) else path
 

@@ -103,6 +103,8 @@ class ChatPage(QWidget):
             lambda: self._parts.tasks.spawn(self._choose_schema(), "Choosing a schema")
         )
         self.empty.sample_asked.connect(self._try_sample)
+        self._parts.engine.changed.connect(self.empty.show_status)
+        self.empty.show_status(self._parts.engine.status)
 
     def ask_to_delete_all(self) -> None:
         """Ask before everything goes, saying what."""

@@ -9,7 +9,8 @@ from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop.common import theme
-from desktop.views.widgets.plain import Label, ToolButton
+from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.views.widgets.plain import Button, Label, ToolButton
 from desktop.words import frame as words
 
 SAMPLE_SUFFIXES = {".png", ".jpg", ".jpeg", ".webp"}
@@ -23,15 +24,18 @@ class EmptyPage(QWidget):
 
     Signals:
         sample_asked(Path): take this picture into the composer.
+        model_asked(): the user wants to choose a model.
     """
 
     sample_asked = Signal(object)
+    model_asked = Signal()
 
     def __init__(self, samples: Path) -> None:
         super().__init__()
         self.setObjectName("emptyPage")
         self._mark = Label()
         self._samples: list[ToolButton] = []
+        self._samples_shown = True
         self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
         title = self._label(words.EMPTY_TITLE, "emptyTitle", "title")
         line = self._label(words.EMPTY_WORDS, "emptyWords", "muted")
@@ -40,10 +44,31 @@ class EmptyPage(QWidget):
         layout.addStretch(2)
         for label in (self._mark, title, line):
             layout.addWidget(label)
+        layout.addWidget(self._make_missing())
         layout.addLayout(self._make_samples(samples))
         layout.addStretch(3)
         theme.signals().changed.connect(self._draw)
         self._draw()
+
+    def show_status(self, status: EngineStatus) -> None:
+        """With no model, say so and why, beside a button to choose one."""
+        missing = status.phase is Phase.EMPTY
+        self._missing.setVisible(missing)
+        self._samples_shown = not missing
+        self._reason.setText(status.trouble or words.NO_MODEL_YET)
+        self._fit()
+
+    def _make_missing(self) -> QWidget:
+        self._missing = QWidget()
+        self._reason = self._label("", "emptyReason", "warning")
+        choose = Button(words.CHOOSE_FOLDER, name="emptyChoose", spoken=words.MODEL_TIP)
+        choose.clicked.connect(self.model_asked)
+        layout = QVBoxLayout(self._missing)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._reason)
+        layout.addWidget(choose, 0, Qt.AlignmentFlag.AlignCenter)
+        self._missing.hide()
+        return self._missing
 
     def _make_samples(self, folder: Path) -> QHBoxLayout:
         row = QHBoxLayout()
@@ -78,10 +103,14 @@ class EmptyPage(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._fit()
+
+    def _fit(self) -> None:
+        """Show as many samples as there is room for, while a model can look at them."""
         room = self.width() - SIDES_PX
         for sample in self._samples:
             room -= sample.sizeHint().width() + GAP_PX
-            sample.setVisible(room > -GAP_PX)
+            sample.setVisible(self._samples_shown and room > -GAP_PX)
 
     def _draw(self) -> None:
         self._mark.setPixmap(theme.icon("waymark", "accent").pixmap(48, 48))

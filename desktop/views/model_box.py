@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
@@ -14,6 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.api.model_names import folder_name
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase
@@ -55,8 +54,8 @@ class ModelBox(QWidget):
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
         self._settings = settings
-        # What went wrong last, and with which folder.
-        self._told = ("", "")
+        # What went wrong last, and how many folders had been chosen by then.
+        self._told = ("", 0)
         self._folders = FolderBox()
         self._folders.setObjectName("modelFolder")
         self._folders.setAccessibleName(words.FOLDER_SPOKEN)
@@ -89,17 +88,17 @@ class ModelBox(QWidget):
         self._folders.clear()
         for path in known:
             self._folders.addItem(
-                shortened(Path(path).name, LONGEST_NAME) if path else words.DEMO, path
+                shortened(folder_name(path), LONGEST_NAME) if path else words.DEMO, path
             )
         self._folders.setCurrentIndex(known.index(chosen))
         set_tip(self._folders, chosen or words.DEMO)
         self._show_status(self._settings.engine.status)
 
     def _trouble(self, status: EngineStatus) -> str:
-        """What went wrong with the folder that is chosen; of another one nothing is said here."""
+        """What went wrong last; of a folder that is chosen since then nothing is said here."""
         if status.trouble != self._told[0]:
-            self._told = status.trouble, self._settings.settings.model.path
-        return status.trouble if self._told[1] == self._settings.settings.model.path else ""
+            self._told = status.trouble, self._settings.choices
+        return status.trouble if self._told[1] == self._settings.choices else ""
 
     def _show_status(self, status: EngineStatus) -> None:
         trouble = self._trouble(status)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
+from core.api.model_names import folder_name
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase
@@ -71,12 +70,12 @@ class ModelSwitcher(ToolButton):
         set_tip(self, f"{told}\n{status.words()}")
 
     def menu_shown(self) -> QMenu:
-        """The menu as it would open now: the recent models, the one that is set marked."""
+        """The menu as it would open now: the recent models, the one that loaded last marked."""
         self._menu.clear()
         settings = self._settings.settings
         for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):
             entry = self._entry(path)
-            entry.setChecked(path == settings.model.path)
+            entry.setChecked(path == self._settings.kept_path)
             self._menu.addAction(entry)
         self._menu.addSeparator()
         self._menu.addAction(self._folder)
@@ -107,4 +106,4 @@ def _name_of(path: str) -> str:
     """How a folder is called in the menu."""
     if path in ("", str(DEMO_MODEL)):
         return setting_words.DEMO
-    return shortened(Path(path).name, LONGEST_NAME)
+    return shortened(folder_name(path), LONGEST_NAME)
