@@ -12,17 +12,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.api.model_names import folder_name
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.presentation.plain_text import shortened
+from desktop.presentation.model_names import shown_name
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label, set_tip
 from desktop.words import settings as words
 from desktop.words.numbers import describe_choice, describe_load
 
-LONGEST_NAME = 100
 # What the style leaves free beside the words.
 ROOM_PX = 4
 
@@ -87,9 +85,7 @@ class ModelBox(QWidget):
             known.append(chosen)
         self._folders.clear()
         for path in known:
-            self._folders.addItem(
-                shortened(folder_name(path), LONGEST_NAME) if path else words.DEMO, path
-            )
+            self._folders.addItem(shown_name(path), path)
         self._folders.setCurrentIndex(known.index(chosen))
         set_tip(self._folders, chosen or words.DEMO)
         self._show_status(self._settings.engine.status)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import (
     QDialog,
     QHBoxLayout,
@@ -15,13 +15,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.api.model_names import folder_name
-from desktop.presentation.plain_text import shortened
+from desktop.common import theme
+from desktop.presentation.model_names import shown_name
 from desktop.views.widgets.plain import Button, Label
 from desktop.words import frame as words
 
-LONGEST_NAME = 80
-WIDTH, HEIGHT = 420, 320
+WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32
 
 
 class ModelsDialog(QDialog):
@@ -35,7 +34,8 @@ class ModelsDialog(QDialog):
         self._list.setObjectName("modelsFound")
         self._list.setAccessibleName(words.MODELS_FOUND)
         for model in models:
-            item = QListWidgetItem(shortened(folder_name(str(model)), LONGEST_NAME))
+            item = QListWidgetItem(shown_name(str(model)))
+            item.setSizeHint(QSize(0, theme.px(ITEM_HEIGHT)))
             item.setData(Qt.ItemDataRole.UserRole, str(model))
             self._list.addItem(item)
         self._list.setCurrentRow(0)

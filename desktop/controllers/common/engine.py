@@ -17,12 +17,12 @@ from PySide6.QtCore import QObject, Signal
 from core.api.commands import Answered, DeleteMatrices, Last_co
 from core.api.errors import ErrorInfo, RequestCancelled, WaymarkError
 from core.api.model_info import ModelInfo
-from core.api.model_names import folder_name
 from core.api.params import ModelSettings
 from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request
 from desktop.controllers.common.tasks import Tasks
 from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.presentation.model_names import shown_name
 from desktop.words.frame import STARTING_ALREADY, not_loaded
 
 
@@ -175,7 +175,7 @@ class EngineController(QObject):
         if failure.name == RequestCancelled.__name__:
             self._rest("", cancelled=True)
         else:
-            self._rest(not_loaded(folder_name(settings.path), failure.title, failure.message))
+            self._rest(not_loaded(shown_name(settings.path), failure.title, failure.message))
 
     def _rest(self, trouble: str, cancelled: bool = False) -> None:
         """The status after a load has ended, one way or the other."""
