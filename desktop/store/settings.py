@@ -7,7 +7,9 @@ Bounds are declared in `core.api.params`, titles and descriptions in
 from __future__ import annotations
 
 import copy
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -124,7 +126,10 @@ class SettingsFile:
             return AppSettings(), ""
         except OSError as error:
             return AppSettings(), self._kept_aside(error.strerror or type(error).__name__)
-        except (NotRegularFileError, ValueError, RecursionError):
+        except NotRegularFileError as error:
+            reason = os.strerror(errno.EISDIR) if error.folder else "it is no file"
+            return AppSettings(), self._kept_aside(reason)
+        except (ValueError, RecursionError):
             return AppSettings(), self._kept_aside("the file is damaged")
         if not isinstance(stored, dict):
             return AppSettings(), self._kept_aside("the file is damaged")

@@ -14,8 +14,7 @@ from PySide6.QtWidgets import (
 
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
-from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.presentation.model_names import shown_name
+from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label, set_tip
 from desktop.words import settings as words

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
-from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.presentation.model_names import shown_name
+from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
 from desktop.store.folders import DEMO_MODEL
 from desktop.views.widgets.plain import ToolButton, action, set_tip
 from desktop.words import frame as words

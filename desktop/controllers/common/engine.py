@@ -21,8 +21,7 @@ from core.api.params import ModelSettings
 from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request
 from desktop.controllers.common.tasks import Tasks
-from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.presentation.model_names import shown_name
+from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
 from desktop.words.frame import STARTING_ALREADY, not_loaded
 
 
