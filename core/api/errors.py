@@ -48,6 +48,10 @@ class MissingFileError(WaymarkError):
     title = "A model file is missing"
 
 
+class GgufError(WaymarkError):
+    title = "GGUF is not supported yet"
+
+
 class BrokenConfigError(WaymarkError):
     title = "The model's settings can't be read"
 

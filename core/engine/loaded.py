@@ -6,6 +6,7 @@ length, image detail. A load that fails leaves nothing behind.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -19,6 +20,7 @@ import torch
 
 from core.api.errors import BrokenTokenizerError, UnsupportedDeviceError
 from core.api.model_info import LoadFacts, ModelInfo
+from core.api.model_names import folder_name
 from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore
@@ -268,7 +270,7 @@ def describe(
 ) -> ModelInfo:
     """The loaded model in the window's words."""
     return ModelInfo(
-        name=Path(settings.path).resolve().name,
+        name=folder_name(os.path.abspath(settings.path)),
         path=settings.path,
         family=str(folder.config.get("model_type", "")),
         device=model.device.type,

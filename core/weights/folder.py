@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from core.api.errors import (
     BrokenConfigError,
     BrokenWeightsError,
+    GgufError,
     MissingFileError,
     MissingTensorError,
     PickleWeightsError,
@@ -26,6 +28,9 @@ from core.weights.safetensors_file import SafetensorsFile, StoredTensor, read_he
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+GGUF = ".gguf"
+# Of a folder that is no model, no more names are looked at.
+MOST_ENTRIES = 10_000
 _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -41,12 +46,15 @@ class ModelFolder:
     def open(path: Path) -> ModelFolder:
         """Check the folder without loading anything.
 
-        Raises MissingFileError, BrokenConfigError, BrokenWeightsError, PickleWeightsError, and
+        Raises MissingFileError, GgufError, BrokenConfigError, BrokenWeightsError,
+        PickleWeightsError, and
         MissingTensorError when a shard lacks a tensor that the index places there.
         """
         try:
             if not path.is_dir():
                 raise MissingFileError(f"{path} is not a folder.")
+            if not (path / CONFIG).exists():
+                _refuse_gguf(path)
             config = read_object(path / CONFIG, BrokenConfigError)
             return ModelFolder(path, config, _weights_files(path))
         except OSError as error:
@@ -61,6 +69,15 @@ class ModelFolder:
     def tensors(self) -> dict[str, StoredTensor]:
         """Every tensor in every file, by name."""
         return {name: entry for file in self.files for name, entry in file.tensors.items()}
+
+
+def _refuse_gguf(path: Path) -> None:
+    """Raises GgufError for a folder of GGUF files."""
+    if any(each.suffix.lower() == GGUF for each in islice(path.iterdir(), MOST_ENTRIES)):
+        raise GgufError(
+            f"{path.name} holds GGUF files. Waymark reads safetensors: choose the folder of the "
+            "model as it is published on Hugging Face."
+        )
 
 
 def _weights_files(path: Path) -> tuple[SafetensorsFile, ...]:

@@ -35,7 +35,7 @@ SETTLED_STATES = (ReplyState.COMPLETE, ReplyState.STOPPED)
 
 
 class AheadController(QObject):
-    """Watches replies end, chats open and drafts change.
+    """Watches replies end, chats open, models come up and drafts change.
 
     `reading`, `settling`, `opening` and `compacting` are what was asked last: the draft, a reply
     that ended, one that ends an opened chat, and a chat without its oldest turns.
@@ -77,6 +77,8 @@ class AheadController(QObject):
         chat.draft_typed.connect(self._on_typed)
         chat.transcript.chat_changed.connect(self._on_shown)
         chat.transcript.rows_replaced.connect(self._on_shown)
+        # A model that came up or came back knows nothing of the chat on screen.
+        services.engine.model_loaded.connect(lambda _model: self._on_shown())
         # What is read after a chat is forgotten would be there again.
         chats.deleted.connect(self._take_back)
 

@@ -6,6 +6,8 @@ said of another path before is not claimed any more.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.events import Prepared
@@ -18,6 +20,7 @@ from desktop.presentation.context_view import ContextView, Strip, prepared_strip
 from desktop.presentation.engine_status import EngineStatus
 from desktop.presentation.messages import LiveReply, Row
 from desktop.store.tables.records import Reply
+from desktop.words.context import disk_trouble_words
 
 SHOWN_EVERY_MS = 250
 
@@ -27,9 +30,11 @@ class ContextController(QObject):
 
     Signals:
         changed(): `view` is another one.
+        said(str): contexts can't be kept on disk any more, and why.
     """
 
     changed = Signal()
+    said = Signal(str)
 
     def __init__(
         self,
@@ -42,6 +47,8 @@ class ContextController(QObject):
         self._chat = chat
         self._engine = engine
         self._bytes: CacheBytes | None = None
+        # Why the engine can't keep contexts on disk, of its last request in any chat.
+        self._disk_trouble = ""
         # The message that ended the path the engine worked on last (None: a new chat's draft), and
         # what it said of it.
         self._last: tuple[int | None, RequestStats | Prepared] | None = None
@@ -62,6 +69,9 @@ class ContextController(QObject):
     @property
     def view(self) -> ContextView:
         """What the page shows now."""
+        return replace(self._view(), disk_trouble=self._disk_trouble)
+
+    def _view(self) -> ContextView:
         model, live = self._engine.model, self._chat.running
         if live is not None and live.stats is not None and live.done is not None:
             strip = Strip.of_request(live.stats, live.done)
@@ -124,9 +134,18 @@ class ContextController(QObject):
 
     def _note(self, end: int | None, said: RequestStats | Prepared) -> None:
         self._last, self._bytes = (end, said), said.bytes
+        if isinstance(said, RequestStats):
+            self._note_trouble(said.disk_trouble or "")
         self.changed.emit()
+
+    def _note_trouble(self, trouble: str) -> None:
+        """Say once what is wrong with the disk; again after it was well meanwhile."""
+        if trouble and not self._disk_trouble:
+            self.said.emit(disk_trouble_words(trouble))
+        self._disk_trouble = trouble
 
     def _on_engine(self, status: EngineStatus) -> None:
         if status.model is None:
             self._last = self._bytes = None
+            self._disk_trouble = ""
         self.changed.emit()

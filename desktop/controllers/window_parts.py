@@ -107,7 +107,7 @@ class WindowParts(QObject):
             self.pending_deletions,
             folders,
         )
-        for each in (self.engine, self.pending_deletions, self.settings):
+        for each in (self.engine, self.pending_deletions, self.settings, self.context):
             each.said.connect(self.said)
         self.replies.ended.connect(self._on_ended)
         self._threads = DaemonExecutor("waymark", THREADS)

@@ -51,7 +51,8 @@ class ContextView:
     """The last request's numbers, the strip, the engine's bytes; None is not known.
 
     `foreign` says that the last request was another model's, whose numbers are not shown;
-    `reasoned` that its reply had reasoning; `begun` that the chat has messages.
+    `reasoned` that its reply had reasoning; `begun` that the chat has messages. `disk_trouble` is
+    why contexts can't be kept on disk.
     """
 
     stats: RequestStats | None = None
@@ -62,6 +63,7 @@ class ContextView:
     foreign: bool = False
     reasoned: bool = False
     begun: bool = False
+    disk_trouble: str = ""
 
 
 def prepared_strip(event: Prepared, stats: RequestStats | None, context_length: int) -> Strip:

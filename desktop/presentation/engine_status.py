@@ -6,7 +6,13 @@ import enum
 from dataclasses import dataclass
 
 from core.api.model_info import ModelInfo
+from core.api.model_names import folder_name
+from desktop.presentation.plain_text import shortened
+from desktop.store.folders import DEMO_MODEL
 from desktop.words import frame as words
+from desktop.words.settings import DEMO
+
+LONGEST_NAME = 60
 
 
 class Phase(enum.Enum):
@@ -68,3 +74,10 @@ class EngineStatus:
         if self.phase in (Phase.EMPTY, Phase.FAILED):
             return words.WAITING_FOR_CHOICE
         return words.waiting_words(self.words())
+
+
+def shown_name(path: str) -> str:
+    """The name of the model in a folder; '' is the demo model."""
+    if path in ("", str(DEMO_MODEL)):
+        return DEMO
+    return shortened(folder_name(path), LONGEST_NAME)

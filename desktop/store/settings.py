@@ -7,7 +7,9 @@ Bounds are declared in `core.api.params`, titles and descriptions in
 from __future__ import annotations
 
 import copy
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
 
@@ -84,13 +86,13 @@ class AppSettings(Settings):
 
     def with_model(self, model: ModelSettings) -> AppSettings:
         """These settings with another model, which becomes the first of the recent ones."""
-        path = _kept_path(model.path)
+        path = kept_path(model.path)
         chosen = self.model_copy(update={"model": model.model_copy(update={"path": path})})
         return chosen.with_recent(path)
 
     def with_recent(self, path: str) -> AppSettings:
         """These settings with a model's folder as the first of the recent ones."""
-        known = [_kept_path(path), *self.without_recent(path).recent_models]
+        known = [kept_path(path), *self.without_recent(path).recent_models]
         recent = tuple(each for each in known if each)[:RECENT_MODELS]
         return self.model_copy(update={"recent_models": recent})
 
@@ -100,7 +102,7 @@ class AppSettings(Settings):
         return self.model_copy(update={"recent_models": recent})
 
 
-def _kept_path(path: str) -> str:
+def kept_path(path: str) -> str:
     """A model's folder as it is kept: the demo model lies elsewhere after an update."""
     return "" if path == str(DEMO_MODEL) else path
 
@@ -124,7 +126,10 @@ class SettingsFile:
             return AppSettings(), ""
         except OSError as error:
             return AppSettings(), self._kept_aside(error.strerror or type(error).__name__)
-        except (NotRegularFileError, ValueError, RecursionError):
+        except NotRegularFileError as error:
+            reason = os.strerror(errno.EISDIR) if error.folder else "it is no file"
+            return AppSettings(), self._kept_aside(reason)
+        except (ValueError, RecursionError):
             return AppSettings(), self._kept_aside("the file is damaged")
         if not isinstance(stored, dict):
             return AppSettings(), self._kept_aside("the file is damaged")

@@ -107,6 +107,8 @@ class ChatPage(QWidget):
         self.empty.sample_asked.connect(self._try_sample)
         self._parts.engine.changed.connect(self._show_samples)
         self._show_samples()
+        self._parts.engine.changed.connect(self.empty.show_status)
+        self.empty.show_status(self._parts.engine.status)
 
     def ask_to_delete_all(self) -> None:
         """Ask before everything goes, saying what."""

@@ -9,7 +9,8 @@ from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from desktop.common import theme
-from desktop.views.widgets.plain import Label, ToolButton
+from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.views.widgets.plain import Button, Label, ToolButton
 from desktop.words import frame as words
 
 GAP_PX = 8
@@ -26,14 +27,17 @@ class EmptyPage(QWidget):
     Signals:
         sample_asked(object, str): take this picture (a Path, or None) and this question into the
             composer.
+        model_asked(): the user wants to choose a model.
     """
 
     sample_asked = Signal(object, str)
+    model_asked = Signal()
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.setObjectName("emptyPage")
         self._mark = Label()
+        self._offered = True
         self._mark.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._about = self._label(words.DEMO_WORDS, "emptyModel", "muted")
         self._about.hide()
@@ -55,6 +59,7 @@ class EmptyPage(QWidget):
             self._about,
         ):
             layout.addWidget(label)
+        layout.addWidget(self._make_missing())
         layout.addSpacing(4)
         layout.addLayout(self._grid)
         layout.addStretch(3)
@@ -64,15 +69,40 @@ class EmptyPage(QWidget):
 
     def show_samples(self, demo: bool) -> None:
         """Offer what the demo model can do, or, for another model, a few pictures."""
-        self._about.setVisible(demo)
+        self._demo = demo
         self._shown = self._samples if demo else self._samples[: words.FEW_SAMPLES]
         for sample, (_, question) in zip(self._samples, words.SAMPLES, strict=True):
             side = ICON_PX if demo else LARGE_ICON_PX
             sample.setIconSize(QSize(side, side))
             sample.set_words(question if demo else words.TRY_SAMPLE)
-            sample.setVisible(sample in self._shown)
+        self._show_offered()
         self._columns = 0
         self._lay_out()
+
+    def show_status(self, status: EngineStatus) -> None:
+        """With no model, say so and why, beside a button to choose one."""
+        missing = status.phase is Phase.EMPTY
+        self._missing.setVisible(missing)
+        self._offered = not missing
+        self._reason.setText(status.trouble or words.NO_MODEL_YET)
+        self._show_offered()
+
+    def _show_offered(self) -> None:
+        self._about.setVisible(self._demo and self._offered)
+        for sample in self._samples:
+            sample.setVisible(self._offered and sample in self._shown)
+
+    def _make_missing(self) -> QWidget:
+        self._missing = QWidget()
+        self._reason = self._label("", "emptyReason", "warning")
+        choose = Button(words.CHOOSE_FOLDER, name="emptyChoose", spoken=words.MODEL_TIP)
+        choose.clicked.connect(self.model_asked)
+        layout = QVBoxLayout(self._missing)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self._reason)
+        layout.addWidget(choose, 0, Qt.AlignmentFlag.AlignCenter)
+        self._missing.hide()
+        return self._missing
 
     def _make_sample(
         self, folder: Path, number: int, picture: str | None, question: str

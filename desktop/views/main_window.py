@@ -26,6 +26,7 @@ from desktop.views.actions import add_menus
 from desktop.views.appearance import Appearance
 from desktop.views.chat_page import ChatPage
 from desktop.views.help_dialogs import AboutDialog, ShortcutsDialog
+from desktop.views.model_choice import chosen_model
 from desktop.views.placing import fitted, fitted_size
 from desktop.views.settings_panel import SettingsPanel
 from desktop.views.side_bar import SideBar
@@ -135,6 +136,7 @@ class MainWindow(QMainWindow):
         self.side_bar.look_asked.connect(parts.chat.open)
         self.side_bar.doomed.connect(parts.deletion.delete_for_good)
         page.header.model.folder_asked.connect(self._choose_and_load)
+        page.empty.model_asked.connect(self._choose_and_load)
         page.header.model.settings_asked.connect(self._show_model_settings)
         page.header.chats_toggled.connect(self._sides.toggle_left)
         page.header.side_toggled.connect(self._sides.toggle_right)
@@ -195,12 +197,11 @@ class MainWindow(QMainWindow):
             self._parts.settings.load()
 
     async def _set_chosen_model(self) -> bool:
-        """Have the user pick a folder; says whether one was picked."""
-        start = self._parts.settings.settings.model.path
-        folder = await dialogs.choose_folder(self, frame_words.FOLDER_TITLE, start)
-        if folder:
-            self._parts.settings.set_model_path(folder)
-        return bool(folder)
+        """Have the user pick a model's folder; says whether one was picked."""
+        path = await chosen_model(self, self._parts.settings.settings)
+        if path:
+            self._parts.settings.set_model_path(path)
+        return bool(path)
 
     def _open_picture(self, digest: str) -> None:
         picture = self._parts.chat.picture(digest)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QComboBox,
@@ -16,14 +14,12 @@ from PySide6.QtWidgets import (
 
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
-from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.presentation.plain_text import shortened
+from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label, set_tip
 from desktop.words import settings as words
 from desktop.words.numbers import describe_choice, describe_load
 
-LONGEST_NAME = 100
 # What the style leaves free beside the words.
 ROOM_PX = 4
 
@@ -55,8 +51,8 @@ class ModelBox(QWidget):
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
         self._settings = settings
-        # What went wrong last, and with which folder.
-        self._told = ("", "")
+        # What went wrong last, and how many folders had been chosen by then.
+        self._told = ("", 0)
         self._folders = FolderBox()
         self._folders.setObjectName("modelFolder")
         self._folders.setAccessibleName(words.FOLDER_SPOKEN)
@@ -88,18 +84,16 @@ class ModelBox(QWidget):
             known.append(chosen)
         self._folders.clear()
         for path in known:
-            self._folders.addItem(
-                shortened(Path(path).name, LONGEST_NAME) if path else words.DEMO, path
-            )
+            self._folders.addItem(shown_name(path), path)
         self._folders.setCurrentIndex(known.index(chosen))
         set_tip(self._folders, chosen or words.DEMO)
         self._show_status(self._settings.engine.status)
 
     def _trouble(self, status: EngineStatus) -> str:
-        """What went wrong with the folder that is chosen; of another one nothing is said here."""
+        """What went wrong last; of a folder that is chosen since then nothing is said here."""
         if status.trouble != self._told[0]:
-            self._told = status.trouble, self._settings.settings.model.path
-        return status.trouble if self._told[1] == self._settings.settings.model.path else ""
+            self._told = status.trouble, self._settings.choices
+        return status.trouble if self._told[1] == self._settings.choices else ""
 
     def _show_status(self, status: EngineStatus) -> None:
         trouble = self._trouble(status)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
-from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.presentation.plain_text import shortened
+from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
 from desktop.store.folders import DEMO_MODEL
 from desktop.views.widgets.plain import ToolButton, action, set_tip
 from desktop.words import frame as words
 from desktop.words import settings as setting_words
 
-LONGEST_NAME = 60
 WIDEST_PX = 160
 # What stands beside the name: the arrow and the rims.
 FRAME_PX = 46
@@ -63,7 +59,7 @@ class ModelSwitcher(ToolButton):
         if model is not None:
             name = model.name if model.path != str(DEMO_MODEL) else setting_words.DEMO
         elif status.phase in COMING:
-            name = _name_of(self._settings.loaded.path)
+            name = shown_name(self._settings.loaded.path)
         room = WIDEST_PX - FRAME_PX
         self.set_words(self.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, room))
         self.setAccessibleName(words.model_spoken(name))
@@ -71,12 +67,12 @@ class ModelSwitcher(ToolButton):
         set_tip(self, f"{told}\n{status.words()}")
 
     def menu_shown(self) -> QMenu:
-        """The menu as it would open now: the recent models, the one that is set marked."""
+        """The menu as it would open now: the recent models, the one that loaded last marked."""
         self._menu.clear()
         settings = self._settings.settings
         for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):
             entry = self._entry(path)
-            entry.setChecked(path == settings.model.path)
+            entry.setChecked(path == self._settings.kept_path)
             self._menu.addAction(entry)
         self._menu.addSeparator()
         self._menu.addAction(self._folder)
@@ -84,7 +80,7 @@ class ModelSwitcher(ToolButton):
         return self._menu
 
     def _entry(self, path: str) -> QAction:
-        entry = action(_name_of(path), self._menu, lambda: self._load(path))
+        entry = action(shown_name(path), self._menu, lambda: self._load(path))
         entry.setCheckable(True)
         return entry
 
@@ -101,10 +97,3 @@ class ModelSwitcher(ToolButton):
     def _draw(self) -> None:
         self.setIcon(theme.icon("chevron_down"))
         self.setIconSize(theme.icon_size(12))
-
-
-def _name_of(path: str) -> str:
-    """How a folder is called in the menu."""
-    if path in ("", str(DEMO_MODEL)):
-        return setting_words.DEMO
-    return shortened(Path(path).name, LONGEST_NAME)

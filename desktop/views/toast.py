@@ -1,4 +1,8 @@
-"""A short message over the conversation, with one thing to do about it; goes by itself."""
+"""A short message over the conversation, with one thing to do about it.
+
+News go by themselves. Warnings and errors stay until they are closed: a reason that vanishes while
+nobody looks is lost.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +26,17 @@ RIM = 14 + 8
 # A label breaks its line where there is just room.
 SPARE = 2
 MOST_CHARACTERS = 400
+# Of so many things that went wrong the oldest are no news.
+MOST_STANDING = 20
+
+Kind = Literal["info", "warning", "error"]
 
 
 class Toast(QFrame):
-    """Shows one message at a time over `owner`, on top of `below`; the next one takes its place."""
+    """Shows one message at a time over `owner`, on top of `below`; the next one takes its place.
+
+    Warnings and errors come back after what was said over them.
+    """
 
     def __init__(self, owner: QWidget, below: QWidget) -> None:
         super().__init__(owner)
@@ -35,11 +46,13 @@ class Toast(QFrame):
         self.setAccessibleName(MESSAGE)
         self._action: Callable[[], None] | None = None
         self._chat: int | None = None
+        # What went wrong and was not closed, oldest first: words and kind.
+        self._standing: list[tuple[str, Kind]] = []
         self._words = Label(name="toastText", wraps=True)
         self._button = Button(name="toastAction")
         self._button.clicked.connect(self._act)
         self._close = IconButton("close", CLOSE_MESSAGE, name="toastClose")
-        self._close.clicked.connect(self.hide)
+        self._close.clicked.connect(self._on_closed)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(14, 8, 8, 8)
         layout.setSpacing(GAP)
@@ -48,20 +61,33 @@ class Toast(QFrame):
         layout.addWidget(self._close)
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self.hide)
+        self._timer.timeout.connect(self._show_standing)
         below.installEventFilter(self)
         self.hide()
 
     def say(
         self,
         words: str,
-        kind: Literal["info", "warning", "error"] = "info",
+        kind: Kind = "info",
         action: tuple[str, Callable[[], None]] | None = None,
         chat: int | None = None,
     ) -> None:
-        """Show `words`; `action` is a button's text and what it does, `chat` the chat it needs."""
+        """Show `words`; `action` is a button's text and what it does, for news, and `chat` the chat
+        it needs."""
         self._chat = chat
         words = shortened(words, MOST_CHARACTERS)
+        if kind != "info":
+            self._standing = [each for each in self._standing if each != (words, kind)]
+            self._standing = [*self._standing, (words, kind)][-MOST_STANDING:]
+        self._show_message(words, kind, action)
+        if kind == "info":
+            self._timer.start(SHOWN_FOR_MS)
+        else:
+            self._timer.stop()
+
+    def _show_message(
+        self, words: str, kind: Kind, action: tuple[str, Callable[[], None]] | None
+    ) -> None:
         self._words.setText(words)
         self.setAccessibleDescription(words)
         self._button.setVisible(action is not None)
@@ -77,16 +103,29 @@ class Toast(QFrame):
         self._place()
         self.show()
         self.raise_()
-        self._timer.start(SHOWN_FOR_MS)
+
+    def _show_standing(self) -> None:
+        """Show what went wrong and was not closed, or nothing."""
+        self._timer.stop()
+        self._chat = None
+        if self._standing:
+            self._show_message(*self._standing[-1], None)
+        else:
+            self.hide()
+
+    def _on_closed(self) -> None:
+        if not self._timer.isActive() and self._standing:
+            self._standing.pop()
+        self._show_standing()
 
     def keep_only(self, chats: Container[int]) -> None:
         """Hide a message whose action needs a chat that is not among these."""
         if self._chat is not None and self._chat not in chats:
-            self.hide()
+            self._show_standing()
 
     def _act(self) -> None:
         action, self._action = self._action, None
-        self.hide()
+        self._show_standing()
         if action is not None:
             action()
 

@@ -121,6 +121,11 @@ def difference_words(asked: int, held: int, reasoned: bool) -> str:
     )
 
 
+def disk_trouble_words(trouble: str) -> str:
+    """Why nothing more is kept on disk."""
+    return f"Contexts can't be kept on disk, so after a restart they are read again: {trouble}"
+
+
 def checkpoint_words(here: int, everywhere: int | None) -> str:
     """Those of this chat, and those of all chats where that is known."""
     words = f"{format_count(here)} here"

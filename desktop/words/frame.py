@@ -16,6 +16,11 @@ STARTING_ALREADY = "The engine is being started already."
 WAITING_FOR_CHOICE = "Waiting for a model: choose one under Model & settings."
 
 
+def not_loaded(name: str, title: str, message: str) -> str:
+    """Why a model was not loaded."""
+    return f"{name} was not loaded. {title}: {message}"
+
+
 def loading_words(percent: int) -> str:
     """How far loading is."""
     return f"{LOADING}: {percent}%"
@@ -38,6 +43,7 @@ EMPTY_WORDS = (
 DEMO_WORDS = (
     "This is the demo model: it describes simple pictures of shapes and remembers what you tell it."
 )
+NO_MODEL_YET = "No model is loaded. Choose one to begin."
 TRY_SAMPLE = "Try this one"
 # Pictures in the folder of samples, with a question that the demo model can answer. Other models
 # are offered the pictures of the first few, with the first question.
@@ -106,6 +112,8 @@ UNKNOWN = "not known"
 # The right side, and the system's dialogs.
 
 CONTEXT_TAB, SETTINGS_TAB = "Context", "Model & settings"
+MODELS_FOUND = "This folder holds several models. Choose one."
+CHOOSE_MODEL, CANCEL = "Choose", "Cancel"
 FOLDER_TITLE, ADD_PICTURES = "Choose a model folder", "Add pictures"
 
 

@@ -5,7 +5,7 @@ Longer than other files, because it is a list.
 
 from __future__ import annotations
 
-from desktop.words.number_format import number
+from desktop.words.number_format import number, whole
 from desktop.words.numbers import count_of, format_bytes, format_count
 
 # The parts of the page: the head, and what holds for all that is below it.
@@ -54,7 +54,7 @@ ROWS = {
     "model.max_image_tokens": (
         "Image detail",
         "The most tokens one picture may cost, never above the model's own limit. Automatic is "
-        "1,024 on a CPU and 4,096 on a graphics card.",
+        f"{whole(1024)} on a CPU and {whole(4096)} on a graphics card.",
     ),
     "cache.count": (
         "Checkpoints",

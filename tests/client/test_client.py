@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -382,6 +383,11 @@ def test_the_engine_can_be_restarted_whatever_it_does() -> None:
     assert EngineState.FAILED not in [state for state, _ in play(scene).seen]
 
 
+def replaced(client: EngineClient, pid: int | None) -> bool:
+    """Whether another worker is up."""
+    return client.worker_pid not in (pid, None)
+
+
 @pytest.mark.parametrize("loaded", [True, False])
 def test_a_restart_in_the_middle_of_a_load_keeps_the_model(loaded: bool) -> None:
     """Again and again: of a load that the user asked for, and of one that follows a restart."""
@@ -396,7 +402,7 @@ def test_a_restart_in_the_middle_of_a_load_keeps_the_model(loaded: bool) -> None
             pid = client.worker_pid
             await client.restart()
             await client.restart()
-            await watch.until(lambda pid=pid: client.worker_pid not in (pid, None))
+            await watch.until(partial(replaced, client, pid))
         with pytest.raises(EngineError, match="as you asked"):
             await own
         await watch.until(lambda: client.model is not None)

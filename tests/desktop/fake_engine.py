@@ -281,7 +281,7 @@ class FakeEngine:
     async def _may_load(self) -> bool:
         """Wait until a load may end; False if the engine died before."""
         deaths = self._deaths
-        while not self.may_load.is_set() and deaths == self._deaths:
+        while not self.may_load.is_set() and deaths == self._deaths:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         return deaths == self._deaths
 

@@ -228,7 +228,7 @@ def test_D3_one_damaged_run_costs_what_lies_behind_it(kept: Machine) -> None:
     chat.append(first.reply)
     kept.settle(chat)
     kept.write()
-    end = kept.held(chat)[-1]
+    end = kept.held([*chat, user("More?")])[-1]
     assert end.key.hex() in "".join(path.name for path in files(kept, SegmentKind.KV))
     (last,) = (path for path in files(kept, SegmentKind.KV) if end.key.hex() in path.name)
     damaged(last, "flipped")

@@ -100,7 +100,8 @@ def test_the_lines_tell_what_was_read(cached: Run) -> None:
         assert line["reused_tokens"] + line["evaluated_tokens"] == line["prompt_tokens"]
         assert line["prompt_tokens"] == len(line["prompt_ids"])
     assert [line["images_encoded"] for line in cached.answers] == [1, 0, 0, 1, 0, 0, 0]
-    assert lines[2]["reused_tokens"] == last_end(lines[1]["prompt_ids"])
+    # The reply before it was cut off, so its prompt's end is resumed.
+    assert lines[2]["reused_tokens"] == len(lines[1]["prompt_ids"])
     assert lines[3]["evaluated_tokens"] == 0
     # Two messages were sent since, so only the end of the message itself is still held.
     assert lines[9]["reused_tokens"] == last_end(lines[9]["prompt_ids"])

@@ -14,6 +14,7 @@ import pytest
 from core.api.errors import (
     BrokenConfigError,
     BrokenWeightsError,
+    GgufError,
     MissingFileError,
     MissingTensorError,
     PickleWeightsError,
@@ -223,3 +224,13 @@ def test_every_error_has_words_for_a_dialog(tmp_path: Path) -> None:
     info = caught.value.info()
     assert info.title == "A model file is missing"
     assert info.message.startswith("config.json is missing in ")
+
+
+def test_a_folder_of_gguf_files_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "model-Q4_K_M.GGUF").write_bytes(b"GGUF")
+    with pytest.raises(GgufError, match="holds GGUF files"):
+        ModelFolder.open(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    # A published folder that has one beside its weights is read as ever.
+    with pytest.raises(BrokenConfigError):
+        ModelFolder.open(tmp_path)

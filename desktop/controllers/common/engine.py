@@ -21,8 +21,8 @@ from core.api.params import ModelSettings
 from core.client.client import ANSWERING, EngineState
 from core.client.requests import Request
 from desktop.controllers.common.tasks import Tasks
-from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.words.frame import STARTING_ALREADY
+from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
+from desktop.words.frame import STARTING_ALREADY, not_loaded
 
 
 class Engine(Protocol):
@@ -163,11 +163,18 @@ class EngineController(QObject):
             return  # The load that took its place tells how things end.
         if self.client.state not in ANSWERING and self.client.wanted is settings:
             return  # A restart was asked for, and the client loads it again.
-        cancelled = failure is not None and failure.name == RequestCancelled.__name__
-        told = failure is not None and not cancelled
-        self._rest(f"{failure.title}. {failure.message}" if failure and told else "", cancelled)
-        if failure is not None:
-            self.load_failed.emit(failure)
+        if failure is None:
+            self._rest("")
+            return
+        if self.client.model is not None:
+            # It has stayed, and is the one to come back.
+            self._wanted = self.loaded
+        # First: the folder that failed is no longer the one that is set when its reason is shown.
+        self.load_failed.emit(failure)
+        if failure.name == RequestCancelled.__name__:
+            self._rest("", cancelled=True)
+        else:
+            self._rest(not_loaded(shown_name(settings.path), failure.title, failure.message))
 
     def _rest(self, trouble: str, cancelled: bool = False) -> None:
         """The status after a load has ended, one way or the other."""

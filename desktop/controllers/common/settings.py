@@ -21,7 +21,7 @@ from core.api.params import ModelSettings
 from desktop.controllers.common.engine import EngineController
 from desktop.presentation.budgets import too_large, too_small
 from desktop.presentation.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
-from desktop.store.settings import AppSettings, SettingsFile
+from desktop.store.settings import AppSettings, SettingsFile, kept_path
 from desktop.words import settings as words
 from desktop.words.number_format import number
 
@@ -59,6 +59,11 @@ class SettingsController(QObject):
         self.budget_trouble = ""
         self._file = file
         self.settings, self.notice = file.load()
+        # The folder of the model that loaded last. Another one is in `settings` from its choice on,
+        # and in the file once it has loaded.
+        self.kept_path = self.settings.model.path
+        # How often a folder was chosen.
+        self.choices = 0
         # What the loaded model was loaded with; settings of the model differ from it until Load.
         self.loaded: ModelSettings = self.settings.model_to_load(contexts)
         engine.model_loaded.connect(self._on_loaded)
@@ -85,7 +90,9 @@ class SettingsController(QObject):
 
     def set_model_path(self, path: str) -> None:
         """Choose another model folder; it is loaded by `load`."""
+        self.choices += 1
         self._put(self.settings.with_model(self.settings.model.model_copy(update={"path": path})))
+        self.changed.emit()
 
     def restore(self, rows: Sequence[SettingRow]) -> Callable[[], None]:
         """Give these settings their first values again; returns what undoes it."""
@@ -147,24 +154,32 @@ class SettingsController(QObject):
     def _on_loaded(self, _model: object) -> None:
         # After a death it may be another one than was asked for last.
         self.loaded = self.engine.loaded or self.loaded
-        self._put(self.settings.with_recent(self.loaded.path))
+        self.kept_path = kept_path(self.loaded.path)
+        self._put(self.settings.with_recent(self.loaded.path), again=True)
         self.changed.emit()
 
     def _on_load_failed(self, error: ErrorInfo) -> None:
         failed = self.loaded
-        if self.engine.model is not None:
+        if self.engine.client.model is not None:
             # The model before it has stayed.
             self.loaded = self.engine.loaded or failed
         if error.name not in NOT_THE_FOLDERS:
-            self._put(self.settings.without_recent(failed.path))
+            settings = self.settings.without_recent(failed.path)
+            if kept_path(failed.path) == settings.model.path:
+                # Nobody has chosen yet another one meanwhile.
+                model = settings.model.model_copy(update={"path": self.kept_path})
+                settings = settings.model_copy(update={"model": model})
+            self._put(settings)
         self.changed.emit()
 
-    def _put(self, settings: AppSettings) -> None:
-        if settings == self.settings:
+    def _put(self, settings: AppSettings, again: bool = False) -> None:
+        """Have these settings in force and in the file; `again` writes the same ones too."""
+        if settings == self.settings and not again:
             return
         self.settings = settings
+        model = settings.model.model_copy(update={"path": self.kept_path})
         try:
-            self._file.save(settings)
+            self._file.save(settings.model_copy(update={"model": model}))
         except OSError as error:
             self.said.emit(words.not_written(str(error)))
         self.changed.emit()

@@ -24,8 +24,8 @@ from core.api.errors import (
 )
 from core.api.events import ImageDescribed, ImageRendered
 from desktop.controllers.common.services import Services
+from desktop.controllers.common.slow_files import answered
 from desktop.controllers.drafting.picture_files import (
-    answered,
     read_picture_file,
     why_no_picture,
 )

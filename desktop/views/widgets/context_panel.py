@@ -46,6 +46,7 @@ class ContextPanel(QWidget):
         self._miss = self._label("contextMiss", "muted")
         set_tip(self._miss, words.MISS_TIP)
         self._note = self._label("contextNote", "warning")
+        self._disk_trouble = self._label("contextDiskTrouble", "warning")
         self._lay_out()
         self.show_view(ContextView())
 
@@ -56,6 +57,8 @@ class ContextPanel(QWidget):
         self._bytes.show_bytes(view.bytes)
         note = "" if model is None or model.spliced_replies else model.history_note
         self._show_words(self._note, note)
+        trouble = view.disk_trouble
+        self._show_words(self._disk_trouble, words.disk_trouble_words(trouble) if trouble else "")
         self._show_heading(view)
         self._tokens.show_values({TOKENS_ROW.name: _tokens(view)})
         values = _values(view, stats) if stats is not None else {}
@@ -98,6 +101,7 @@ class ContextPanel(QWidget):
             self._progress,
             self._miss,
             self._note,
+            self._disk_trouble,
             self._tokens,
             self._strip,
             self._difference,

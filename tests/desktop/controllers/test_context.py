@@ -188,3 +188,45 @@ async def test_a_reply_that_waits_leaves_the_context_as_it_was(
     assert strip.known and strip.parts == STATS.parts
     engine.asked[-1].finish("x", stats=STATS)
     await ended(parts)
+
+
+async def test_trouble_with_the_disk_is_shown_and_said_once(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await ready(open_parts)
+    said: list[str] = []
+    parts.said.connect(said.append)
+    full = STATS.model_copy(update={"disk_trouble": "No space left on device."})
+    for _ in range(2):
+        (await ask(parts, engine, "Hello")).finish("Good day", stats=full)
+        await ended(parts)
+        assert parts.context.view.disk_trouble == "No space left on device."
+    (told,) = said
+    assert told.startswith("Contexts can't be kept on disk") and told.endswith("left on device.")
+    # Of an older chat too, until a request says that it is well again.
+    parts.chat.open(None)
+    assert parts.context.view.disk_trouble
+    await answered(parts, engine)
+    assert parts.context.view.disk_trouble == ""
+    (await ask(parts, engine, "Hello")).finish("Good day", stats=full)
+    await ended(parts)
+    assert len(said) == 2
+
+
+async def test_a_chat_on_screen_is_asked_for_anew_when_the_model_comes_back(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    """It said "Not loaded" until the next message."""
+    parts = await ready(open_parts)
+    await answered(parts, engine)
+    await until(lambda: len(engine.settled) == 1)
+    engine.settling[0].put(PREPARED)
+    await until(lambda: parts.context.view.bytes == PREPARED.bytes)
+    await engine.die()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    assert not parts.context.view.strip.known
+    await until(lambda: len(engine.settled) == 2)
+    assert engine.settled[1].conversation == engine.settled[0].conversation
+    engine.settling[1].put(PREPARED)
+    await until(lambda: parts.context.view.strip.known)
+    assert parts.context.view.strip.parts == PREPARED.parts

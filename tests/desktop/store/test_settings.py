@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -160,3 +161,10 @@ def test_the_platforms_folders_are_the_default(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
     folders = Folders.choose()
     assert folders.data.name == folders.settings.name == "waymark"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_in_the_place_of_the_settings_holds_nothing_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "settings.json")
+    settings, notice = SettingsFile(tmp_path / "settings.json").load()
+    assert settings == AppSettings() and "it is no file" in notice

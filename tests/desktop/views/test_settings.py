@@ -401,8 +401,9 @@ async def test_a_folder_that_failed_leaves_the_recent_ones(
     app.parts.settings.load()
     await until(lambda: trouble(app))
     assert recent(app) == ["/models/good"]
-    # It is still what is set, and back in the list once it loads.
-    assert app.parts.settings.settings.model.path == "/models/broken"
+    # The model that has stayed is what is set; the other is back in the list once it loads.
+    assert app.parts.settings.settings.model.path == "/models/good"
+    app.parts.settings.set_model_path("/models/broken")
     engine.model_to_load = good
     app.parts.settings.load()
     await until(lambda: trouble(app) == [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFileDialog,
     QLineEdit,
+    QListWidget,
     QProgressBar,
     QPushButton,
+    QWidget,
 )
 
 from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
@@ -24,6 +27,7 @@ from desktop.common import theme
 from desktop.presentation.draft import Draft
 from desktop.presentation.engine_status import Phase
 from desktop.store.folders import DEMO_MODEL
+from desktop.views import toast as toast_module
 from desktop.views.composer_text import ComposerText
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.long_text import LONGEST_TEXT
@@ -507,6 +511,100 @@ async def test_a_model_that_fails_at_start_leaves_a_window_that_says_why(
     app.window.side_panel.show_page(1)
     assert "config.json is missing" in words(app, "modelWords")
     assert words(app, "engineState") == "No model is loaded"
+
+
+async def test_L5_what_is_shown_keeps_the_loaded_model(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    app.window.side_panel.show_page(1)
+    engine.model_to_load = None
+    app.parts.settings.set_model_path("/models/broken")
+    press(app, "loadModel")
+    await until(app.window.toast.isVisible)
+    assert words(app, "toastText").startswith("broken was not loaded.")
+    assert words(app, "modelWords") == words(app, "toastText")
+    assert find(app, QComboBox, "modelFolder").currentText() == "The demo model"
+    assert words(app, "modelName") == "stand-in"
+    menu = app.window.page.header.model.menu_shown()
+    assert [each.text() for each in menu.actions() if each.isChecked()] == ["The demo model"]
+    assert not find(app, QWidget, "emptyChoose").isVisible()
+
+
+async def test_without_a_model_the_empty_page_says_why_and_offers_to_choose_one(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    engine.model_to_load = None
+    app = await open_app()
+    await until(lambda: words(app, "emptyReason"))
+    assert "config.json is missing" in words(app, "emptyReason")
+    engine.model_to_load = model_info()
+    press(app, "emptyChoose")
+    await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
+    dialog = app.window.findChild(QFileDialog, "folderDialog")
+    assert dialog is not None
+    (tmp_path / "config.json").write_text("{}")
+    dialog.setDirectory(str(tmp_path))
+    dialog.done(QFileDialog.DialogCode.Accepted)
+    await until(lambda: app.parts.engine.model)
+    assert engine.loads[-1].path == str(tmp_path)
+    assert words(app, "emptyReason") == ""
+
+
+async def test_of_several_models_in_a_folder_one_is_chosen_by_its_name(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    for name in ("models--Org--One", "models--Org--Two"):
+        snapshot = tmp_path / name / "snapshots" / "0a1b2c"
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").write_text("{}")
+    app.window.page.header.model.folder_asked.emit()
+    await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
+    dialog = app.window.findChild(QFileDialog, "folderDialog")
+    assert dialog is not None
+    dialog.setDirectory(str(tmp_path))
+    dialog.done(QFileDialog.DialogCode.Accepted)
+    await until(lambda: app.window.findChild(QListWidget, "modelsFound"))
+    found = app.window.findChild(QListWidget, "modelsFound")
+    assert found is not None
+    assert [found.item(at).text() for at in range(found.count())] == ["Org/One", "Org/Two"]
+    found.setCurrentRow(1)
+    press(app, "modelsChoose")
+    await until(lambda: len(engine.loads) == 2)
+    assert engine.loads[1].path == str(tmp_path / "models--Org--Two" / "snapshots" / "0a1b2c")
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    menu = app.window.page.header.model.menu_shown()
+    assert [each.text() for each in menu.actions() if each.isChecked()] == ["Org/Two"]
+    app.window.side_panel.show_page(1)
+    assert find(app, QComboBox, "modelFolder").currentText() == "Org/Two"
+
+
+async def test_what_went_wrong_stays_until_it_is_closed(
+    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toast_module, "SHOWN_FOR_MS", 50)
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    toast = app.window.toast
+    toast.say("first", "error")
+    toast.say("second", "warning")
+    toast.say("some news", action=("Undo", lambda: None))
+    assert words(app, "toastText") == "some news"
+    await until(lambda: words(app, "toastText") == "second")
+    await asyncio.sleep(0.15)
+    assert words(app, "toastText") == "second" and words(app, "toastAction") == ""
+    toast.say("more news")
+    press(app, "toastClose")
+    assert words(app, "toastText") == "second"
+    press(app, "toastClose")
+    assert words(app, "toastText") == "first"
+    press(app, "toastClose")
+    assert not toast.isVisible()
+    toast.say("news go by themselves")
+    await until(lambda: not toast.isVisible())
 
 
 async def test_an_engine_that_gives_up_offers_to_start_again(

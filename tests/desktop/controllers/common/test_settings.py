@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from core.api.errors import EngineDiedError
 from core.client.client import EngineState
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.store.folders import DEMO_MODEL
+from desktop.store.folders import DEMO_MODEL, Folders
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 
@@ -104,3 +106,61 @@ def choose_at_start(parts: WindowParts, status: EngineStatus) -> None:
     if status.phase is Phase.STARTING and parts.settings.settings.model.path != "/models/chosen":
         parts.settings.set_model_path("/models/chosen")
         parts.settings.load()
+
+
+async def test_L5_a_folder_that_fails_does_not_become_the_setting(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders
+) -> None:
+    parts = await loaded(open_parts)
+    parts.settings.set_model_path("/models/good")
+    parts.settings.load()
+    await until(lambda: parts.settings.kept_path == "/models/good")
+    good, engine.model_to_load = engine.model_to_load, None
+    parts.settings.set_model_path("/models/broken")
+    # A window that ends here begins with the model that loaded.
+    assert stored_path(folders) == "/models/good"
+    parts.settings.load()
+    await until(lambda: parts.engine.status.trouble)
+    assert parts.engine.status.trouble.startswith("broken was not loaded. A model file is missing")
+    assert parts.engine.model is good
+    assert parts.settings.settings.model.path == stored_path(folders) == "/models/good"
+    assert parts.settings.loaded.path == "/models/good" and not parts.settings.needs_load
+    # Nor does it come back in place of the model that stayed.
+    engine.model_to_load = good
+    engine.tell(EngineState.FAILED, "It fell.")
+    parts.engine.restart()
+    await until(lambda: len(engine.loads) == 4)
+    assert engine.loads[-1].path == "/models/good"
+
+
+async def test_L5_a_load_that_cost_the_model_before_leaves_it_chosen(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders
+) -> None:
+    parts = await loaded(open_parts)
+    parts.settings.set_model_path("/models/broken")
+    engine.model_to_load, engine.keeps_model = None, False
+    parts.settings.load()
+    await until(lambda: parts.engine.status.phase is Phase.EMPTY)
+    assert parts.settings.settings.model.path == stored_path(folders) == ""
+
+
+@pytest.mark.parametrize("ends", ["cancelled", "killed"])
+async def test_L5_a_load_that_ended_for_another_reason_is_not_kept_either(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, ends: str
+) -> None:
+    parts = await loaded(open_parts)
+    await ask_for(parts, engine, "/models/large")
+    if ends == "cancelled":
+        parts.engine.cancel_load()
+    else:
+        engine.model_to_load, engine.load_error = None, EngineDiedError("It was killed.")
+        engine.may_load.set()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    assert stored_path(folders) == ""
+    # It is still in its field, to be asked for again.
+    assert parts.settings.settings.model.path == "/models/large" and parts.settings.needs_load
+
+
+def stored_path(folders: Folders) -> str:
+    """The model's folder in the file of settings."""
+    return str(json.loads(folders.settings_file.read_text())["model"]["path"])

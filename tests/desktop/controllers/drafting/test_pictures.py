@@ -11,6 +11,7 @@ import pytest
 from core.api.chat import ImagePart
 from core.api.errors import EngineDiedError
 from core.api.events import ImageDescribed
+from desktop.controllers.common import slow_files
 from desktop.controllers.drafting import picture_files, pictures
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
@@ -111,7 +112,7 @@ async def test_a_file_that_never_answers_is_refused_and_holds_up_no_other(
     """As on a file server that is gone."""
     parts, refused = await ready(open_parts)
     gone, hangs = written(tmp_path, "gone.png", png()), threading.Event()
-    monkeypatch.setattr(picture_files, "READ_PATIENCE_S", 0.2)
+    monkeypatch.setattr(slow_files, "READ_PATIENCE_S", 0.2)
     read = picture_files.read_picture_file
     monkeypatch.setattr(
         pictures, "read_picture_file", lambda path: (path == gone and hangs.wait()) or read(path)
