@@ -172,9 +172,9 @@ def _fits(kind: str, detail: Any, character: str) -> bool:
     """Whether a part that is one character long is this one."""
     match kind:
         case "LITERAL":
-            return detail == ord(character)
+            return bool(detail == ord(character))
         case "NOT_LITERAL":
-            return detail != ord(character)
+            return bool(detail != ord(character))
         case "ANY":
             return character != "\n"
     negated = str(detail[0][0]) == "NEGATE"

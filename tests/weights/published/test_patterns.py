@@ -94,7 +94,7 @@ def test_a_pattern_made_to_take_long_is_followed_at_once(source: str) -> None:
 
 
 def test_a_stop_is_heard_between_two_patterns() -> None:
-    asked = []
+    asked: list[None] = []
     patterns = Patterns(["a", "b", "c"], lambda: asked.append(None))
     assert patterns.match("b")
     assert len(asked) == 2
