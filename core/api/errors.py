@@ -76,6 +76,10 @@ class UnsupportedQuantisationError(WaymarkError):
     title = "Waymark can't read these quantised weights"
 
 
+class SlowFolderError(WaymarkError):
+    title = "This model folder takes too long to read"
+
+
 class UnknownArchitectureError(WaymarkError):
     title = "Waymark doesn't know this kind of model"
 

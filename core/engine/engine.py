@@ -90,7 +90,7 @@ class Engine:
             blobs = self._blobs_in(settings.cache_folder)
             return load(settings, progress, flag.check, blobs)
         except NotEnoughMemoryError:
-            if self.loaded is None or not fits_without(self.loaded, settings):
+            if self.loaded is None or not fits_without(self.loaded, settings, flag.check):
                 raise
         # Past the handler, in which the error kept alive what the failed load had made.
         return None

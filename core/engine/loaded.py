@@ -34,6 +34,7 @@ from core.engine.writing.sampler import Drawing
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
+from core.loading.looking import LookingTime
 from core.loading.model import ReadModel, read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
@@ -90,16 +91,15 @@ def load(
     began = time.monotonic()
     path = Path(settings.path)
     device = resolve_device(settings)
-    folder = ModelFolder.open(path)
+    looking = LookingTime(check)
     # The small files first: a broken template should not cost the reading of the weights.
-    text = ChatText.open(path, check)
-    free = available_bytes(device)
-    plan = ModelPlan(folder)
+    with looking:
+        folder, text = ModelFolder.open(path, looking), ChatText.open(path, looking)
+    free, plan = available_bytes(device), ModelPlan(folder, looking)
     if settings.cache_folder is not None and (blobs is None or blobs.closed):
         blobs = DiskStore(Path(settings.cache_folder))
     chosen = choose_precision(settings, plan, device, free, check=check, notes=blobs)
-    precision = chosen.precision
-    dtype = precision.dtype
+    precision, dtype = chosen.precision, chosen.precision.dtype
     # Before the weights are read: a kernel that is at fault should not cost that.
     recall = partial(recalled, blobs)
     kernels = validated(chosen.kernels, plan.shapes(dtype), device, dtype, recall, check)
@@ -160,17 +160,23 @@ def load_facts(
     )
 
 
-def fits_without(present: LoadedModel, settings: ModelSettings) -> bool:
-    """Whether a model would fit in the memory that is free once `present` is given up."""
+def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[[], None]) -> bool:
+    """Whether a model would fit in the memory that is free once `present` is given up.
+
+    Raises what `check` raises, which is asked all the time.
+    """
     device = resolve_device(settings)
     free = available_bytes(device)
     if present.model.device.type == device.type:
         free += present.weight_bytes
         free += present.cache.kv_bytes() + present.cache.state_bytes()
-    plan = ModelPlan(ModelFolder.open(Path(settings.path)))
+    looking = LookingTime(check)
+    with looking:
+        folder = ModelFolder.open(Path(settings.path), looking)
+    plan = ModelPlan(folder, looking)
     store = present.cache.disk.store
     notes = store.blobs if store is not None else None
-    chosen = choose_precision(settings, plan, device, free, notes=notes)
+    chosen = choose_precision(settings, plan, device, free, check=check, notes=notes)
     return chosen.num_bytes + HEADROOM_BYTES <= free
 
 
@@ -227,11 +233,6 @@ def context_length(settings: ModelSettings, model: Model, available: int) -> int
     return min(model.max_positions, max(SMALLEST_CONTEXT, affordable))
 
 
-def largest_image(processor: PictureProcessor | None) -> int:
-    """Tokens the largest picture may cost; 0 for a model without vision."""
-    return processor.max_tokens if processor is not None else 0
-
-
 def open_cache(blobs: DiskStore | None, model: Model, context: int, root: bytes) -> ContextCache:
     """The model's cache with default budgets by what is free now, and its part of the disk."""
     specs, device = model.layer_specs, model.device
@@ -280,7 +281,7 @@ def describe(
         model_context_length=model.max_positions,
         vision=processor is not None and text.takes_images,
         thinking_switch=text.has_thinking_switch,
-        max_image_tokens=largest_image(processor),
+        max_image_tokens=processor.max_tokens if processor is not None else 0,
         grid=settings.grid,
         checkpoint_bytes=checkpoint_bytes(model.layer_specs),
         kv_bytes_per_token=kv_bytes_per_token(model.layer_specs),

@@ -45,10 +45,6 @@ def _tasks_of(area: str) -> Mapping[str, Task]:
         from core.helper.grammars import GrammarTasks
 
         return GrammarTasks().handlers()
-    if area == "pattern":
-        from core.helper.patterns import PatternTasks
-
-        return PatternTasks().handlers()
     if area == "schema":
         from core.helper.schemas import SchemaTasks
 

@@ -80,12 +80,22 @@ class Helper:
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
         self._running: _Running | None = None
+        self._check: Callable[[], None] | None = None
 
     @property
     def pid(self) -> int | None:
         """The process that runs now, if one does: what was told to another is gone with it."""
         running = self._running
         return running.pid if running is not None and running.alive else None
+
+    @contextlib.contextmanager
+    def checking(self, check: Callable[[], None] | None) -> Iterator[None]:
+        """Ask `check` in every task inside `with` that has none of its own, while it runs."""
+        self._check = check
+        try:
+            yield
+        finally:
+            self._check = None
 
     def ask(
         self,
@@ -101,6 +111,7 @@ class Helper:
         Raises what the task raised, if that has a name in core.api.errors, else HelperFailedError;
         and whatever `check` raises, which is asked while waiting and then ends the helper.
         """
+        check = check or self._check
         body = json.dumps({**fields, "task": task, "seconds": seconds}).encode()
         try:
             message = frame(body, attached, MAX_TASK_BYTES)

@@ -14,11 +14,14 @@ import torch
 
 from core.api.errors import (
     MissingTensorError,
+    RequestCancelled,
+    SlowFolderError,
     UnsupportedDeviceError,
     WaymarkError,
     WrongShapeError,
 )
 from core.layers.mtp import SCOPE
+from core.loading.looking import LookingTime
 from core.loading.reading.raw import READABLE
 from core.loading.reading.stream import floats_on_the_way
 from core.loading.registry import family_of
@@ -82,15 +85,21 @@ def check_plan(plan: WeightPlan, stored: Mapping[str, StoredTensor]) -> None:
 class ModelPlan:
     """The model of a folder: its family, what config.json says, and its tensors.
 
-    The model is built once without data for each type that is asked for. Raises
-    UnknownArchitectureError, BrokenConfigError, UnsupportedQuantisationError.
+    The model is built once without data for each type that is asked for, within the time for
+    `looking` at the folder. Raises SlowFolderError, UnknownArchitectureError, BrokenConfigError,
+    UnsupportedQuantisationError.
     """
 
-    def __init__(self, folder: ModelFolder) -> None:
+    def __init__(self, folder: ModelFolder, looking: LookingTime | None = None) -> None:
         self.folder = folder
+        self._looking = looking or LookingTime()
+        with self._looking:
+            self._read(folder)
+
+    def _read(self, folder: ModelFolder) -> None:
         self._family = family_of(folder.config)
         self._config = self._family.parse(folder.config)
-        self._scheme = read_scheme(folder.config)
+        self._scheme = read_scheme(folder.config, self._looking)
         names = plain_names(folder.tensor_names)
         self._headers = folder.tensors
         plain = {name: each.shape for name, each in self._headers.items()}
@@ -153,8 +162,10 @@ class ModelPlan:
                 f"Waymark computes in float32 or bfloat16, not in {dtype}."
             )
         if dtype not in self._skeletons:
-            found = self._with_head(dtype) if self._mtp_names and not self.mtp_refused else None
-            self._skeletons[dtype] = found or self._without_data(dtype, False)
+            with self._looking:
+                has_head = self._mtp_names and not self.mtp_refused
+                found = self._with_head(dtype) if has_head else None
+                self._skeletons[dtype] = found or self._without_data(dtype, False)
         found = self._skeletons[dtype]
         return found if with_mtp or not found.has_mtp else found.headless()
 
@@ -162,6 +173,8 @@ class ModelPlan:
         """The head is used as a whole or not at all. What else is wrong is found without it too."""
         try:
             found = self._without_data(dtype, True)
+        except (RequestCancelled, SlowFolderError):
+            raise
         except WaymarkError as error:
             self.mtp_refused = f"The MTP head of this model is not whole. {error.message}"
             return None
@@ -193,6 +206,7 @@ class ModelPlan:
         packed: dict[str, PackedLayer] = {}
 
         def check(name: str, spec: TensorSpec) -> None:
+            self._looking()
             named = {self.published(name): spec}
             found = find_packed(named, self._headers, self._scheme)
             packed.update(found)

@@ -19,7 +19,6 @@ from core.api.chat import (
     Conversation,
     Message,
     SystemMessage,
-    TextPart,
     UserMessage,
 )
 from core.api.errors import (
@@ -32,10 +31,17 @@ from core.api.errors import (
 from core.api.params import SamplingParams
 from core.api.positions import TokenIndex
 from core.api.prompt import CutKind, Image, Prompt, Run, Segment, TextRun
+from core.helper.process import Helper
 from core.text.assembly import assemble, pauses_of
 from core.text.files import TextFiles, read_text_files
-from core.text.history import Traits, plain_pieces, spliced_pieces
-from core.text.kit import TextKit, build_kit
+from core.text.history import (
+    Traits,
+    holds_something,
+    plain_pieces,
+    says_something,
+    spliced_pieces,
+)
+from core.text.kit import TEXT_MEMORY_BYTES, TextKit, build_kit
 from core.text.probes import splicing_obstacle
 from core.text.reply.parts import stored_ids
 from core.text.reply.reader import Delta, ReplyReader
@@ -76,8 +82,12 @@ class ChatText:
     def __init__(self, files: TextFiles, check: Callable[[], None] | None = None) -> None:
         """Build and probe. Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and what
         `check` raises."""
-        self._kit = build_kit(files, check)
-        self._traits = probe_traits(self._kit)
+        # A process for each model: what one's files do to it can't reach another's conversations.
+        helper = Helper(TEXT_MEMORY_BYTES)
+        with helper.checking(check):
+            self._kit = build_kit(files, helper)
+            self._traits = probe_traits(self._kit)
+            obstacle = splicing_obstacle(self._kit, self._traits)
         self.tokenizer_fingerprint = files.fingerprint
         self.vocab_size = self._kit.vocab_size
         self.image_token_id = self._kit.image_token_id
@@ -87,7 +97,6 @@ class ChatText:
         self.sampling_defaults: SamplingParams = sampling_defaults(files.generation_config)
         self.end_of_turn_ids = _end_ids(files, self._kit, self._traits)
         self.stop_ids = self.end_of_turn_ids
-        obstacle = splicing_obstacle(self._kit, self._traits)
         self.spliced = not obstacle
         self.note = "" if self.spliced else _note(obstacle)
 
@@ -164,7 +173,7 @@ class ChatText:
         return [
             index
             for index, message in enumerate(messages)
-            if keeps_all or not isinstance(message, AssistantMessage) or _holds_something(message)
+            if keeps_all or not isinstance(message, AssistantMessage) or holds_something(message)
         ]
 
     @cached_property
@@ -265,7 +274,7 @@ class ChatText:
         if any(isinstance(message, SystemMessage) for message in messages[1:]):
             raise InvalidRequestError("A system message can only come first.")
         last = messages[-1]
-        if isinstance(last, UserMessage) and not _says_something(last):
+        if isinstance(last, UserMessage) and not says_something(last):
             raise EmptyConversationError("The last message is empty.")
         expected = sum(map(num_images, messages))
         if expected != len(images):
@@ -289,15 +298,6 @@ class ChatText:
 
 def _ends_message(run: Run) -> bool:
     return run.kind is not None and bool(run.kind & CutKind.MESSAGE_END)
-
-
-def _says_something(message: UserMessage) -> bool:
-    parts = message.content
-    return any(not isinstance(part, TextPart) or part.text.strip() for part in parts)
-
-
-def _holds_something(reply: AssistantMessage) -> bool:
-    return bool(reply.text or reply.reasoning or (reply.ids is not None and reply.ids.data))
 
 
 def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:

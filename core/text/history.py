@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from core.api.chat import (
+    AssistantMessage,
     ContentPart,
     Conversation,
     ImagePart,
@@ -113,6 +114,17 @@ def joined_texts(message: Message) -> Message:
         else:
             content.extend(parts)
     return UserMessage(content=tuple(content))
+
+
+def says_something(message: UserMessage) -> bool:
+    """Whether there is a picture or a word in it."""
+    parts = message.content
+    return any(not isinstance(part, TextPart) or part.text.strip() for part in parts)
+
+
+def holds_something(reply: AssistantMessage) -> bool:
+    """Whether a reply got as far as a token."""
+    return bool(reply.text or reply.reasoning or (reply.ids is not None and reply.ids.data))
 
 
 class _Guard:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -66,13 +65,13 @@ class TextKit:
         return replace(reply, pauses=message.ids.pauses)
 
 
-def build_kit(files: TextFiles, check: Callable[[], None] | None) -> TextKit:
-    """The parts of these files. Raises BrokenTokenizerError, BrokenConfigError, TemplateError, and
-    what `check` raises."""
-    # A process for each model: what one's files do to it can't reach another's conversations.
-    helper = Helper(TEXT_MEMORY_BYTES)
+def build_kit(files: TextFiles, helper: Helper) -> TextKit:
+    """The parts of these files, which are interpreted in `helper`.
+
+    Raises BrokenTokenizerError, BrokenConfigError, TemplateError.
+    """
     template = ChatTemplate(files.template, files.special_tokens, helper)
-    tokenizer = Tokenizer(files.read_tokenizer, helper, check)
+    tokenizer = Tokenizer(files.read_tokenizer, helper)
     added = tokenizer.added
     image_token = files.image_token
     image_id = added.id_of(image_token) if isinstance(image_token, str) else image_token

@@ -9,6 +9,7 @@ config is the families'.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -43,12 +44,12 @@ class ModelFolder:
     files: tuple[SafetensorsFile, ...]
 
     @staticmethod
-    def open(path: Path) -> ModelFolder:
+    def open(path: Path, check: Callable[[], None] = lambda: None) -> ModelFolder:
         """Check the folder without loading anything.
 
-        Raises MissingFileError, GgufError, BrokenConfigError, BrokenWeightsError,
-        PickleWeightsError, and
-        MissingTensorError when a shard lacks a tensor that the index places there.
+        `check` is asked for every tensor of every header, and may raise. Raises MissingFileError,
+        GgufError, BrokenConfigError, BrokenWeightsError, PickleWeightsError, and MissingTensorError when a
+        shard lacks a tensor that the index places there.
         """
         try:
             if not path.is_dir():
@@ -56,7 +57,7 @@ class ModelFolder:
             if not (path / CONFIG).exists():
                 _refuse_gguf(path)
             config = read_object(path / CONFIG, BrokenConfigError)
-            return ModelFolder(path, config, _weights_files(path))
+            return ModelFolder(path, config, _weights_files(path, check))
         except OSError as error:
             raise MissingFileError(f"{path} can't be read: {error.strerror}.") from error
 
@@ -80,12 +81,12 @@ def _refuse_gguf(path: Path) -> None:
         )
 
 
-def _weights_files(path: Path) -> tuple[SafetensorsFile, ...]:
+def _weights_files(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...]:
     # In this order: what saves one file over a sharded model may leave the old index behind.
     if (path / SINGLE).is_file():
-        return (read_header(path / SINGLE),)
+        return (read_header(path / SINGLE, check),)
     if (path / INDEX).is_file():
-        return _shards(path)
+        return _shards(path, check)
     pickles = sorted(each.name for each in path.iterdir() if each.suffix in _PICKLE_ENDINGS)
     if pickles:
         raise PickleWeightsError(
@@ -95,7 +96,7 @@ def _weights_files(path: Path) -> tuple[SafetensorsFile, ...]:
     raise MissingFileError(f"{SINGLE} is missing in {path}.")
 
 
-def _shards(path: Path) -> tuple[SafetensorsFile, ...]:
+def _shards(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...]:
     """The files that the index names, in the order of their names."""
     weight_map = read_object(path / INDEX, BrokenWeightsError, INDEX_BYTES).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
@@ -103,7 +104,7 @@ def _shards(path: Path) -> tuple[SafetensorsFile, ...]:
     if not all(isinstance(name, str) for name in weight_map.values()):
         raise BrokenWeightsError(f'{INDEX} has something else than file names in its "weight_map".')
     named = sorted(set(weight_map.values()))
-    files = {name: read_header(_inside(path, name)) for name in named}
+    files = {name: read_header(_inside(path, name), check) for name in named}
     for tensor, name in weight_map.items():
         if tensor not in files[name].tensors:
             raise MissingTensorError(f"{shown(tensor)} is not in {name}, where {INDEX} places it.")

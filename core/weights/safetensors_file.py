@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -53,8 +53,9 @@ class SafetensorsFile:
     tensors: Mapping[str, StoredTensor]
 
 
-def read_header(path: Path) -> SafetensorsFile:
-    """Check the header of `path`; raises MissingFileError or BrokenWeightsError."""
+def read_header(path: Path, check: Callable[[], None] = lambda: None) -> SafetensorsFile:
+    """Check the header of `path`; raises MissingFileError, BrokenWeightsError, and what `check`
+    raises, which is asked for every entry."""
     try:
         with path.open("rb") as file:
             num_bytes = os.fstat(file.fileno()).st_size
@@ -63,11 +64,11 @@ def read_header(path: Path) -> SafetensorsFile:
         raise MissingFileError(f"{path.name} can't be read: {error.strerror}.") from error
     data_start = LENGTH_BYTES + len(raw)
     entries = _parse(raw, path)
-    tensors = {
-        name: _entry(name, entry, data_start, num_bytes, path)
-        for name, entry in entries.items()
-        if name != _METADATA
-    }
+    tensors = {}
+    for name, entry in entries.items():
+        check()
+        if name != _METADATA:
+            tensors[name] = _entry(name, entry, data_start, num_bytes, path)
     _check_cover(tensors, data_start, num_bytes, path)
     return SafetensorsFile(path, num_bytes, hashlib.sha256(raw).digest(), tensors)
 

@@ -70,18 +70,16 @@ class Tokenizer:
         self,
         read: Callable[[], bytes],
         helper: Helper,
-        check: Callable[[], None] | None = None,
     ) -> None:
         """Build in the helper of the bytes that `read` gives, and again after its death.
 
-        Raises BrokenTokenizerError, what `read` raises, and what `check` raises, which is asked
-        while the first one is built.
+        Raises BrokenTokenizerError, and what `read` raises.
         """
         self._read = read
         self._helper = helper
         self._built_in = -1
         self.found = RememberedTexts(FOUND_BYTES)
-        self._build(check)
+        self._build()
 
     def encode(self, text: str, at_start: bool) -> Encoded:
         """Text in which nothing is a control token. `at_start`: nothing stands before it.
@@ -127,11 +125,11 @@ class Tokenizer:
 
     def _rebuild(self) -> None:
         if self._helper.pid != self._built_in:
-            self._build(None)
+            self._build()
 
-    def _build(self, check: Callable[[], None] | None) -> None:
+    def _build(self) -> None:
         data = self._read()
-        facts, table = self._helper_result("tokenizer.build", {}, data, BUILD_S, check)
+        facts, table = self._helper_result("tokenizer.build", {}, data, BUILD_S)
         self.added = AddedTokens.read(facts["added_tokens"], self._find)
         self.byte_level = facts["decoder"] == "ByteLevel"
         self.word_spaces = bool(facts["word_spaces"])
@@ -145,10 +143,9 @@ class Tokenizer:
         fields: Fields,
         data: bytes,
         seconds: float,
-        check: Callable[[], None] | None = None,
     ) -> tuple[Fields, bytes]:
         try:
-            return self._helper.ask(task, fields, data, seconds=seconds, check=check)
+            return self._helper.ask(task, fields, data, seconds=seconds)
         except HelperFailedError as failure:
             raise _as_error(failure.reason) from None
 

@@ -35,19 +35,24 @@ class Scheme:
     """How a folder's linear layers are stored, and which of them are not stored so."""
 
     format: Format
-    names: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
     patterns: Patterns = field(default_factory=lambda: Patterns([]))
 
     def leaves_out(self, module: str) -> bool:
         """Whether the config lists this module, or one it lies in, as not quantised."""
-        place = f".{_from_root(module)}."
-        return any(f".{name}." in place for name in self.names) or self.patterns.match(module)
+        levels = _from_root(module).split(".")
+        ends = range(1, len(levels) + 1)
+        found = (".".join(levels[start:end]) for end in ends for start in range(end))
+        return not self.names.isdisjoint(found) or self.patterns.match(module)
 
 
-def read_scheme(config: Mapping[str, Any]) -> Scheme | None:
+def read_scheme(
+    config: Mapping[str, Any], check: Callable[[], None] = lambda: None
+) -> Scheme | None:
     """What config.json says about quantised weights; None where it says nothing.
 
-    Raises BrokenConfigError, or UnsupportedQuantisationError for what Waymark doesn't know.
+    `check` is asked while layers are compared with patterns, and may raise. Raises
+    BrokenConfigError, or UnsupportedQuantisationError for what Waymark doesn't know.
     """
     fields = _find(config)
     if fields is None:
@@ -67,8 +72,8 @@ def read_scheme(config: Mapping[str, Any]) -> Scheme | None:
     names = (_from_root(name) for name in listed if not name.startswith("re:"))
     return Scheme(
         format=reader(fields),
-        names=tuple(name for name in names if name),
-        patterns=Patterns(sources),
+        names=frozenset(name for name in names if name),
+        patterns=Patterns(sources, check),
     )
 
 
