@@ -8,7 +8,7 @@ LONGEST_REPLY_BYTES = 4 * 2**20
 
 # Without a longest reply set by the user: tokens of an answer in a given format, which a small
 # model may never end, and of a thought.
-FORMAT_TOKENS = 4_096
+FORMAT_TOKENS = 2_048
 THOUGHT_TOKENS = 16_384
 
 # A formatted reply or a thought ends when its last tokens are one sequence of at most LOOP_PERIOD

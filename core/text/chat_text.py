@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 
 from llguidance import LLTokenizer
@@ -55,12 +56,14 @@ class RenderedPrompt:
     `message_starts` holds, for each message but the system's, the first token of its part (the
     template's header included). `opens_reasoning`: the reply begins inside an open thought.
     `begun` are the ids of a reply that the prompt goes on with, the prompt's last tokens.
+    `closes_reasoning`: the template itself has closed a thought just before the reply.
     """
 
     prompt: Prompt
     message_starts: tuple[TokenIndex, ...]
     opens_reasoning: bool
     begun: tuple[int, ...] = ()
+    closes_reasoning: bool = False
 
 
 class ChatText:
@@ -128,7 +131,12 @@ class ChatText:
         segments, message_starts = assemble(pieces, starts, self._kit.encoder, images)
         self._check_ids(segments)
         prompt = Prompt(segments, self.end_of_turn_ids, grid)
-        return RenderedPrompt(prompt, message_starts, self._opens_reasoning(pieces))
+        return RenderedPrompt(
+            prompt,
+            message_starts,
+            self._opens_reasoning(pieces),
+            closes_reasoning=self._closes_reasoning(pieces),
+        )
 
     def _check_ids(self, segments: Sequence[Segment]) -> None:
         """A GPU that is asked for a row that its table lacks is of no use afterwards."""
@@ -212,6 +220,7 @@ class ChatText:
             (*asked.message_starts, ends[-1] if ends else asked.prompt.end.token),
             asked.opens_reasoning,
             tuple(stored),
+            asked.closes_reasoning,
         )
 
     def _from_text(self, reply: AssistantMessage, in_thought: bool) -> list[int]:
@@ -259,6 +268,16 @@ class ChatText:
                 if piece.content.id == self._kit.thinking.open:
                     return self._kit.thinking.known
         return False
+
+    def _closes_reasoning(self, pieces: Sequence[Piece]) -> bool:
+        """Whether the last control token that the template writes before a reply closes a thought,
+        as it does to say that there is none."""
+        own = takewhile(lambda piece: piece.message is None, reversed(pieces))
+        controls = (each.content.id for each in own if isinstance(each.content, AddedToken))
+        thinking = self._kit.thinking
+        ours = self.end_of_turn_ids | {thinking.open, thinking.close}
+        last = next((token_id for token_id in controls if token_id in ours), None)
+        return thinking.known and last == thinking.close
 
 
 def _ends_message(run: Run) -> bool:
