@@ -12,7 +12,24 @@ from core.api.frozen import Frozen
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
 
-FinishReason = Literal["stop", "length", "context", "cancelled", "error"]
+FinishReason = Literal[
+    "stop",
+    "length",
+    "context",
+    "format_length",
+    "thought_length",
+    "repetition",
+    "size",
+    "cancelled",
+    "error",
+]
+"""Why a reply ended. "length" is the user's limit; "format_length", "thought_length", "repetition"
+and "size" are those of `core.api.limits`."""
+
+CUT_SHORT: frozenset[FinishReason] = frozenset(
+    ("length", "format_length", "thought_length", "repetition")
+)
+"""Ends at which there is room for more: the reply can be continued."""
 
 
 class Hello(Frozen):

@@ -25,7 +25,7 @@ class SamplingParams(Settings):
     temperature 0 is greedy. top_k 0 means no limit, top_p 0 the likeliest token alone. Repetition
     counts prompt and reply (image placeholders excepted), presence and frequency the reply only. A
     seed left None is drawn fresh for the request. Without max_tokens the context length is the
-    limit.
+    limit, and for formatted replies and thoughts those of `core.api.limits`.
     """
 
     temperature: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] | None = None

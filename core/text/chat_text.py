@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 
 from llguidance import LLTokenizer
@@ -63,6 +64,7 @@ class RenderedPrompt:
     template's header included). `opens_reasoning`: the reply begins inside an open thought.
     `begun` are the ids of a reply that the prompt continues, the prompt's last tokens; `pauses` the
     numbers of them after which the reply has paused so far, all of them included.
+    `closes_reasoning`: the template itself has closed a thought just before the reply.
     """
 
     prompt: Prompt
@@ -70,6 +72,7 @@ class RenderedPrompt:
     opens_reasoning: bool
     begun: tuple[int, ...] = ()
     pauses: tuple[int, ...] = ()
+    closes_reasoning: bool = False
 
 
 class ChatText:
@@ -150,7 +153,12 @@ class ChatText:
         if not any(segment.num_tokens for segment in segments):
             raise TemplateError("The template writes nothing for this conversation.")
         prompt = Prompt(segments, self.end_of_turn_ids, grid, pauses)
-        return RenderedPrompt(prompt, message_starts, self._opens_reasoning(pieces))
+        return RenderedPrompt(
+            prompt,
+            message_starts,
+            self._opens_reasoning(pieces),
+            closes_reasoning=self._closes_reasoning(pieces),
+        )
 
     def _check_ids(self, segments: Sequence[Segment]) -> None:
         """A GPU that is asked for a row that its table lacks is of no use afterwards."""
@@ -246,6 +254,7 @@ class ChatText:
             asked.opens_reasoning,
             tuple(stored),
             pauses,
+            asked.closes_reasoning,
         )
 
     def _from_text(self, reply: AssistantMessage, in_thought: bool) -> list[int]:
@@ -294,6 +303,16 @@ class ChatText:
                 if piece.content.id == self._kit.thinking.open:
                     return self._kit.thinking.known
         return False
+
+    def _closes_reasoning(self, pieces: Sequence[Piece]) -> bool:
+        """Whether the last control token that the template writes before a reply closes a thought,
+        as it does to say that there is none."""
+        own = takewhile(lambda piece: piece.message is None, reversed(pieces))
+        controls = (each.content.id for each in own if isinstance(each.content, AddedToken))
+        thinking = self._kit.thinking
+        ours = self.end_of_turn_ids | {thinking.open, thinking.close}
+        last = next((token_id for token_id in controls if token_id in ours), None)
+        return thinking.known and last == thinking.close
 
 
 def _ends_message(run: Run) -> bool:

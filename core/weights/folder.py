@@ -48,8 +48,8 @@ class ModelFolder:
         """Check the folder without loading anything.
 
         `check` is asked for every tensor of every header, and may raise. Raises MissingFileError,
-        GgufError, BrokenConfigError, BrokenWeightsError, PickleWeightsError, and MissingTensorError when a
-        shard lacks a tensor that the index places there.
+        GgufError, BrokenConfigError, BrokenWeightsError, PickleWeightsError, and MissingTensorError
+        when a shard lacks a tensor that the index places there.
         """
         try:
             if not path.is_dir():

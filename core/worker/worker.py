@@ -40,8 +40,8 @@ from core.api.commands import (
     Settle,
     UnloadModel,
 )
-from core.api.errors import InternalError, NotEnoughMemoryError, WaymarkError
-from core.api.events import Answer, Done, Event, Failed
+from core.api.errors import InternalError, NotEnoughMemoryError, ProtocolError, WaymarkError
+from core.api.events import Answer, Done, Event, Failed, Last
 from core.client.codec import decode, encode, read_frame
 from core.engine.cancel import CancelFlag
 from core.engine.quiet import QuietTime
@@ -72,7 +72,14 @@ class Outbox:
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        frame = encode(event)
+        """Send an event. Of a last one that is too large to be sent its error is sent instead, for
+        somebody waits for it; of any other ProtocolError is raised, which ends its request."""
+        try:
+            frame = encode(event)
+        except ProtocolError as error:
+            if not isinstance(event, Last):
+                raise
+            frame = encode(Failed(request=event.request, error=error.info()))
         with self._lock:
             self._stream.write(frame)
             self._stream.flush()

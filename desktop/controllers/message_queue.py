@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from PySide6.QtCore import QObject, Signal
 
+from core.api.events import CUT_SHORT
 from desktop.controllers.common.tasks import Tasks
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.pictures import PictureController
@@ -70,7 +71,7 @@ class MessageQueue(QObject):
     def _on_end(self, live: LiveReply, _text: str, reply: Reply) -> None:
         if not self._drafts.of(live.chat).queued:
             return
-        if reply.state is ReplyState.COMPLETE and reply.finish_reason in ("stop", "length"):
+        if reply.state is ReplyState.COMPLETE and reply.finish_reason in {"stop", *CUT_SHORT}:
             self._tasks.spawn(self._send_next(live.chat), "Sending a queued message")
         else:
             self.take_all_back(live.chat)

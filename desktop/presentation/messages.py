@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from core.api.chat import ReplyIds
 from core.api.errors import ErrorInfo
-from core.api.events import Generated
+from core.api.events import CUT_SHORT, Generated
 from core.api.reply_format import ReplyFormat
 from core.api.stats import ContextPart, RequestStats
 from desktop.store.tables.records import Message, Reply, ReplyState
@@ -157,7 +157,7 @@ class Row:
         reply = self.message.reply
         if reply is None or self.live is not None or not self.last:
             return False
-        return reply.state is ReplyState.STOPPED or reply.finish_reason in ("length", "context")
+        return reply.state is ReplyState.STOPPED or reply.finish_reason in {*CUT_SHORT, "context"}
 
     @property
     def offers_continue(self) -> bool:

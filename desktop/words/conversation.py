@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from core.api.errors import NoVisionError, WaymarkError
 from core.api.events import FinishReason, Prefilling
+from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
 from desktop.words.numbers import count_of, format_count
 
 LONGEST_QUEUED = 200
@@ -49,6 +50,19 @@ LEFT_RUNNING = "Stopped: Waymark was closed before the reply was complete."
 ENDINGS: dict[FinishReason, str] = {
     "length": "The reply reached the longest length set and was cut off.",
     "context": "The context is full: the reply was cut off here.",
+    "format_length": (
+        f"A reply in a given form ends after {format_count(FORMAT_TOKENS)} tokens unless a longest "
+        "reply is set: it was cut off."
+    ),
+    "thought_length": (
+        f"A thought ends after {format_count(THOUGHT_TOKENS)} tokens unless a longest reply is "
+        "set: it was cut off."
+    ),
+    "repetition": "The reply repeated the same words without end and was cut off.",
+    "size": (
+        f"The reply reached {LONGEST_REPLY_BYTES // 2**20} MB, the most that one reply can hold, "
+        "and was cut off."
+    ),
     "cancelled": "Stopped.",
 }
 

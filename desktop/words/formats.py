@@ -27,12 +27,13 @@ CANCEL, USE = "Cancel", "Use the schema"
 EXAMPLE = """\
 {
   "type": "array",
+  "maxItems": 8,
   "items": {
     "type": "object",
     "properties": {
-      "shape": {"type": "string"},
-      "colour": {"enum": ["red", "green", "blue", "other"]},
-      "count": {"type": "integer", "minimum": 0}
+      "shape": {"enum": ["circle", "square", "triangle", "star", "diamond", "cross", "other"]},
+      "colour": {"enum": ["red", "yellow", "green", "blue", "other"]},
+      "count": {"type": "integer", "minimum": 1, "maximum": 20}
     },
     "required": ["shape", "colour", "count"],
     "additionalProperties": false

@@ -5,6 +5,7 @@ Longer than other files, because it is a list.
 
 from __future__ import annotations
 
+from core.api.limits import FORMAT_TOKENS, THOUGHT_TOKENS
 from desktop.words.number_format import number, whole
 from desktop.words.numbers import count_of, format_bytes, format_count
 
@@ -132,7 +133,9 @@ ROWS = {
     ),
     "sampling.max_tokens": (
         "Longest reply",
-        "Tokens after which a reply is cut off. Empty means the context length is the limit.",
+        "Tokens after which a reply is cut off. Empty means the context length is the limit, "
+        f"{format_count(FORMAT_TOKENS)} tokens for a reply in a given form, and "
+        f"{format_count(THOUGHT_TOKENS)} for a thought.",
     ),
     "window.theme": ("Theme", "Light, dark, or as the system has it."),
     "window.text_size": ("Text size", "Of all text in this window."),

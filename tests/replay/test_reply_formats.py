@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from core.api.errors import InvalidRequestError
+from core.api.limits import FORMAT_TOKENS
 from core.api.reply_format import ReplyFormat
 from core.replay.format import read_script
 from core.replay.steps import Send
+from desktop.words.formats import EXAMPLE
 from tests.replays import run
 
 ROOT = Path(__file__).parents[2]
@@ -72,6 +74,41 @@ def test_P3_the_bench_script_is_held_to_its_forms() -> None:
     assert free["format_valid"] is None
     assert [line["reply_ids"] for line in drafted] == [line["reply_ids"] for line in plain]
     assert any(line["draft"]["accepted"] for line in drafted)
+
+
+def demo(folder: Path, schema: str, count: int) -> list[dict[str, Any]]:
+    """Replies of the demo model to a question about a picture, by a schema."""
+    form = {"json_schema": json.loads(schema)}
+    picture = {"image": str(ROOT / "resources" / "samples" / "three-shapes.png")}
+    steps = [
+        {
+            "op": "send",
+            "chat": str(seed),
+            "content": [picture, {"text": "List the shapes."}],
+            "format": form,
+            "sampling": {"seed": seed, "temperature": 1.0},
+        }
+        for seed in range(count)
+    ]
+    script = folder / "script.json"
+    script.write_text(json.dumps({"steps": steps}))
+    return run(script, "--model", DEMO, "--device", "cpu", "--context", 8192).answers
+
+
+def test_the_windows_example_schema_ends_and_is_valid_on_the_demo_model(tmp_path: Path) -> None:
+    lines = demo(tmp_path, EXAMPLE, 12)
+    assert [(line["finish_reason"], line["format_valid"]) for line in lines] == [
+        ("stop", True)
+    ] * 12
+    assert any(len(json.loads(line["reply"])) > 1 for line in lines)
+    assert not any(line["reasoning"] for line in lines)
+
+
+def test_a_schema_without_an_end_does_not_fill_the_context(tmp_path: Path) -> None:
+    endless = '{"type": "array", "items": {"type": "string"}, "minItems": 1000000}'
+    for line in demo(tmp_path, endless, 1):
+        assert line["finish_reason"] in ("repetition", "format_length")
+        assert len(line["reply_ids"]) <= FORMAT_TOKENS
 
 
 def test_a_format_that_cannot_be_used_is_the_steps_error(tmp_path: Path) -> None:

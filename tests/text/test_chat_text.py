@@ -127,7 +127,17 @@ def test_a_thinking_prompt_reads_as_the_template_writes_it(thinking_text: ChatTe
 def test_an_open_thought_at_the_prompts_end_is_noticed(
     thinking_text: ChatText, thinking: bool | None, opens: bool
 ) -> None:
-    assert render(thinking_text, chat("hi"), thinking).opens_reasoning is opens
+    rendered = render(thinking_text, chat("hi"), thinking)
+    assert (rendered.opens_reasoning, rendered.closes_reasoning) == (opens, not opens)
+
+
+def test_a_thought_in_history_is_none_that_the_template_closes_before_the_reply(
+    text_of: Callable[[str], ChatText],
+) -> None:
+    text = text_of("chatml_keeps_thoughts")
+    asked = chat("a", sampled(text, plain_ids(text, "hm"), in_thought=True), "b")
+    assert not render(text, asked, thinking=None).closes_reasoning
+    assert not render(text_of("llama3"), chat("hi"), None).closes_reasoning
 
 
 def test_a_thought_kept_in_history_opens_nothing(text_of: Callable[[str], ChatText]) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from core.api.chat import AssistantMessage
 from core.api.commands import ClearCache
-from core.api.errors import NoModelError
-from core.api.events import Answer, Failed
+from core.api.errors import NoModelError, ProtocolError
+from core.api.events import EVENTS, Answer, Done, Failed, Finished, Generated
+from core.client.codec import MAX_FRAME_BYTES, decode, read_frame
 from core.engine.cancel import CancelFlag
 from core.engine.engine import Engine
 from core.engine.quiet import QuietTime
@@ -55,3 +57,20 @@ def test_every_error_has_a_name(action: Callable[[], Answer], name: str) -> None
     event = worker._last_event(ClearCache(request=5), CancelFlag())
     assert isinstance(event, Failed) and event.request == 5
     assert event.error.name == name and 0 < len(event.error.message) < 1_000
+
+
+def test_a_last_event_too_large_to_send_is_an_error_and_the_worker_goes_on() -> None:
+    pipe = io.BytesIO()
+    outbox = Outbox(pipe)
+    reply = AssistantMessage(text="\0" * (MAX_FRAME_BYTES // 6))
+    outbox.emit(Finished.unbegun(5).model_copy(update={"reply": reply}))
+    outbox.emit(Done(request=6))
+    pipe.seek(0)
+    failed, done = (decode(EVENTS, read_frame(pipe) or b"") for _ in range(2))
+    assert isinstance(failed, Failed) and (failed.request, done) == (5, Done(request=6))
+    assert failed.error.name == "ProtocolError" and "too large" in failed.error.message
+
+
+def test_words_too_large_to_send_end_their_request() -> None:
+    with pytest.raises(ProtocolError):
+        Outbox(io.BytesIO()).emit(Generated(request=5, answer="\0" * (MAX_FRAME_BYTES // 6)))

@@ -25,7 +25,8 @@ class Constraint:
     """Of one reply; without a format everything may be drawn.
 
     A thought is free, but does not end the reply. Where the model opens one by itself it may,
-    unless it was told not to think.
+    unless it was told not to think, by the user or by a thought that the template has closed: it
+    was never trained to open another, and would only because the form allows little else.
     """
 
     def __init__(
@@ -44,7 +45,8 @@ class Constraint:
         if reason:
             raise ReplyFormatError(reason)
         tokens, known = text.thinking, text.thinking.known
-        self._open = tokens.open if known and thinking is not False else None
+        thinks = known and thinking is not False and not rendered.closes_reasoning
+        self._open = tokens.open if thinks else None
         self._close = tokens.close
         self._in_thought = rendered.opens_reasoning and known
         self._at_start = not self._in_thought

@@ -11,7 +11,9 @@ from torch import Tensor
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.events import Event, FinishReason
+from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
 from core.engine.writing.constraint import Constraint
+from core.engine.writing.loops import LoopDetector
 from core.engine.writing.sampler import Drawing, Sampler, resolve
 from core.engine.writing.stream import Counts, ReplyStream
 from core.text.chat_text import ChatText, RenderedPrompt
@@ -46,6 +48,10 @@ class Reply:
         exact = form is not None and form.kind not in ("json", "json_schema")
         self._reader = text.reply_reader(rendered, self._sampling.stop, exact)
         self._constraint = Constraint(form, text, rendered, command.thinking)
+        self._loops = LoopDetector()
+        # Of the tokens drawn here, those of a thought; and the bytes of all of the reply.
+        self._num_thought = 0
+        self._num_bytes = _num_bytes(self._reader.answer) + _num_bytes(self._reader.reasoning)
         self._stream: ReplyStream | None = None
         self._counts: Counts | None = None
 
@@ -104,10 +110,33 @@ class Reply:
         self._constraint.accept(token_id)
         self.ids.append(token_id)
         self._counts.count_token()
+        in_thought = self._reader.in_thought
         delta = self._reader.push(token_id)
         self._stream.push(delta.answer, delta.reasoning, [token_id])
+        self._num_thought += in_thought
+        self._num_bytes += _num_bytes(delta.answer) + _num_bytes(delta.reasoning)
         if self._reader.finished:
             return "stop"
         if len(self.ids) == self._command.stop_after_tokens:
             return "cancelled"
-        return "length" if len(self.ids) == self._sampling.max_tokens else None
+        if len(self.ids) == self._sampling.max_tokens:
+            return "length"
+        return self._beyond_limits(token_id, in_thought)
+
+    def _beyond_limits(self, token_id: int, in_thought: bool) -> FinishReason | None:
+        """Whether the reply ends at a limit that the user did not set."""
+        if self._num_bytes >= LONGEST_REPLY_BYTES:
+            return "size"
+        if not in_thought and self._command.format is None:
+            return None
+        if self._loops.push(token_id):
+            return "repetition"
+        if self._sampling.max_tokens is not None:
+            return None
+        if in_thought:
+            return "thought_length" if self._num_thought == THOUGHT_TOKENS else None
+        return "format_length" if len(self.ids) - self._num_thought == FORMAT_TOKENS else None
+
+
+def _num_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))

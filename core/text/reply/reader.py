@@ -68,6 +68,11 @@ class ReplyReader:
         """The thought shown so far."""
         return self._reasoning.text
 
+    @property
+    def in_thought(self) -> bool:
+        """Whether the next id belongs to the thought, unless it ends it."""
+        return self._in_thought
+
     def reply_ids(self) -> list[int]:
         """What is stored: all but the id that ended the turn, or what precedes a stop string."""
         return self._ids[: self._num_kept]

@@ -26,9 +26,15 @@ BUILD_S = 30.0
 ASK_S = 5.0
 SECONDS_PER_CHARACTER = 1e-5
 
+# Those of published tokenizers have up to 256 bytes. A token is sent as soon as it is sampled.
+LONGEST_TOKEN_BYTES = 64 * 2**10
+
 # Of places where a template writes added tokens: it writes the same texts every turn.
 FOUND_BYTES = 2**20
 
+_TOKEN_TOO_LONG = (
+    f"The tokenizer has a token of more than {LONGEST_TOKEN_BYTES // 2**10} KiB: no real one has."
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -49,7 +55,9 @@ class TokenTable:
             raise BrokenTokenizerError("The tokenizer's table of tokens makes no sense.")
         lengths = array("I", data[: 4 * num_ids])
         self.num_ids, self._lengths = num_ids, lengths
-        sizes = (0 if length == NO_TOKEN else length for length in lengths)
+        sizes = [0 if length == NO_TOKEN else length for length in lengths]
+        if max(sizes, default=0) > LONGEST_TOKEN_BYTES:
+            raise BrokenTokenizerError(_TOKEN_TOO_LONG)
         self._ends = array("Q", accumulate(sizes, initial=0))
         self._text = data[4 * num_ids :]
         if self._ends[-1] != len(self._text):
@@ -98,7 +106,14 @@ class Tokenizer:
         """The text of each list of ids, special tokens left out."""
         self._rebuild()
         fields = self._helper_result("tokenizer.decode", {"ids": lists}, b"", ASK_S)[0]
-        return [str(text) for text in fields["texts"]]
+        texts = [str(text) for text in fields["texts"]]
+        # A decoder can make any text of a short token.
+        if any(
+            len(text) > LONGEST_TOKEN_BYTES * max(1, len(ids))
+            for text, ids in zip(texts, lists, strict=True)
+        ):
+            raise BrokenTokenizerError(_TOKEN_TOO_LONG)
+        return texts
 
     def forget(self) -> None:
         """Drop what is remembered of texts, here and in the helper if it runs."""

@@ -61,13 +61,13 @@ def _merge(connection: sqlite3.Connection, message: int) -> None:
         "SELECT ids FROM replies WHERE message = ?", (message,)
     ).fetchone() or (None,)
     # Ids that don't belong to all of the text would be worse than none.
-    whole = all(isinstance(each, bytes) for each in (before, *ids))
+    known = [each for each in (before, *ids) if isinstance(each, bytes)]
     connection.execute(
         "UPDATE replies SET reasoning = reasoning || ?, ids = ?, stats = ifnull(?, stats)"
         " WHERE message = ?",
         (
             "".join(map(fields.text, thoughts)),
-            b"".join((before, *ids)) if whole else None,
+            b"".join(known) if len(known) == 1 + len(ids) else None,
             next((each for each in reversed(stats) if isinstance(each, str)), None),
             message,
         ),

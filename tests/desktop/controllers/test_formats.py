@@ -128,6 +128,7 @@ async def test_closing_does_not_wait_for_a_check_that_runs(
     open_parts: OpenParts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(check, "CHECK_S", 600.0)
+    check._checks.close()
     parts = await ready(open_parts)
     endless = ReplyFormat(kind="json_schema", text=json.dumps(chain(40, "anyOf")))
     parts.formats.read(1, "1", endless)

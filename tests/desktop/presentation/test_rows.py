@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import get_args
 
 import pytest
 from PySide6.QtCore import Qt
@@ -10,6 +11,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 
 from core.api.chat import ReplyIds
 from core.api.errors import EngineDiedError
+from core.api.events import FinishReason
 from core.api.stats import RequestStats
 from desktop.presentation.chat_list import CHAT_ROLE, NOTE_ROLE, ChatList, sections
 from desktop.presentation.engine_status import EngineStatus, Phase
@@ -103,6 +105,10 @@ def test_siblings() -> None:
         (Reply(ReplyState.RUNNING), ""),
         (Reply(ReplyState.COMPLETE, finish_reason="context"), "The context is full"),
         (Reply(ReplyState.COMPLETE, finish_reason="length"), "cut off"),
+        (Reply(ReplyState.COMPLETE, finish_reason="format_length"), "after 2,048 tokens"),
+        (Reply(ReplyState.COMPLETE, finish_reason="thought_length"), "after 16,384 tokens"),
+        (Reply(ReplyState.COMPLETE, finish_reason="repetition"), "repeated the same"),
+        (Reply(ReplyState.COMPLETE, finish_reason="size"), "4 MB"),
         (
             Reply(ReplyState.STOPPED, finish_reason="error", error=EngineDiedError("Bang.").info()),
             "The engine stopped. Bang.",
@@ -112,6 +118,17 @@ def test_siblings() -> None:
 def test_how_a_reply_ended_is_said(ended: Reply, words: str) -> None:
     assert words in ending_words(ended)
     assert bool(words) == bool(ending_words(ended))
+
+
+@pytest.mark.parametrize("reason", get_args(FinishReason))
+def test_every_end_but_one_is_said_and_most_replies_can_be_continued(reason: FinishReason) -> None:
+    state = ReplyState.STOPPED if reason in ("cancelled", "error") else ReplyState.COMPLETE
+    error = EngineDiedError("Bang.").info() if reason == "error" else None
+    ended = Reply(state, finish_reason=reason, error=error)
+    assert bool(ending_words(ended)) == (reason != "stop")
+    row = Row(Message(2, 1, 1, "x", 0.0, reply=ended), last=True)
+    # A reply of the largest size has no room for more.
+    assert row.can_go_on == (reason not in ("stop", "size"))
 
 
 def test_ids_that_have_arrived_are_kept_behind_what_the_reply_began_with() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -105,6 +106,18 @@ def test_P2_a_draft_that_does_not_fit_is_cut_off_and_leaves_no_trace(
     assert set(drawn.allowed()) == set(drawn.text.stop_ids)
     assert drawn.constraint.forced() == []
     assert fault(JSON, drawn.reader.answer) == ""
+
+
+@pytest.mark.parametrize(("template_closes", "may_think"), [(True, False), (False, True)])
+def test_no_thought_is_opened_behind_one_that_the_template_has_closed(
+    text_of: Callable[[str], ChatText], template_closes: bool, may_think: bool
+) -> None:
+    text = text_of("chatml_thinking")
+    rendered = text.render(chat("What is it?"), (), False, GRID)
+    assert rendered.closes_reasoning
+    rendered = replace(rendered, closes_reasoning=template_closes)
+    scores = Constraint(JSON, text, rendered, None).limit(torch.zeros(text.vocab_size))
+    assert bool(scores[text.thinking.open] == 0) is may_think
 
 
 def test_the_end_comes_when_the_form_is_complete_and_no_sooner(
