@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from core.client.sqlite_errors import ERRORS, code_of
-from desktop.common.traces import trace_of
+from core.client.traces import trace_of
 from desktop.store.recovery import copies
 from desktop.store.recovery.check import is_whole
 from desktop.store.recovery.salvage import salvage
