@@ -17,6 +17,9 @@ SETUP := packaging/setup
 # Someone who watches a download of hundreds of megabytes wants to see it move; a log does not.
 export PIP_QUIET := $(shell [ -t 2 ] || echo 1)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Every file is compared with the hash that is written down; ourselves are built with what is installed.
+LOCKED := $(PIP) install --require-hashes --no-deps --only-binary :all:
+OURSELVES := $(PIP) install --no-deps --no-build-isolation -e .
 # Scripts under packaging/ import their siblings, so each of these folders is checked on its own.
 SCRIPT_FOLDERS := $(sort $(dir $(wildcard packaging/*/*.py packaging/*/*/*.py)))
 
@@ -33,7 +36,7 @@ INSTALLERS := packaging/installers
 BUILT := build/installers
 BUILDER := $(BUILT)/environment
 
-.PHONY: help run test test-gpu test-long test-hostile bench bench-cache native installer test-installer check house format clean
+.PHONY: help lock run test test-gpu test-long test-hostile bench bench-cache native installer test-installer check house format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -74,7 +77,7 @@ test-installer: $(STAMPS)/test $(STAMPS)/qt-test ## try what `make installer` bu
 	$(BIN)/python -m pytest $(INSTALLERS)/test_frozen.py $(ARGS)
 	$(BUILDER)/bin/python $(INSTALLERS)/linux/try_installed.py
 
-check: $(STAMPS)/check ## formatting, lint, types and import layers
+check: $(STAMPS)/test ## formatting, lint, types and import layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/clang-format --dry-run --Werror $(C_SOURCES)
@@ -84,24 +87,27 @@ check: $(STAMPS)/check ## formatting, lint, types and import layers
 	$(BIN)/lint-imports
 	$(BIN)/python packaging/structure/house.py --check
 
-house: $(STAMPS)/check ## print cycles, sizes of folders, lines, the longest functions
+house: $(STAMPS)/test ## print cycles, sizes of folders, lines, the longest functions
 	@$(BIN)/python packaging/structure/house.py
 
-format: $(STAMPS)/check ## rewrite the code in the agreed format
+format: $(STAMPS)/test ## rewrite the code in the agreed format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(C_SOURCES)
+
+lock: ## resolve pyproject.toml and the installers' *.in anew into lock files (ARGS=--upgrade takes the newest versions)
+	@bash $(SETUP)/make_venv.sh build/lock
+	@build/lock/bin/python -m pip --disable-pip-version-check install uv==0.13.9
+	@build/lock/bin/python $(SETUP)/lock.py $(ARGS)
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) build kernels/native/shipped *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(BUILDER)/.done: $(INSTALLERS)/requirements.txt $(INSTALLERS)/validation.txt $(SETUP)/install_torch.sh $(SETUP)/qt_libraries.py
+$(BUILDER)/.done: $(addprefix $(INSTALLERS)/,torch.txt requirements.txt validation.txt) $(SETUP)/qt_libraries.py
 	@bash $(SETUP)/make_venv.sh $(BUILDER)
-	@TORCH=cpu bash $(SETUP)/install_torch.sh $(BUILDER)
-	@echo "Installing what the installers are built from ..."
-	@$(BUILDER)/bin/python -m pip --disable-pip-version-check install --no-deps -r $(INSTALLERS)/requirements.txt
-	@$(BUILDER)/bin/python -m pip --disable-pip-version-check install -r $(INSTALLERS)/validation.txt
+	@echo "Installing what the installers are built from, torch first (about 190 MB) ..."
+	@$(BUILDER)/bin/python $(INSTALLERS)/install.py
 	@$(BUILDER)/bin/python $(SETUP)/qt_libraries.py bundle
 	@touch $@
 
@@ -113,19 +119,16 @@ $(STAMPS)/torch: $(STAMPS)/venv $(SETUP)/install_torch.sh
 	@bash $(SETUP)/install_torch.sh $(VENV)
 	@touch $@
 
-$(STAMPS)/run: $(STAMPS)/torch pyproject.toml
+$(STAMPS)/run: $(STAMPS)/torch pyproject.toml requirements.lock
 	@echo "Installing Waymark ..."
-	@$(PIP) install -e .
+	@$(LOCKED) -r requirements.lock
+	@$(OURSELVES)
 	@touch $@
 
-$(STAMPS)/test: $(STAMPS)/torch pyproject.toml
-	@echo "Installing Waymark and what its tests need ..."
-	@$(PIP) install -e '.[test]'
-	@touch $@
-
-$(STAMPS)/check: $(STAMPS)/torch pyproject.toml
-	@echo "Installing Waymark and the checkers ..."
-	@$(PIP) install -e '.[check]'
+$(STAMPS)/test: $(STAMPS)/torch pyproject.toml requirements-check.lock
+	@echo "Installing Waymark, what its tests need, and the checkers ..."
+	@$(LOCKED) -r requirements-check.lock
+	@$(OURSELVES)
 	@touch $@
 
 $(STAMPS)/qt-run: $(STAMPS)/run $(SETUP)/qt_libraries.py

@@ -25,7 +25,9 @@ from qasync import QEventLoop
 
 from core.api.errors import DataFolderBusyError, WaymarkError
 from core.client.client import EngineClient
+from core.client.programs import forbid_core_dumps
 from core.client.running import say_running
+from core.client.traces import report_uncaught
 from desktop import lost_display
 from desktop.common import theme
 from desktop.common.threads import unfinished
@@ -46,7 +48,7 @@ from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.faults import StoreError
 from desktop.views import start_dialogs
 from desktop.views.main_window import MainWindow
-from desktop.window_log import report_from_loop, report_uncaught
+from desktop.window_log import log_uncaught, report_from_loop
 
 # Desktops find the icon of a window on Wayland, and its name, in the desktop file of this name.
 APP_ID = "io.github.waymark.Waymark"
@@ -160,6 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser("waymark", description="Chat with a model on this computer.")
     parser.add_argument("--data", metavar="DIR", help="keep chats and settings in this folder")
     options = parser.parse_args(arguments)
+    forbid_core_dumps()
     faulthandler.enable()
     say_running()
     qt = QApplication(sys.argv[:1])
@@ -167,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     qt.setDesktopFileName(APP_ID)
     # The last visible window may be a dialog; leaving is decided in one place.
     qt.setQuitOnLastWindowClosed(False)
-    report_uncaught()
+    report_uncaught(log_uncaught)
     garbage = GarbageCollector()
     with QEventLoop(qt) as loop:
         try:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from core.api.errors import WaymarkError
 from core.client.lock import DataFolderLock
-from desktop.common.traces import trace_of
+from core.client.traces import trace_of
 from desktop.store.folders import Folders
 from desktop.store.recovery import copies
 from desktop.store.tables.faults import StoreError
 from desktop.window_log import kept_log
+from system.private_files import sweep
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,8 @@ def claimed(folders: Folders) -> Iterator[None]:
     try:
         folders.create()
         lock = DataFolderLock(folders.data)
+        with contextlib.suppress(OSError):  # what can't be deleted now goes at a later start
+            sweep(folders.settings)
     except OSError as error:
         where = error.filename or folders.data
         raise StoreError(f"{where} can't be used: {error.strerror}.") from error

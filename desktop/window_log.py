@@ -11,7 +11,6 @@ import contextlib
 import logging
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from desktop.common.traces import trace_of
+from core.client.traces import trace_of
 from system.private_files import open_or_create
 
 LOG_BYTES = 1_000_000
@@ -73,18 +72,10 @@ def kept_log(file: Path) -> Iterator[None]:
             handler.close()
 
 
-def report_uncaught() -> None:
-    """Have errors that nobody catches logged, and their types alone printed."""
-
-    def report(error: BaseException | None) -> None:
-        if error is None or isinstance(error, KeyboardInterrupt):
-            return
-        log.error("An error that nobody caught: %s", trace_of(error))
-        print(f"Waymark met an error: {type(error).__name__}", file=sys.stderr, flush=True)
-
-    sys.excepthook = lambda _kind, error, _trace: report(error)
-    sys.unraisablehook = lambda told: report(told.exc_value)
-    threading.excepthook = lambda told: report(told.exc_value)
+def log_uncaught(error: BaseException) -> None:
+    """Log an error that nobody caught, and print its type alone."""
+    log.error("An error that nobody caught: %s", trace_of(error))
+    print(f"Waymark met an error: {type(error).__name__}", file=sys.stderr, flush=True)
 
 
 def report_from_loop(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

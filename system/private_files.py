@@ -85,6 +85,16 @@ def write_whole(path: Path, data: bytes) -> None:
         raise
 
 
+def sweep(folder: Path) -> None:
+    """Delete what `write_whole` left in a folder when its process was killed, while nobody writes
+    there. Raises OSError."""
+    left = list(folder.glob(f"{UNFINISHED}*"))
+    for path in left:
+        path.unlink(missing_ok=True)
+    if left:
+        sync_folder(folder)
+
+
 def rename(source: Path, target: Path) -> None:
     """Give a file its name, in place of one that may have it, and make that survive a power cut."""
     os.replace(source, target)

@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from core.client.regular_file import read_regular
-from system.private_files import private_folder, write_whole
+from system.private_files import private_folder, sweep, sync_folder, write_whole
 
 
 class BlobStore:
@@ -41,5 +41,14 @@ class BlobStore:
             raise ValueError("not a SHA-256 digest")
         return self._folder / digest[:2] / digest
 
+    def sweep(self) -> None:
+        """Delete what a killed process left half written, while nobody stores. Raises OSError."""
+        for folder in self._folder.glob("??"):
+            sweep(folder)
+
     def remove(self, digest: str) -> None:
-        self.path(digest).unlink(missing_ok=True)
+        """Delete a file, also where the power is cut afterwards. Raises OSError."""
+        path = self.path(digest)
+        if path.exists():
+            path.unlink(missing_ok=True)
+            sync_folder(path.parent)

@@ -88,6 +88,20 @@ def hidden_window() -> int:
     return 0x08000000 if sys.platform == "win32" else 0
 
 
+def forbid_core_dumps() -> None:
+    """Have the system write none of this process's memory to a file when it crashes: it may hold
+    what people wrote. For this process and those that it starts."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    # At 1 byte Linux also starts no program that would be handed the dump.
+    wanted = 1 if sys.platform == "linux" else 0
+    limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
+
+
 def die_with_parent() -> None:
     """Have the system end this process when the one that started it ends, whatever this one does.
 

@@ -6,9 +6,9 @@ the next step; who waits is the worker.
 
 from __future__ import annotations
 
-import traceback
 from typing import Protocol
 
+from core.client.traces import print_trace
 from core.engine.cancel import CancelFlag
 
 # Long enough not to compete with the next message of a quick exchange.
@@ -47,5 +47,5 @@ class QuietTime:
                 self.patience_s = 0.0
             elif self._checks:
                 self._engine.check_integrity()
-        except Exception:
-            traceback.print_exc()
+        except Exception as error:
+            print_trace(error)

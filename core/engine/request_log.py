@@ -6,7 +6,9 @@ business.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import secrets
 import time
 from collections.abc import Callable
 
@@ -44,21 +46,31 @@ KEYS = (
     "error",
 )
 
+_SALT = secrets.token_bytes(16)
+
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
     """The line for a command that ended in `last`; every line has every key of KEYS.
 
-    `at` is seconds since the epoch, `chat` the cache's key of a chat, `error` the error's name.
+    `at` is seconds since the epoch, `chat` one name for all lines of a chat while this process
+    runs, `error` the error's name.
     """
     line: dict[str, object] = dict.fromkeys(KEYS)
     line |= {
         "at": round(clock(), 3),
         "request": command.request,
         "op": command.type,
-        "chat": getattr(command, "chat", None),
+        "chat": _alias(getattr(command, "chat", None)),
         "side": getattr(command, "side", None),
     }
     return json.dumps(line | _outcome(command, last))
+
+
+def _alias(chat: str | None) -> str | None:
+    """A name for a chat's key that tells nobody the key, so that a log outlives a deleted chat."""
+    if chat is None:
+        return None
+    return hashlib.blake2b(chat.encode(), key=_SALT, digest_size=4).hexdigest()
 
 
 def _outcome(command: Command, last: Event) -> dict[str, object]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import signal
 import sys
 
+from core.client.programs import forbid_core_dumps
+
 
 def limit_process(memory_bytes: int) -> None:
     """Bound memory, forbid writing files and dumping core. Irrevocable."""
@@ -16,7 +18,7 @@ def limit_process(memory_bytes: int) -> None:
         return
     import resource
 
-    _lower(resource.RLIMIT_CORE, 0)
+    forbid_core_dumps()
     # A write to a pipe is not bounded by this one.
     _lower(resource.RLIMIT_FSIZE, 0)
     if sys.platform == "linux":

@@ -9,8 +9,9 @@ from typing import BinaryIO
 
 from core.api.commands import PROTOCOL_VERSION
 from core.api.events import Hello
-from core.client.programs import die_with_parent
+from core.client.programs import die_with_parent, forbid_core_dumps
 from core.client.running import say_running
+from core.client.traces import report_uncaught
 from core.engine.quiet import QuietTime
 from core.worker.worker import Outbox, Worker
 
@@ -25,6 +26,8 @@ def _frames() -> tuple[BinaryIO, BinaryIO]:
 def main() -> None:
     """Run as the child of a window; there is nothing to see when started by hand."""
     die_with_parent()
+    forbid_core_dumps()
+    report_uncaught()
     say_running()
     commands, events = _frames()
     faulthandler.enable()

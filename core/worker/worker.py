@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -43,6 +42,7 @@ from core.api.commands import (
 from core.api.errors import InternalError, NotEnoughMemoryError, ProtocolError, WaymarkError
 from core.api.events import Answer, Done, Event, Failed, Last
 from core.client.codec import decode, encode, read_frame
+from core.client.traces import place_of, print_trace
 from core.engine.cancel import CancelFlag
 from core.engine.quiet import QuietTime
 from core.engine.request_log import log_line
@@ -129,8 +129,8 @@ class Worker:
         try:
             while (body := read_frame(self._commands)) is not None:
                 self._accept(decode(COMMANDS, body))
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as error:
+            print_trace(error)
             code = 1
         sys.stderr.flush()
         os._exit(code)
@@ -155,11 +155,11 @@ class Worker:
         except MemoryError:
             return Failed(request=request, error=_out_of_memory("").info())
         except Exception as error:
-            traceback.print_exc()
+            print_trace(error)
             if any(words in str(error) for words in OUT_OF_MEMORY):
                 return Failed(request=request, error=_out_of_memory(str(error)).info())
-            words = f"{type(error).__name__}: {error}"[:500]
-            return Failed(request=request, error=InternalError(words).info())
+            # Its own words may quote what people wrote.
+            return Failed(request=request, error=InternalError(place_of(error)).info())
 
 
 def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command], Handler]:

@@ -116,6 +116,7 @@ class Deletion(QObject):
             purged = await self._database.run(purge)
             try:
                 self._chat.forget(purged)
+                await deleted(BlobStore(self._folders.pictures).sweep)
                 if purged:
                     await deleted(copies.remove, self._folders.database, spare)
             finally:
@@ -130,6 +131,7 @@ class Deletion(QObject):
             await self._database.run(chats.delete_everything)
             try:
                 await deleted(copies.remove_all, self._folders.database)
+                await deleted(BlobStore(self._folders.pictures).sweep)
             finally:
                 self._pending_deletions.send()
                 await self._remove_unused(set())

@@ -11,28 +11,9 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from desktop.presentation.engine_status import EngineStatus
-from desktop.presentation.plain_text import shortened
+from desktop.presentation.licences import LICENCES
 from desktop.words import frame as words
 from desktop.words.numbers import format_count
-
-# What Waymark is built on, and what it is licensed under where its metadata doesn't say.
-PACKAGES = (
-    "PySide6_Essentials",
-    "torch",
-    "numpy",
-    "safetensors",
-    "tokenizers",
-    "pillow",
-    "jinja2",
-    "pydantic",
-    "markdown-it-py",
-    "pygments",
-    "qasync",
-    "platformdirs",
-    "psutil",
-)
-
-LONGEST_LICENCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +47,7 @@ def diagnostics(status: EngineStatus) -> Diagnostics:
         facts.append(("Model", f"{size}, {format_count(model.context_length)} tokens of context"))
         if model.load.slowed_by:
             facts.append(("Slowed by", model.load.slowed_by))
-    licences = tuple((name, licence(name)) for name in ("waymark", *PACKAGES))
-    return Diagnostics(tuple(facts), licences)
+    return Diagnostics(tuple(facts), tuple(LICENCES.items()))
 
 
 def version(package: str) -> str:
@@ -76,22 +56,3 @@ def version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return words.UNKNOWN
-
-
-def licence(package: str) -> str:
-    """A package's licence in a few words, as its metadata has it."""
-    try:
-        found = metadata.metadata(package)
-    except metadata.PackageNotFoundError:
-        return words.UNKNOWN
-    expression = _said(found, "License-Expression")
-    # Older metadata may hold the whole text of a licence here.
-    said = _said(found, "License")
-    short = said if "\n" not in said else ""
-    kinds = [each for each in found.get_all("Classifier") or () if each.startswith("License")]
-    named = kinds[0].rpartition(" :: ")[2] if kinds else ""
-    return shortened(expression or short or named, LONGEST_LICENCE) or words.UNKNOWN
-
-
-def _said(found: metadata.PackageMetadata, field: str) -> str:
-    return ", ".join(found.get_all(field) or ())

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from core.client.sqlite_errors import ERRORS, code_of
+from core.client.traces import trace_of
 from desktop.common.threads import DaemonExecutor
-from desktop.common.traces import trace_of
 from desktop.store.recovery import copies
 from desktop.store.recovery.check import is_whole
 from desktop.store.recovery.salvage import salvage

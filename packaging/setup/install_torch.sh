@@ -9,6 +9,8 @@ set -euo pipefail
 version=2.13.0
 cpu_index=https://download.pytorch.org/whl/cpu
 python=$1/bin/python
+# On Linux with all that CUDA needs.
+plain_size=$([ "$(uname -s)" = Linux ] && echo "3 GB" || echo "110 MB")
 
 pip_install() {
     "$python" -m pip install --disable-pip-version-check "$@"
@@ -33,8 +35,8 @@ wants_cpu_build() {
 
 # One try; what pip says is shown only if all tries fail, for a missing CPU build is no error yet.
 try() {
-    echo "Installing torch $version: $1 ..."
-    shift
+    echo "Installing torch $version: $1, a download of up to $2 ..."
+    shift 2
     pip_install "$@" 2>>"$log"
 }
 
@@ -46,11 +48,11 @@ if "$python" -c "import importlib.metadata as m, sys; sys.exit(m.version('torch'
 fi
 
 if wants_cpu_build; then
-    # --no-deps: that index holds torch only in part; what torch needs comes with the next step, from the usual index.
-    try "the CPU build" "torch==$version+cpu" \
-        || try "the CPU build from PyTorch's own index" --retries 0 --timeout 15 --no-deps --index-url "$cpu_index" "torch==$version+cpu" \
-        || try "the plain build" "torch==$version" \
+    # --no-deps: what it needs comes with the next step, from the lock file. The plain build for Linux needs CUDA besides.
+    try "the CPU build" "190 MB" --no-deps "torch==$version+cpu" \
+        || try "the CPU build from PyTorch's own index" "190 MB" --retries 0 --timeout 15 --no-deps --index-url "$cpu_index" "torch==$version+cpu" \
+        || try "the plain build" "$plain_size" "torch==$version" \
         || { cat "$log" >&2; exit 1; }
 else
-    try "the plain build" "torch==$version" || { cat "$log" >&2; exit 1; }
+    try "the plain build" "$plain_size" "torch==$version" || { cat "$log" >&2; exit 1; }
 fi

@@ -6,13 +6,14 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from core.api.params import ModelSettings
 from core.client.client import EngineClient
-from core.client.programs import ROOT, clean_environment
+from core.client.programs import ROOT, clean_environment, program
 from core.client.transport import worker_environment
 
 DEMO = ROOT / "resources" / "models" / "demo"
@@ -93,3 +94,25 @@ def test_H2_what_names_code_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) ->
     }
     monkeypatch.setenv("LD_PRELOAD", "/tmp/x.so")
     assert "LD_PRELOAD" not in worker_environment()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are read from /proc")
+@pytest.mark.parametrize("arguments", [("core.worker",), ("core.helper", "500000000")])
+def test_no_engine_process_leaves_its_memory_in_a_file(
+    arguments: tuple[str, ...],
+) -> None:
+    """At 1 byte Linux writes no core dump, and starts no program that takes them."""
+    process = subprocess.Popen(
+        program(*arguments), cwd=ROOT, env=clean_environment(), stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    import resource
+
+    try:
+        end = time.monotonic() + 60
+        while resource.prlimit(process.pid, resource.RLIMIT_CORE) not in ((1, 1), (0, 0)):
+            assert time.monotonic() < end and process.poll() is None
+            time.sleep(0.02)
+    finally:
+        process.kill()
+        process.communicate()

@@ -79,6 +79,10 @@ def test_the_app_ends_whole_when_it_is_told_to(
     wait_for(lambda: busy(tmp_path / "data"))
     wait_for(lambda: psutil.Process(running.pid).children())
     (worker,) = psutil.Process(running.pid).children()
+    if sys.platform == "linux":
+        # Neither leaves its memory in a file when it crashes.
+        limits = psutil.Process(running.pid).rlimit(psutil.RLIMIT_CORE)
+        assert limits in ((1, 1), (0, 0))
     running.send_signal(signal.SIGTERM)
     assert running.wait(PATIENCE_S) == 0
     wait_for(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from desktop.common.traces import trace_of
+from core.client.traces import trace_of
 from desktop.controllers.common.tasks import Tasks
 from desktop.window_log import kept_log, report_from_loop
 from tests.desktop.conftest import Loop, until
@@ -86,8 +86,9 @@ async def test_a_task_of_the_window_says_its_kind_of_error(tmp_path: Path, qloop
 UNCAUGHT = """
 import sys, threading
 from pathlib import Path
-from desktop.window_log import kept_log, report_uncaught
-report_uncaught()
+from core.client.traces import report_uncaught
+from desktop.window_log import kept_log, log_uncaught
+report_uncaught(log_uncaught)
 class Late:
     def __del__(self):
         raise ValueError("zanzibar")

@@ -68,7 +68,7 @@ def test_W1_a_reply_s_line_has_the_numbers_and_no_word_of_it() -> None:
         stats=STATS,
     )
     read = line(command, last)
-    assert (read["request"], read["op"], read["chat"], read["side"]) == (5, "generate", "k1", True)
+    assert (read["request"], read["op"], read["side"]) == (5, "generate", True)
     assert (read["prompt_tokens"], read["reused_tokens"], read["evaluated_tokens"]) == (30, 20, 10)
     assert (read["reply_tokens"], read["images_in_prompt"], read["checkpoints_held"]) == (3, 1, 4)
     assert read["restored_from"] == "disk" and read["restored_at"] == {"token": 20, "position": 12}
@@ -86,7 +86,17 @@ def test_idle_work_s_line_says_what_it_read(kind: type[Settle] | type[ReadAhead]
     read = line(kind(request=6, conversation=CHAT, chat="k2"), last)
     others = {"settled_tokens", "read_ahead_tokens"} - {key}
     assert read[key] == 8 and all(read[other] is None for other in others)
-    assert (read["images_encoded"], read["bytes"]["kv"], read["chat"]) == (1, 3, "k2")
+    assert (read["images_encoded"], read["bytes"]["kv"]) == (1, 3)
+
+
+def test_M2_a_line_tells_one_chat_from_another_and_holds_no_key() -> None:
+    """A deleted chat's key must not outlive it in a log."""
+    done = Prepared(request=6, tokens=8, encoded=0, bytes=CacheBytes())
+    keys = ["a1" * 16, "b2" * 16, "a1" * 16]
+    lines = [line(Settle(request=6, conversation=CHAT, chat=key), done) for key in keys]
+    first, other, again = (each["chat"] for each in lines)
+    assert first and first == again != other
+    assert not any(key[:8] in json.dumps(lines) for key in keys)
 
 
 def test_an_error_is_named_and_not_quoted() -> None:

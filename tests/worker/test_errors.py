@@ -18,6 +18,8 @@ from core.engine.engine import Engine
 from core.engine.quiet import QuietTime
 from core.worker.worker import Outbox, Worker
 
+SECRET = "what somebody wrote"
+
 
 def no_model() -> Answer:
     raise NoModelError("Choose a model folder first.")
@@ -37,7 +39,7 @@ def gpu_full() -> Answer:
 
 
 def surprise() -> Answer:
-    raise ZeroDivisionError("x" * 2_000)
+    raise ZeroDivisionError(SECRET)
 
 
 @pytest.mark.parametrize(
@@ -50,13 +52,20 @@ def surprise() -> Answer:
         (surprise, "InternalError"),
     ],
 )
-def test_every_error_has_a_name(action: Callable[[], Answer], name: str) -> None:
+def test_every_error_has_a_name_and_quotes_nothing(
+    action: Callable[[], Answer], name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     engine = Engine()
     worker = Worker(io.BytesIO(), Outbox(io.BytesIO()), engine, QuietTime(engine))
     worker._handlers[ClearCache] = lambda command, flag: action()
     event = worker._last_event(ClearCache(request=5), CancelFlag())
     assert isinstance(event, Failed) and event.request == 5
     assert event.error.name == name and 0 < len(event.error.message) < 1_000
+    printed = capfd.readouterr().err
+    assert SECRET not in printed + event.error.message
+    if name == "InternalError":
+        assert "ZeroDivisionError, raised at" in printed and __file__ in printed
+        assert event.error.message.startswith("ZeroDivisionError at test_errors.py:")
 
 
 def test_a_last_event_too_large_to_send_is_an_error_and_the_worker_goes_on() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from core.api.errors import ErrorInfo, WaymarkError
-from desktop.common.traces import trace_of
+from core.client.traces import trace_of
 
 log = logging.getLogger(__name__)
 

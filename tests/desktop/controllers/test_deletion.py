@@ -118,6 +118,30 @@ async def test_the_trash_keeps_a_chat_over_restarts_for_thirty_days(
     assert b"secret" not in folders.database.read_bytes()
 
 
+async def test_M2_half_written_pictures_go_at_a_start_and_with_every_deletion(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    """A process that is killed while it stores a picture leaves all of it under another name."""
+
+    def leave() -> Path:
+        left = folders.pictures / "ab" / ".new-0123456789abcdef"
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(png())
+        return left
+
+    left = leave()
+    parts = await with_chat(open_parts, engine, tmp_path)
+    assert not left.exists() and len(picture_files(folders)) == 1
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    left = leave()
+    await delete_for_good(parts, chat)
+    await until(lambda: not left.exists())
+    left = leave()
+    parts.deletion.delete_everything()
+    await until(lambda: not left.exists())
+
+
 async def test_what_was_typed_in_a_chat_that_is_gone_is_gone_too(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:

@@ -1,0 +1,51 @@
+"""Where an error came from, without its words: those may quote what people wrote."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+def trace_of(error: BaseException) -> str:
+    """The error's type and the lines of code it went through, and the same of what caused it."""
+    return "\n".join(_lines(error))
+
+
+def place_of(error: BaseException) -> str:
+    """The error's type and the line of code that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    at = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}{at}"
+
+
+def print_trace(error: BaseException) -> None:
+    """Print on standard error, which a log keeps, where an error came from."""
+    print(trace_of(error), file=sys.stderr, flush=True)
+
+
+def report_uncaught(report: Callable[[BaseException], None] = print_trace) -> None:
+    """Have `report` told of errors that nobody catches: Python itself prints their words."""
+
+    def told(error: BaseException | None) -> None:
+        if error is not None and not isinstance(error, KeyboardInterrupt):
+            report(error)
+
+    sys.excepthook = lambda _kind, error, _trace: told(error)
+    sys.unraisablehook = lambda found: told(found.exc_value)
+    threading.excepthook = lambda found: told(found.exc_value)
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield f"{type(current).__name__}, raised at"
+        for frame in traceback.extract_tb(current.__traceback__, limit=-20):
+            yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
+        current = current.__cause__ or (
+            None if current.__suppress_context__ else current.__context__
+        )
