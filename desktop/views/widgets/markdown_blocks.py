@@ -15,6 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 from markdown_it.token import Token
 
+from desktop.views.widgets.markdown_marks import enable_marks
 from desktop.views.widgets.markdown_math import enable_math
 
 # A table of more cells is a listing: Qt lays out a cell in the time of a hundred letters.
@@ -23,12 +24,13 @@ TABLE = "table"
 
 
 def make_parser() -> MarkdownIt:
-    """CommonMark with tables, strikethrough and mathematics; no HTML, no link definitions."""
+    """CommonMark without HTML and link definitions, with what models write beyond it."""
     parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("reference")
     # Tables come after fences here: a line that opens a listing must not become a table's head
     # when the next line arrives.
     parser.block.ruler.after("fence", "late_table", table, {"alt": ["paragraph", "reference"]})
     enable_math(parser)
+    enable_marks(parser)
     return parser
 
 

@@ -108,6 +108,16 @@ class _Renderer(RendererHTML):
         lines = escape(tokens[idx].content).split("\n")
         return f'<span class="math">{"<br>".join(lines)}</span>'
 
+    def footnote_ref(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return f"<sup>{tokens[idx].content}</sup>"
+
+    def footnote_open(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return f'<p class="footnote"><sup>{tokens[idx].info}</sup> '
+
     def hr(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return "<hr>"
 
@@ -159,6 +169,7 @@ def style(colours: Colours) -> str:
         h3 {{ font-size: {px(16)}px; }} h4, h5, h6 {{ font-size: {px(15)}px; }}
         h1, h2, h3, h4, h5, h6 {{ font-weight: 600; }}
         span.math {{ white-space: pre-wrap; }}
+        p.footnote {{ color: {colours.muted}; }}
         a {{ color: {colours.link}; text-decoration: underline; }}
         code, pre {{ font-family: '{fixed}'; background-color: {colours.code_background}; }}
         table.cells {{
