@@ -15,7 +15,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from desktop.common import theme
-from desktop.views.widgets.block_text import BlockText
+from desktop.views.widgets.block_text import INDENT, BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.markdown_blocks import Block
 from desktop.views.widgets.markdown_source import BlockStream
@@ -35,6 +35,20 @@ CELL_COST = 25
 CODE_LINE_COST = 4
 # Drawn at first, in letters and lines as above: some fifty screens. The rest is for a button.
 PAGE = 200_000
+
+
+class _Indented(QWidget):
+    """Holds a block that is a part of a list's item: it begins where the item's words do."""
+
+    def __init__(self, parent: QWidget, depth: int) -> None:
+        super().__init__(parent)
+        self._inner = QVBoxLayout(self)
+        self._inner.setContentsMargins(depth * INDENT, 0, 0, 0)
+        self.resize(parent.width(), 1)
+
+    def hold(self, widget: QWidget) -> None:
+        """Show this block."""
+        self._inner.addWidget(widget)
 
 
 class MarkdownBody(WholeText):
@@ -120,7 +134,7 @@ class MarkdownBody(WholeText):
         del self._widgets[-count:], self._shown[-count:]
         for widget in set(old).difference(self._widgets):
             # At once: what is deleted later is deleted all at one time.
-            shiboken6.delete(widget)
+            shiboken6.delete(self._held(widget))
         return bool(self._widgets)
 
     def text(self) -> str:
@@ -203,17 +217,26 @@ class MarkdownBody(WholeText):
             return before
         wanted = CodeBlock if block.kind == "code" else BlockText
         present = self._widgets[number] if number < len(self._widgets) else None
-        if isinstance(present, wanted) and present is not before:
+        is_as_deep = number < len(self._shown) and self._shown[number].depth == block.depth
+        if isinstance(present, wanted) and present is not before and is_as_deep:
             return present
-        widget = wanted(self)
+        held = _Indented(self, block.depth) if block.depth else self
+        widget = wanted(held)
         # Laid out once at the width it will have, not first at the width of a fresh widget.
         widget.resize(self.width(), 1)
         if isinstance(widget, BlockText):
             widget.web_link.connect(self.link_activated)
         self._put(number, widget)
-        place = self._layout.indexOf(before) + 1 if before is not None else 0
-        self._layout.insertWidget(place, widget)
+        place = self._layout.indexOf(self._held(before)) + 1 if before is not None else 0
+        if isinstance(held, _Indented):
+            held.hold(widget)
+        self._layout.insertWidget(place, self._held(widget))
         return widget
+
+    def _held(self, widget: QWidget) -> QWidget:
+        """What stands in the layout for a block's widget."""
+        parent = widget.parentWidget()
+        return parent if isinstance(parent, _Indented) else widget
 
     def _put(self, number: int, widget: BlockText | CodeBlock) -> None:
         old = self._widgets[number : number + 1]
@@ -229,9 +252,10 @@ class MarkdownBody(WholeText):
     def _discard(self, widgets: list[BlockText | CodeBlock]) -> None:
         for widget in widgets:
             if widget not in self._widgets:
-                self._layout.removeWidget(widget)
-                widget.hide()
-                widget.deleteLater()
+                held = self._held(widget)
+                self._layout.removeWidget(held)
+                held.hide()
+                held.deleteLater()
 
     def _offer_more(self, offered: bool) -> None:
         """The button for what is not drawn, or none."""

@@ -155,7 +155,9 @@ def to_html(source: str) -> str | None:
     most_cells = MOST_CELLS_IN_QUOTES if kinds["blockquote_open"] else MOST_CELLS
     if cells > most_cells or deepest > DEEPEST:
         return None
-    return str(_PARSER.renderer.render(tokens, _PARSER.options, env)).strip()
+    html = str(_PARSER.renderer.render(tokens, _PARSER.options, env)).strip()
+    # Qt draws no mark beside an item without words.
+    return html.replace("<li></li>", f"<li>{CODE_EDGE}</li>")
 
 
 def style(colours: Colours) -> str:
