@@ -63,7 +63,12 @@ class ChatPage(QWidget):
         self._pages.addWidget(self.transcript)
         self._build()
         self._connect()
+        self._follow_settings()
         self._turn()
+
+    def _follow_settings(self) -> None:
+        window = self._parts.settings.settings.window
+        self.transcript.messages.show_formatted(window.format_messages)
 
     def _build(self) -> None:
         bottom = in_column(self.delete_all, self.limit, self.composer, top=4, bottom=16)
@@ -78,6 +83,7 @@ class ChatPage(QWidget):
 
     def _connect(self) -> None:
         chat, transcript = self._parts.chat, self._parts.transcript
+        self._parts.settings.changed.connect(self._follow_settings)
         transcript.chat_changed.connect(self._turn)
         transcript.rows_replaced.connect(self._turn)
         shown = self.transcript.messages

@@ -42,8 +42,9 @@ class _Indented(QWidget):
 
     def __init__(self, parent: QWidget, depth: int) -> None:
         super().__init__(parent)
+        self.indent = depth * INDENT
         self._inner = QVBoxLayout(self)
-        self._inner.setContentsMargins(depth * INDENT, 0, 0, 0)
+        self._inner.setContentsMargins(self.indent, 0, 0, 0)
         self.resize(parent.width(), 1)
 
     def hold(self, widget: QWidget) -> None:
@@ -56,8 +57,9 @@ class MarkdownBody(WholeText):
 
     link_activated = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, keeps_lines: bool = False) -> None:
         super().__init__(parent)
+        self._keeps_lines = keeps_lines  # a line of the text is a line on the screen
         self._pieces: list[str] = []
         self._waiting = ""  # the end of the text, not read yet
         self._finished = False  # no more text comes
@@ -199,7 +201,7 @@ class MarkdownBody(WholeText):
         elif block.kind == "plain":
             widget.show_plain(block.source)
         else:
-            widget.show_markdown(block.source)
+            widget.show_markdown(block.source, self._keeps_lines)
         return True
 
     def _listing(self, end: int) -> str:
@@ -285,7 +287,7 @@ class MarkdownBody(WholeText):
         while self._faded and room > 0:
             widget = self._faded.pop(0)
             if widget in sources:
-                widget.show_markdown(sources[widget].source)
+                widget.show_markdown(sources[widget].source, self._keeps_lines)
                 room -= _cost(sources[widget])
         return bool(self._faded)
 
@@ -296,3 +298,9 @@ def _cost(block: Block) -> int:
     if block.kind == "code":
         return cost + CODE_LINE_COST * lines
     return cost + LINE_COST * lines + CELL_COST * block.source.count("|")
+
+
+def indent_of(block: QWidget) -> int:
+    """How far a block is indented, in pixels."""
+    parent = block.parentWidget()
+    return parent.indent if isinstance(parent, _Indented) else 0

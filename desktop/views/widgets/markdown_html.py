@@ -118,6 +118,11 @@ class _Renderer(RendererHTML):
     ) -> str:
         return f'<p class="footnote"><sup>{tokens[idx].info}</sup> '
 
+    def softbreak(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return "<br>\n" if env.get("keeps_lines") else "\n"
+
     def hr(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return "<hr>"
 
@@ -143,11 +148,14 @@ def is_web_address(address: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.netloc) and QUrl(address).isValid()
 
 
-def to_html(source: str) -> str | None:
-    """The block as HTML, or None where it is better shown as the text it is."""
+def to_html(source: str, keeps_lines: bool = False) -> str | None:
+    """The block as HTML, or None where it is better shown as the text it is.
+
+    With `keeps_lines` a line of the source is a line on the screen.
+    """
     if source.count("[") > MOST_BRACKETS or len(_MARK.findall(source)) > MOST_MARKS:
         return None
-    env: EnvType = {}
+    env: EnvType = {"keeps_lines": keeps_lines}
     tokens = _PARSER.parse(source, env)
     kinds = Counter(token.type for token in tokens)
     cells = kinds["td_open"] + kinds["th_open"]
@@ -160,11 +168,11 @@ def to_html(source: str) -> str | None:
     return html.replace("<li></li>", f"<li>{CODE_EDGE}</li>")
 
 
-def style(colours: Colours) -> str:
-    """The style sheet of a block's document."""
+def style(colours: Colours, line_height: int) -> str:
+    """The style sheet of a block's document; `line_height` is in percent."""
     fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     return f"""
-        p, li {{ line-height: 145%; }}
+        p, li {{ line-height: {line_height}%; }}
         p, ul, ol, table, pre, h1, h2, h3, h4, h5, h6 {{ margin-top: 0px; margin-bottom: 4px; }}
         li {{ margin-top: 2px; margin-bottom: 2px; }}
         h1 {{ font-size: {px(20)}px; }} h2 {{ font-size: {px(18)}px; }}
