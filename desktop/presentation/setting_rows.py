@@ -196,7 +196,7 @@ THEME_ROW = row(
 TEXT_SIZE_ROW = row(
     "window.text_size", tuple((words.percent_words(size), size) for size in TEXT_SIZES)
 )
-WINDOW_ROWS = (THEME_ROW, TEXT_SIZE_ROW)
+WINDOW_ROWS = (THEME_ROW, TEXT_SIZE_ROW, row("window.format_messages"))
 
 # What *Restore defaults* of each part acts on: never the model's folder.
 PART_ROWS: dict[str, tuple[SettingRow, ...]] = {

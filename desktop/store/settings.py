@@ -49,6 +49,8 @@ class WindowSettings(Settings):
     theme: Literal["system", "light", "dark"] = "system"
     # Of the usual size, in percent.
     text_size: Literal[85, 100, 115, 130, 150] = 100
+    # Whether Markdown in the user's own messages is rendered.
+    format_messages: bool = True
     folded: tuple[str, ...] = ()
 
 

@@ -64,7 +64,12 @@ class ChatPage(QWidget):
             self, "deleteAll", words.DELETE_ALL, words.KEEP_EVERYTHING, words.DELETE_EVERYTHING
         )
         self._connect()
+        self._follow_settings()
         self._turn()
+
+    def _follow_settings(self) -> None:
+        window = self._parts.settings.settings.window
+        self.transcript.messages.show_formatted(window.format_messages)
 
     def _build(self) -> None:
         bottom = in_column(self.limit, self.composer, top=4, bottom=16)
@@ -79,6 +84,7 @@ class ChatPage(QWidget):
 
     def _connect(self) -> None:
         chat, transcript = self._parts.chat, self._parts.transcript
+        self._parts.settings.changed.connect(self._follow_settings)
         transcript.chat_changed.connect(self._turn)
         transcript.rows_replaced.connect(self._turn)
         shown = self.transcript.messages

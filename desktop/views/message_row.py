@@ -13,6 +13,9 @@ from desktop.views.message_bar import MessageBar
 from desktop.views.widgets.text_selection import text_selection
 from desktop.words.conversation import REPLY, YOUR_MESSAGE
 
+# How many parts of a message that is not shown again are given up at a step.
+SHED_AT_ONCE = 16
+
 
 class MessageRow(QFrame):
     """One message; `bar` is for the subclass to place.

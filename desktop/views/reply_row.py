@@ -12,14 +12,12 @@ from PySide6.QtWidgets import QVBoxLayout
 from desktop.controllers.formats import Formats
 from desktop.presentation.messages import Row, ending_words
 from desktop.presentation.reply_data.reading import Reading
-from desktop.views.message_row import MessageRow
+from desktop.views.message_row import SHED_AT_ONCE, MessageRow
 from desktop.views.widgets.json_body import SOURCE, JsonBody
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.numbers_line import NumbersLine
 from desktop.views.widgets.plain import Label
 from desktop.views.widgets.reasoning_fold import ReasoningFold
-
-SHED_AT_ONCE = 16
 
 
 class ReplyRow(MessageRow):

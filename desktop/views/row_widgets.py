@@ -46,6 +46,7 @@ class RowWidgets(QObject):
     def __init__(self, viewport: QWidget, edits: Edits, formats: Formats) -> None:
         super().__init__(viewport)
         self._formats = formats
+        self._formatted = True
         self._viewport = viewport
         self._edits = edits
         self._by_place: dict[int, RowWidget] = {}
@@ -96,6 +97,14 @@ class RowWidgets(QObject):
         """Another chat is shown."""
         self._unfolded.clear()
 
+    def show_formatted(self, formatted: bool) -> None:
+        """Render Markdown in the user's messages, or show them as they were typed."""
+        if formatted != self._formatted:
+            self._formatted = formatted
+            for _, row in self:
+                if isinstance(row, UserRow):
+                    row.show_formatted(formatted)
+
     def show_words(self, place: int) -> None:
         """Have a message show its words as they were written, where it shows them otherwise."""
         row = self._by_place.get(place)
@@ -145,7 +154,8 @@ class RowWidgets(QObject):
         return reply
 
     def _user(self, row: Row) -> UserRow:
-        user = UserRow(row, self._edits)
+        user = UserRow(row, self._edits, self._formatted)
+        user.link_asked.connect(self.link_asked)
         user.choose_pictures_asked.connect(self.choose_pictures_asked)
         user.edit_asked.connect(self.edit_asked)
         user.tell_all_asked.connect(self.tell_all_asked)

@@ -9,7 +9,7 @@ from desktop.controllers.drafting.edits import Edits
 from desktop.presentation.messages import Row
 from desktop.views.left_out_line import LeftOutLine
 from desktop.views.message_editor import MessageEditor
-from desktop.views.message_row import MessageRow
+from desktop.views.message_row import SHED_AT_ONCE, MessageRow
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.user_text import UserText
 
@@ -22,14 +22,16 @@ class UserRow(MessageRow):
         tell_all_asked(): have the model read the messages above too.
         open_picture_asked(str): a thumbnail was clicked.
         choose_pictures_asked(object): pictures are to be chosen; called with their paths.
+        link_asked(str): a link in the text was activated.
     """
 
     edit_asked = Signal(int, str)
     tell_all_asked = Signal()
     open_picture_asked = Signal(str)
     choose_pictures_asked = Signal(object)
+    link_asked = Signal(str)
 
-    def __init__(self, row: Row, edits: Edits) -> None:
+    def __init__(self, row: Row, edits: Edits, formatted: bool = True) -> None:
         super().__init__(row, "user")
         self._edits = edits
         self._line = LeftOutLine()
@@ -38,7 +40,9 @@ class UserRow(MessageRow):
         self._strip.setObjectName("messagePictures")
         self._strip.open_asked.connect(self.open_picture_asked)
         self._strip.filled.connect(self._fit)
-        self._text = UserText()
+        self._text = UserText(formatted)
+        self._text.link_activated.connect(self.link_asked)
+        self._text.laid_out.connect(self._fit)
         self._editor: MessageEditor | None = None
         self._bubble = self._make_bubble()
         self.bar.edit_asked.connect(self._edit)
@@ -65,6 +69,15 @@ class UserRow(MessageRow):
         self.notice()
         self._line.setVisible(row.first_in_prompt)
         self._fit()
+
+    def show_formatted(self, formatted: bool) -> None:
+        """Render the text's Markdown, or show it as it was typed."""
+        self._text.show_formatted(formatted)
+        self._text.setVisible(bool(self.row.text) and self._editor is None)
+        self._fit()
+
+    def shed(self) -> bool:
+        return self._text.shed(SHED_AT_ONCE)
 
     def is_busy(self) -> bool:
         return self._editor is not None or super().is_busy()

@@ -1,12 +1,21 @@
-"""A user's words as they were typed: never as markup; a very long text scrolls in a field."""
+"""A user's words: their Markdown as in replies, or as they were typed.
+
+A very long text is never formatted, and scrolls in a field.
+"""
 
 from __future__ import annotations
 
+from PySide6.QtCore import QEvent, Signal
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from desktop.views.widgets.block_text import SHORT_TEXT, BlockText
+from desktop.common import theme
+from desktop.views.widgets.block_text import INDENT, SHORT_TEXT, BlockText
+from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.long_text import LongText
+from desktop.views.widgets.markdown_body import MarkdownBody, indent_of
 from desktop.views.widgets.text_selection import WholeText, text_selection
+from desktop.words.conversation import YOUR_MESSAGE
 
 # From here on a field is used, which lays out only what is seen.
 LONGEST_BLOCK = 8_000
@@ -14,16 +23,28 @@ MOST_LINES = 400
 LONG_TEXT_HEIGHT = 320
 # Letters of a text by which its width is judged.
 MEASURED = 4_000
+# Around the words of code: its frame, and its head with a button.
+CODE_FRAME = 30
+NARROWEST_CODE = 160
 
 
 class UserText(WholeText):
-    """Shows one plain text, selectable."""
+    """Shows one text, selectable.
 
-    def __init__(self) -> None:
+    Signals:
+        link_activated(str): a full http or https address.
+        laid_out(): it may wish for another width.
+    """
+
+    link_activated = Signal(str)
+    laid_out = Signal()
+
+    def __init__(self, formatted: bool = True) -> None:
         super().__init__()
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._shown: QWidget | None = None
+        self._formatted = formatted
         self._text = ""
 
     def set_text(self, text: str) -> None:
@@ -32,24 +53,70 @@ class UserText(WholeText):
             self._shown.deleteLater()
         self._text = text
         is_long = len(text) > LONGEST_BLOCK or text.count("\n") >= MOST_LINES
-        self._shown = _field(text) if is_long else _block(text)
+        if is_long:
+            self._shown = _field(text)
+        else:
+            self._shown = self._body(text) if self._formatted else _block(text)
         self._layout.addWidget(self._shown)
         self.setVisible(bool(text))
 
+    def show_formatted(self, formatted: bool) -> None:
+        """Render Markdown, or show the text as it was typed."""
+        if formatted != self._formatted:
+            self._formatted = formatted
+            self.set_text(self._text)
+
     def wished_width(self) -> int:
         """As wide as the longest line is, so that none is broken."""
+        if isinstance(self._shown, MarkdownBody):
+            return max(map(_width, self._shown.blocks()), default=0)
         if self._shown is None:
             return 0
         if len(self._text) <= SHORT_TEXT:
             return self._shown.sizeHint().width()
-        lines = self._text[:MEASURED].split("\n")
-        return max(map(self._shown.fontMetrics().horizontalAdvance, lines)) + 2
+        return _measured(self._shown, self._text)
+
+    def shed(self, count: int) -> bool:
+        """Give up so many widgets of what is not shown again; says whether any are left."""
+        return isinstance(self._shown, MarkdownBody) and self._shown.shed(count)
+
+    def event(self, event: QEvent) -> bool:
+        handled = super().event(event)
+        if event.type() == QEvent.Type.LayoutRequest:
+            self.laid_out.emit()
+        return handled
+
+    def _body(self, text: str) -> MarkdownBody:
+        body = MarkdownBody(self, keeps_lines=True)
+        body.setObjectName("userText")
+        body.setAccessibleName(YOUR_MESSAGE)
+        body.link_activated.connect(self.link_activated)
+        body.set_text(text)
+        return body
+
+
+def _width(block: BlockText | CodeBlock) -> int:
+    """As wide as a block of Markdown wishes to be."""
+    if isinstance(block, CodeBlock):
+        measure = QFontMetrics(theme.fixed_font()).horizontalAdvance
+        longest = max(map(measure, block.code()[:MEASURED].split("\n")))
+        width = max(NARROWEST_CODE, longest + CODE_FRAME)
+    else:
+        words = block.toPlainText()
+        is_short = len(words) <= SHORT_TEXT
+        width = block.sizeHint().width() if is_short else _measured(block, words) + INDENT
+    return width + indent_of(block)
+
+
+def _measured(widget: QWidget, text: str) -> int:
+    """The width of the longest line of a text."""
+    return max(map(widget.fontMetrics().horizontalAdvance, text[:MEASURED].split("\n"))) + 2
 
 
 def _block(text: str) -> BlockText:
     block = BlockText()
     block.setObjectName("userText")
-    block.setAccessibleName("Your message")
+    block.setAccessibleName(YOUR_MESSAGE)
     block.show_plain(text)
     return block
 
@@ -57,7 +124,7 @@ def _block(text: str) -> BlockText:
 def _field(text: str) -> LongText:
     field = LongText()
     field.setObjectName("userLongText")
-    field.setAccessibleName("Your message")
+    field.setAccessibleName(YOUR_MESSAGE)
     field.setReadOnly(True)
     field.setUndoRedoEnabled(False)
     field.setFrameShape(QFrame.Shape.NoFrame)

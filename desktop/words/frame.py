@@ -101,6 +101,7 @@ LICENCES = "Licences"
 OTHER_KEYS = (
     ("Enter", "Send the message"),
     ("Shift+Enter", "Break the line"),
+    ("Ctrl+A, Ctrl+C", "Select the whole text of a message, copy what is selected"),
     ("Ctrl+V", "Paste text, picture files or a picture"),
     ("F2, Delete", "Rename or delete the selected chat"),
     ("Space, Delete", "Open a picture, take it out of the draft"),

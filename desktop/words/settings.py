@@ -139,6 +139,10 @@ ROWS = {
     ),
     "window.theme": ("Theme", "Light, dark, or as the system has it."),
     "window.text_size": ("Text size", "Of all text in this window."),
+    "window.format_messages": (
+        "Format your messages",
+        "Show Markdown in your own messages as in replies. Off shows them as you typed them.",
+    ),
 }
 
 AUTOMATIC = "Automatic"

@@ -32,6 +32,8 @@ LONGEST_WORD = 1_000
 SHORT_TEXT = 300
 WIDEST = 720
 INDENT = 26
+# In percent: replies are read at length, and lines that the user broke stay close together.
+LINE_HEIGHT, OWN_LINE_HEIGHT = 145, 100
 # Qt's characters for the ends of blocks, lines, and the cells of tables.
 _ENDS = str.maketrans(dict.fromkeys("\u2029\u2028\ufdd0\ufdd1", "\n"))
 
@@ -71,14 +73,15 @@ class BlockText(QTextBrowser):
         self.highlighted.connect(self._on_hover)
         text_selection().watch(self)
 
-    def show_markdown(self, source: str) -> None:
+    def show_markdown(self, source: str, keeps_lines: bool = False) -> None:
         """Show a Markdown block; one that is not worth parsing is shown as it is written."""
-        html = to_html(source)
+        html = to_html(source, keeps_lines)
         if html is None:
             self.show_plain(source)
             return
         self._prepare(source)
-        self.document().setDefaultStyleSheet(style(theme.colours()))
+        height = OWN_LINE_HEIGHT if keeps_lines else LINE_HEIGHT
+        self.document().setDefaultStyleSheet(style(theme.colours(), height))
         selected = self.textCursor().anchor(), self.textCursor().position()
         self.setHtml(html)
         self._select_again(*selected)

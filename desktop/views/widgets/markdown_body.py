@@ -15,7 +15,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from desktop.common import theme
-from desktop.views.widgets.block_text import BlockText
+from desktop.views.widgets.block_text import INDENT, BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.markdown_blocks import Block
 from desktop.views.widgets.markdown_source import BlockStream
@@ -37,13 +37,29 @@ CODE_LINE_COST = 4
 PAGE = 200_000
 
 
+class _Indented(QWidget):
+    """Holds a block that is a part of a list's item: it begins where the item's words do."""
+
+    def __init__(self, parent: QWidget, depth: int) -> None:
+        super().__init__(parent)
+        self.indent = depth * INDENT
+        self._inner = QVBoxLayout(self)
+        self._inner.setContentsMargins(self.indent, 0, 0, 0)
+        self.resize(parent.width(), 1)
+
+    def hold(self, widget: QWidget) -> None:
+        """Show this block."""
+        self._inner.addWidget(widget)
+
+
 class MarkdownBody(WholeText):
     """Shows Markdown block by block. `link_activated` carries a full http or https address."""
 
     link_activated = Signal(str)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, keeps_lines: bool = False) -> None:
         super().__init__(parent)
+        self._keeps_lines = keeps_lines  # a line of the text is a line on the screen
         self._pieces: list[str] = []
         self._waiting = ""  # the end of the text, not read yet
         self._finished = False  # no more text comes
@@ -120,7 +136,7 @@ class MarkdownBody(WholeText):
         del self._widgets[-count:], self._shown[-count:]
         for widget in set(old).difference(self._widgets):
             # At once: what is deleted later is deleted all at one time.
-            shiboken6.delete(widget)
+            shiboken6.delete(self._held(widget))
         return bool(self._widgets)
 
     def text(self) -> str:
@@ -185,7 +201,7 @@ class MarkdownBody(WholeText):
         elif block.kind == "plain":
             widget.show_plain(block.source)
         else:
-            widget.show_markdown(block.source)
+            widget.show_markdown(block.source, self._keeps_lines)
         return True
 
     def _listing(self, end: int) -> str:
@@ -203,17 +219,26 @@ class MarkdownBody(WholeText):
             return before
         wanted = CodeBlock if block.kind == "code" else BlockText
         present = self._widgets[number] if number < len(self._widgets) else None
-        if isinstance(present, wanted) and present is not before:
+        is_as_deep = number < len(self._shown) and self._shown[number].depth == block.depth
+        if isinstance(present, wanted) and present is not before and is_as_deep:
             return present
-        widget = wanted(self)
+        held = _Indented(self, block.depth) if block.depth else self
+        widget = wanted(held)
         # Laid out once at the width it will have, not first at the width of a fresh widget.
         widget.resize(self.width(), 1)
         if isinstance(widget, BlockText):
             widget.web_link.connect(self.link_activated)
         self._put(number, widget)
-        place = self._layout.indexOf(before) + 1 if before is not None else 0
-        self._layout.insertWidget(place, widget)
+        place = self._layout.indexOf(self._held(before)) + 1 if before is not None else 0
+        if isinstance(held, _Indented):
+            held.hold(widget)
+        self._layout.insertWidget(place, self._held(widget))
         return widget
+
+    def _held(self, widget: QWidget) -> QWidget:
+        """What stands in the layout for a block's widget."""
+        parent = widget.parentWidget()
+        return parent if isinstance(parent, _Indented) else widget
 
     def _put(self, number: int, widget: BlockText | CodeBlock) -> None:
         old = self._widgets[number : number + 1]
@@ -229,9 +254,10 @@ class MarkdownBody(WholeText):
     def _discard(self, widgets: list[BlockText | CodeBlock]) -> None:
         for widget in widgets:
             if widget not in self._widgets:
-                self._layout.removeWidget(widget)
-                widget.hide()
-                widget.deleteLater()
+                held = self._held(widget)
+                self._layout.removeWidget(held)
+                held.hide()
+                held.deleteLater()
 
     def _offer_more(self, offered: bool) -> None:
         """The button for what is not drawn, or none."""
@@ -261,7 +287,7 @@ class MarkdownBody(WholeText):
         while self._faded and room > 0:
             widget = self._faded.pop(0)
             if widget in sources:
-                widget.show_markdown(sources[widget].source)
+                widget.show_markdown(sources[widget].source, self._keeps_lines)
                 room -= _cost(sources[widget])
         return bool(self._faded)
 
@@ -272,3 +298,9 @@ def _cost(block: Block) -> int:
     if block.kind == "code":
         return cost + CODE_LINE_COST * lines
     return cost + LINE_COST * lines + CELL_COST * block.source.count("|")
+
+
+def indent_of(block: QWidget) -> int:
+    """How far a block is indented, in pixels."""
+    parent = block.parentWidget()
+    return parent.indent if isinstance(parent, _Indented) else 0

@@ -108,6 +108,21 @@ class _Renderer(RendererHTML):
         lines = escape(tokens[idx].content).split("\n")
         return f'<span class="math">{"<br>".join(lines)}</span>'
 
+    def footnote_ref(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return f"<sup>{tokens[idx].content}</sup>"
+
+    def footnote_open(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return f'<p class="footnote"><sup>{tokens[idx].info}</sup> '
+
+    def softbreak(
+        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        return "<br>\n" if env.get("keeps_lines") else "\n"
+
     def hr(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return "<hr>"
 
@@ -133,11 +148,14 @@ def is_web_address(address: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.netloc) and QUrl(address).isValid()
 
 
-def to_html(source: str) -> str | None:
-    """The block as HTML, or None where it is better shown as the text it is."""
+def to_html(source: str, keeps_lines: bool = False) -> str | None:
+    """The block as HTML, or None where it is better shown as the text it is.
+
+    With `keeps_lines` a line of the source is a line on the screen.
+    """
     if source.count("[") > MOST_BRACKETS or len(_MARK.findall(source)) > MOST_MARKS:
         return None
-    env: EnvType = {}
+    env: EnvType = {"keeps_lines": keeps_lines}
     tokens = _PARSER.parse(source, env)
     kinds = Counter(token.type for token in tokens)
     cells = kinds["td_open"] + kinds["th_open"]
@@ -145,20 +163,23 @@ def to_html(source: str) -> str | None:
     most_cells = MOST_CELLS_IN_QUOTES if kinds["blockquote_open"] else MOST_CELLS
     if cells > most_cells or deepest > DEEPEST:
         return None
-    return str(_PARSER.renderer.render(tokens, _PARSER.options, env)).strip()
+    html = str(_PARSER.renderer.render(tokens, _PARSER.options, env)).strip()
+    # Qt draws no mark beside an item without words.
+    return html.replace("<li></li>", f"<li>{CODE_EDGE}</li>")
 
 
-def style(colours: Colours) -> str:
-    """The style sheet of a block's document."""
+def style(colours: Colours, line_height: int) -> str:
+    """The style sheet of a block's document; `line_height` is in percent."""
     fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     return f"""
-        p, li {{ line-height: 145%; }}
+        p, li {{ line-height: {line_height}%; }}
         p, ul, ol, table, pre, h1, h2, h3, h4, h5, h6 {{ margin-top: 0px; margin-bottom: 4px; }}
         li {{ margin-top: 2px; margin-bottom: 2px; }}
         h1 {{ font-size: {px(20)}px; }} h2 {{ font-size: {px(18)}px; }}
         h3 {{ font-size: {px(16)}px; }} h4, h5, h6 {{ font-size: {px(15)}px; }}
         h1, h2, h3, h4, h5, h6 {{ font-weight: 600; }}
         span.math {{ white-space: pre-wrap; }}
+        p.footnote {{ color: {colours.muted}; }}
         a {{ color: {colours.link}; text-decoration: underline; }}
         code, pre {{ font-family: '{fixed}'; background-color: {colours.code_background}; }}
         table.cells {{

@@ -136,7 +136,7 @@ class BlockStream:
             self.closed += [Block("prose", complete[: last.start])] if last.start else []
             return False
         budget = max(0, MOST_BLOCKS - len(self.closed))
-        self.closed += [each.block for each in found[:-1][:budget]]
+        self.closed += _all_closed(found[:-1][:budget])
         if len(found) - 1 > budget:
             self.closed.append(Block("prose", complete[found[budget].start : last.start]))
         return self._begin_listing(last)
@@ -179,8 +179,16 @@ class BlockStream:
             return
         size = self._tail.rfind("\n", limit // 2, limit) + 1 or limit
         size = min(size, _after_most_lines(self._tail) or size)
+        found = find_blocks(self._tail[:size])
+        if found and found[-1].last_item:
+            # The rest of an item would be no part of the list: the next piece begins with it.
+            size = found[-1].start + found[-1].last_item
+            found = find_blocks(self._tail[:size])
         piece, self._tail = self._tail[:size], self._tail[size:]
-        self.closed.append(Block("prose" if "\n" in piece else "plain", piece))
+        if any(len(each.blocks) > 1 for each in found):
+            self.closed += _all_closed(found)
+        else:
+            self.closed.append(Block("prose" if "\n" in piece else "plain", piece))
 
     def _open_blocks(self, ended: bool = False) -> list[Block]:
         if self._fence is not None:
@@ -192,8 +200,8 @@ class BlockStream:
             return []
         if len(self.closed) >= MOST_BLOCKS:
             return [Block("prose", self._tail)]
-        blocks = [each.block for each in find_blocks(self._tail)]
-        return [replace(block, closed=True) for block in blocks] if ended else blocks
+        found = find_blocks(self._tail)
+        return _all_closed(found) if ended else [block for each in found for block in each.blocks]
 
     def _code(self, listing: str) -> str:
         """The lines of a listing that has ended there."""
@@ -216,6 +224,10 @@ class BlockStream:
         end = fence.closing if ended else _FENCE_MARKS
         is_end = is_line and end.fullmatch(self._tail, last)
         return self._code(self._tail[:last] if is_end else self._tail)
+
+
+def _all_closed(found: list[Found]) -> list[Block]:
+    return [replace(block, closed=True) for each in found for block in each.blocks]
 
 
 def split_blocks(text: str) -> list[Block]:

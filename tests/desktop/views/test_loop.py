@@ -35,8 +35,10 @@ from tests.desktop.views.hands import (
     find,
     paste,
     press,
+    press_key,
     send,
     thumbnails,
+    type_in,
     user_rows,
     words,
 )
@@ -64,6 +66,14 @@ REPLIES = {
     "links": "[a](http://b.example) " * 45_000,
     "addresses": "http://a.example/b " * 50_000,
     "listings": "```py\nx = 1\n```\n\n" * 10_000,
+    "code in lists": "1. a\n   ```py\n   x = 1\n   ```\n" * (MB // 30),
+    "code deep in lists": ("- " * 7 + "```py\n" + " " * 14 + "x\n" + " " * 14 + "```\n") * 9_000,
+    "mathematics": "\\(a_1*b\\) $c_2*d$ \\[e " * (MB // 22),
+    "formulas left open": "\\[\na_1\n" * (MB // 7),
+    "dollar signs": "$a_1 b" * (MB // 6),
+    "tags": "<sub>a<br>" * (MB // 10),
+    "footnotes": "[^1]: a [^2]\n" * (MB // 13),
+    "tasks": "- [ ] a\n" * (MB // 8),
     "emphasis": "*a _b_* " * (MB // 8),
     "brackets": "[" * MB,
     "pictures": "![" * (MB // 2),
@@ -84,6 +94,7 @@ STREAMED = (
         "deep quotes",
         "items",
     ),
+    *("code in lists", "code deep in lists", "formulas left open", "mathematics"),
     *("paragraphs", "listings", "emphasis", "brackets", "marks over letters", "prose"),
 )
 # Replies that are JSON, shown as tables and trees.
@@ -190,6 +201,27 @@ async def test_H8_a_reply_that_comes_in(open_app: OpenApp, engine: FakeEngine, n
     body = row.findChild(MarkdownBody)
     assert isinstance(body, MarkdownBody)
     assert body.text() == text
+
+
+@pytest.mark.parametrize("name", STREAMED)
+async def test_H8_a_message_of_the_user(open_app: OpenApp, engine: FakeEngine, name: str) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    text = REPLIES[name][:7_990].rsplit("\n", maxsplit=1)[0][:7_990]
+    text = "\n".join(text.split("\n")[:399])
+    type_in(app, text)
+    await at_rest()
+    with LoopWatch() as watch:
+        watch.doing = "sending"
+        press_key(app, Qt.Key.Key_Return)
+        await until(lambda: engine.asked)
+        await at_rest()
+        engine.asked[-1].finish("Yes.")
+        await ended(app)
+        await look_around(app, watch)
+        watch.doing = "closing"
+        app.parts.chat.open(None)
+        await at_rest()
 
 
 @pytest.mark.parametrize("name", DATA)

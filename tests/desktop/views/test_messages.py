@@ -6,16 +6,26 @@ from functools import partial
 
 from PySide6.QtCore import QEvent, QPointF, Qt
 from PySide6.QtGui import QEnterEvent, QPixmap
-from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QFrame,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
 
 from core.api.errors import PromptTooLongError
 from desktop.app import App
+from desktop.presentation.setting_rows import WINDOW_ROWS
 from desktop.views.composer_text import ComposerText
 from desktop.views.message_row import MessageRow
+from desktop.views.widgets.block_text import BlockText
+from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.copy_button import CopyButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.views.hands import ended, find, press, send, settle
+from tests.desktop.views.hands import ended, find, press, send, settle, user_rows
 from tests.desktop.views.test_window import STATS
 
 
@@ -140,3 +150,65 @@ async def test_for_a_message_longer_than_the_context_only_what_helps_is_offered(
     await settle()
     field = find(app, ComposerText, "editText")
     assert field.isVisible() and field.toPlainText() == "a book"
+
+
+OWN = "Is **this** right?\nA line, `code`\n\n```py\nx = 1\n```\nhttps://example.org"
+
+
+def shown_of(row: MessageRow) -> list[str]:
+    fields = row.findChildren(QTextEdit) + row.findChildren(QPlainTextEdit)
+    seen = [field for field in fields if field.isVisible()]
+    return [field.createMimeDataFromSelection().text() for field in seen if not field.selectAll()]
+
+
+async def test_a_message_of_yours_is_formatted_and_copied_as_typed(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    (await send(app, engine, OWN)).finish("Yes.")
+    await ended(app)
+    await settle()
+    row = user_rows(app)[0]
+    assert shown_of(row) == ["Is this right?\nA line, code", "https://example.org", "x = 1"]
+    assert row.findChildren(CodeBlock)[0].language() == "py"
+    copy_of(row).click()
+    assert QApplication.clipboard().text() == OWN
+    QApplication.clipboard().clear()
+    asked: list[str] = []
+    app.window.page.transcript.messages.link_asked.connect(asked.append)
+    row.findChildren(BlockText)[1].web_link.emit("https://example.org")
+    assert asked == ["https://example.org"]
+
+
+async def test_messages_of_yours_are_shown_as_typed_where_that_is_set(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    (await send(app, engine, OWN)).finish("**Yes.**")
+    await ended(app)
+    settings = app.parts.settings
+    assert WINDOW_ROWS[-1].key == "window.format_messages"
+    for formatted, shown in ((False, OWN), (True, "x = 1")):
+        settings.set_value(WINDOW_ROWS[-1], formatted)
+        await settle()
+        assert shown_of(user_rows(app)[0])[-1] == shown
+    # A reply is formatted all the same.
+    assert shown_of(app.window.page.transcript.row_widgets[1]) == ["Yes."]
+
+
+async def test_the_bubble_is_as_wide_as_what_is_in_it(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    widths = []
+    for text in ("Hi", "# Hi there you", "```\n" + "x" * 60 + "\n```", "word " * 200):
+        (await send(app, engine, text)).finish("Yes.")
+        await ended(app)
+        await settle()
+        bubble = user_rows(app)[-1].findChild(QFrame, "userBubble")
+        assert isinstance(bubble, QFrame)
+        widths.append(bubble.width())
+        for field in bubble.findChildren(QPlainTextEdit):
+            assert field.horizontalScrollBar().maximum() == 0
+    assert widths == sorted(set(widths))
+    assert widths[0] < 80

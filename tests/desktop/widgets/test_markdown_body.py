@@ -9,10 +9,11 @@ from pytestqt.qtbot import QtBot
 
 from desktop.common import theme
 from desktop.views.widgets import markdown_body
-from desktop.views.widgets.block_text import BlockText
+from desktop.views.widgets.block_text import INDENT, BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.code_text import CodeText
 from desktop.views.widgets.markdown_body import MarkdownBody
+from desktop.views.widgets.markdown_html import CODE_EDGE
 from desktop.views.widgets.plain import Button
 from tests.desktop.widgets import samples
 
@@ -97,6 +98,81 @@ def test_mathematics_is_never_shown_otherwise_than_written(body: MarkdownBody) -
             assert words.count(mark) == body.text().count(mark), body.text()
     body.finish()
     assert shown(body)[1] == "\\[\n  a_1*b*c_2 \\\\\n- d\n\\]"
+
+
+STEPS = """1. Install:
+   ```sh
+   pip install
+     x
+   ```
+   Then *go*:
+
+   - nested
+     ```py
+     a = 1
+     ```
+     rest
+   - sibling
+1. Next
+1. Third
+   ```
+   b
+   ```
+- ```js
+  c
+  ```
+
+After
+"""
+STEPS_SHOWN = [
+    *("Install:", "pip install\n  x", "Then go:", "nested", "a = 1", "rest", "sibling"),
+    *("Next\nThird", "b", CODE_EDGE.replace("\xa0", " "), "c", "After"),
+]
+STEPS_LEFT = [0, 1, 1, 1, 2, 2, 1, 0, 1, 0, 1, 0]
+
+
+def lefts(body: MarkdownBody) -> list[float]:
+    """How far each block is indented, in list items."""
+    QApplication.processEvents()
+    return [block.mapTo(body, QPoint(0, 0)).x() / INDENT for block in body.blocks()]
+
+
+def test_code_in_a_list_is_a_code_block(body: MarkdownBody, qtbot: QtBot) -> None:
+    body.show()
+    body.set_text(STEPS)
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == STEPS_SHOWN
+    assert lefts(body) == STEPS_LEFT
+    codes = [block for block in body.blocks() if isinstance(block, CodeBlock)]
+    assert [code.language() for code in codes] == ["sh", "py", "", "js"]
+    qtbot.waitUntil(lambda: all(code.is_coloured() for code in codes))
+    # Numbers go on after code, whatever number is written.
+    block = body.blocks()[7]
+    assert isinstance(block, BlockText)
+    assert block.document().begin().textList().format().start() == 2
+
+
+def test_code_in_a_list_is_streamed(body: MarkdownBody) -> None:
+    body.show()
+    for letter in STEPS[:-1]:
+        body.append(letter)
+    assert body.num_renders < 2 * len(STEPS)
+    before = body.num_renders
+    body.append(" and")
+    assert body.num_renders == before + 1
+    body.finish()
+    assert shown(body) == [*STEPS_SHOWN[:-1], "After and"]
+    assert lefts(body) == STEPS_LEFT
+    body.set_text("a\n\nb")
+    assert shown(body) == ["a", "b"]
+    assert lefts(body) == [0, 0]
+
+
+def test_a_list_too_long_for_one_block_keeps_its_code(body: MarkdownBody, qtbot: QtBot) -> None:
+    steps = 60
+    body.set_text("".join(f"{at}. Do\n   ```\n" + "   x\n" * 6 + "   ```\n" for at in range(steps)))
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == ["Do", "\n".join("x" * 6)] * steps
 
 
 def test_only_the_last_block_is_drawn_again(body: MarkdownBody, qtbot: QtBot) -> None:

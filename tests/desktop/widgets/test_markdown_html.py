@@ -26,6 +26,28 @@ from desktop.views.widgets.markdown_html import CODE_EDGE, is_web_address, to_ht
         ("[http://a.b](http://c.d)", '<p><a href="http://c.d">http://a.b</a></p>'),
         ("`http://a.b`", f"<p><code>{CODE_EDGE}http://a.b{CODE_EDGE}</code></p>"),
         ("    a < b", "<pre>a &lt; b</pre>"),
+        ("H<sub>2</sub>O<SUP>*a*</SUP>", "<p>H<sub>2</sub>O<sup><em>a</em></sup></p>"),
+        ("a<br>b<br />c", "<p>a<br />\nb<br />\nc</p>"),
+        ("<sub>a *b</sup> c* </sub", "<p>&lt;sub&gt;a <em>b&lt;/sup&gt; c</em> &lt;/sub</p>"),
+        ("*a <sub>b* c</sub>", "<p>*a <sub>b* c</sub></p>"),
+        ("<sub onclick=x>a</sub>", "<p>&lt;sub onclick=x&gt;a&lt;/sub&gt;</p>"),
+        (
+            "`<br>` <sup><b></sup>",
+            f"<p><code>{CODE_EDGE}&lt;br&gt;{CODE_EDGE}</code> <sup>&lt;b&gt;</sup></p>",
+        ),
+        ("a[^1] b[^a-z]", "<p>a<sup>1</sup> b[^a-z]</p>"),
+        (
+            "a\n[^1]: *b*\nc\n[^12]: d",
+            '<p>a</p>\n<p class="footnote"><sup>1</sup> <em>b</em>\nc</p>\n'
+            '<p class="footnote"><sup>12</sup> d</p>',
+        ),
+        (
+            "- [ ] a\n- [x] *b*",
+            '<ul style="list-style-type: none">\n<li>\N{BALLOT BOX} a</li>\n'
+            "<li>\N{BALLOT BOX WITH CHECK} <em>b</em></li>\n</ul>",
+        ),
+        ("- [ ] a\n- b", "<ul>\n<li>\N{BALLOT BOX} a</li>\n<li>b</li>\n</ul>"),
+        ("[ ] a", "<p>[ ] a</p>"),
         ("[a]: http://b.c", '<p>[a]: <a href="http://b.c">http://b.c</a></p>'),
     ],
 )
