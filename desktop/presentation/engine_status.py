@@ -6,7 +6,9 @@ import enum
 from dataclasses import dataclass
 
 from core.api.model_info import ModelInfo
+from desktop.store.folders import DEMO_MODEL
 from desktop.words import frame as words
+from desktop.words.settings import DEMO
 
 
 class Phase(enum.Enum):
@@ -68,3 +70,8 @@ class EngineStatus:
         if self.phase in (Phase.EMPTY, Phase.FAILED):
             return words.WAITING_FOR_CHOICE
         return words.waiting_words(self.words())
+
+
+def shown_name(model: ModelInfo) -> str:
+    """What the window calls a model."""
+    return DEMO if model.path == str(DEMO_MODEL) else model.name

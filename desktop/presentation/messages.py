@@ -45,6 +45,8 @@ class LiveReply:
     saved: bool = True
     # The form it must have; None where it is free.
     format: ReplyFormat | None = None
+    # The name of the model that writes it.
+    model: str = ""
 
     @classmethod
     def begun(cls, message: Message) -> LiveReply:
@@ -57,6 +59,7 @@ class LiveReply:
             reasoning=message.reply.reasoning,
             opening=message.reply.ids,
             format=message.reply.format,
+            model=message.reply.model,
         )
 
     def take(self, event: Generated) -> None:
@@ -77,6 +80,7 @@ class LiveReply:
             stats=self.stats,
             error=error,
             format=self.format,
+            model=self.model,
         )
 
 

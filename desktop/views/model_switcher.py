@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
-from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
 from desktop.presentation.plain_text import shortened
 from desktop.store.folders import DEMO_MODEL
 from desktop.views.widgets.plain import ToolButton, action, set_tip
@@ -61,7 +61,7 @@ class ModelSwitcher(ToolButton):
         model = status.model
         name = words.NO_MODEL_NAME
         if model is not None:
-            name = model.name if model.path != str(DEMO_MODEL) else setting_words.DEMO
+            name = shown_name(model)
         elif status.phase in COMING:
             name = _name_of(self._settings.loaded.path)
         room = WIDEST_PX - FRAME_PX

@@ -60,7 +60,8 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
     connection.execute("UPDATE messages SET text = ? WHERE id = ?", (storable(text), message))
     connection.execute(
         "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?,"
-        " starts_in_reasoning = ?, finish_reason = ?, error = ?, stats = ? WHERE message = ?",
+        " starts_in_reasoning = ?, finish_reason = ?, error = ?, stats = ?, model = ?"
+        " WHERE message = ?",
         (
             reply.state,
             storable(reply.reasoning),
@@ -70,6 +71,7 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
             reply.finish_reason,
             fields.stored_model(reply.error),
             fields.stored_model(reply.stats),
+            reply.model or None,
             message,
         ),
     )
@@ -95,7 +97,8 @@ def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
     path = shown_path(_nodes(connection, chat))
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
-        " r.tokenizer, r.starts_in_reasoning, r.finish_reason, r.error, r.stats, r.format"
+        " r.tokenizer, r.starts_in_reasoning, r.finish_reason, r.error, r.stats, r.format,"
+        " r.model"
         " FROM json_each(?) AS place JOIN messages AS m ON m.id = place.value"
         " LEFT JOIN replies AS r ON r.message = m.id ORDER BY place.key",
         (json.dumps([message for message, _ in path]),),
@@ -194,6 +197,7 @@ def _reply(
     error: object,
     stats: object,
     reply_format: object,
+    model: object,
 ) -> Reply:
     known = state in set(ReplyState)
     return Reply(
@@ -204,6 +208,7 @@ def _reply(
         error=fields.model(ErrorInfo, error),
         stats=fields.model(RequestStats, stats),
         format=fields.model(ReplyFormat, reply_format),
+        model=model if isinstance(model, str) else "",
     )
 
 

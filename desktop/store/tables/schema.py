@@ -105,7 +105,13 @@ ALTER TABLE drafts ADD COLUMN format TEXT;
 ALTER TABLE replies ADD COLUMN format TEXT;
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH)
+# The name of the model that wrote a reply, NULL where it is not known; whether a chat is a fork.
+FIFTH = """
+ALTER TABLE replies ADD COLUMN model TEXT;
+ALTER TABLE chats ADD COLUMN forked INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH)
 
 
 def script(steps: Sequence[str]) -> str:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextDocumentFragment
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
@@ -107,3 +110,19 @@ def test_what_drafts_saved_is_said_where_there_were_any(line: NumbersLine) -> No
     for none in (None, DraftCounts(cycles=20, empty=20)):
         line.show_stats(samples.second_turn().model_copy(update={"draft": none}))
         assert not drafts.isVisible()
+
+
+def test_a_reply_says_which_model_wrote_it_and_when(line: NumbersLine) -> None:
+    now = datetime.now().replace(second=0, microsecond=0)
+    line.show_stats(samples.second_turn(), "Qwen <b>3.5</b>", now.timestamp())
+    assert line.text().endswith(f" · Qwen <b>3.5</b> · {now:%H:%M}")
+    text = value(line, "numbersText")
+    assert "Qwen <b>3.5</b>" in QTextDocumentFragment.fromHtml(text.toolTip()).toPlainText()
+    line.set_open(True)
+    assert value(line, "numbersModel").text() == "Qwen <b>3.5</b>"
+    assert value(line, "numbersTime").text() == f"{now.day} {now:%B %Y, %H:%M}"
+    line.show_stats(samples.second_turn(), "", datetime(2025, 3, 4, 15).timestamp())
+    assert line.text().endswith(" · 4 March 2025")
+    line.show_stats(samples.second_turn())
+    assert line.text() == numbers_text(samples.second_turn())
+    assert not value(line, "numbersModel").isVisible()
