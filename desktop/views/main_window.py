@@ -148,6 +148,7 @@ class MainWindow(QMainWindow):
         panel = SettingsPanel(self._parts.settings)
         panel.model_box.browse_asked.connect(self._choose_model)
         panel.model_box.load_asked.connect(self.page.composer.setFocus)
+        panel.instructions_asked.connect(self.page.show_instructions)
         panel.restored.connect(
             lambda said, undo: self.toast.say(said, action=(frame_words.UNDO, undo))
         )
