@@ -205,16 +205,6 @@ def format_moment(moment: float) -> str:
     return f"{day.day} {day:%B %Y, %H:%M}"
 
 
-def origin_text(model: str, moment: float, now: float) -> str:
-    """Which model wrote a reply, and when: 'Qwen3.5-4B · 14:32', with the day if it is another."""
-    written = datetime.fromtimestamp(moment) if moment else None
-    clock = ""
-    if written is not None:
-        same_day = written.date() == datetime.fromtimestamp(now).date()
-        clock = f"{written:%H:%M}" if same_day else f"{written.day} {written:%B %Y}"
-    return BETWEEN.join(each for each in (model, clock) if each)
-
-
 def tokens_per_step(stats: RequestStats) -> str:
     """How many tokens a step of the reply gave; empty where nothing was drafted."""
     counts = stats.draft

@@ -77,9 +77,9 @@ class SettingsController(QObject):
         trouble = trouble or too_large(row.key, value, self._most(row.key))
         if trouble:
             return f"{trouble} {words.BUDGET_STAYS}"
-        if (longest := self._longest(row)) is not None and isinstance(value, int):
-            if value > longest:
-                return words.too_long(value, longest)
+        longest = self._longest(row)
+        if longest is not None and isinstance(value, int) and value > longest:
+            return words.too_long(value, longest)
         try:
             settings = row.changed(self.settings, value)
         except ValueError:

@@ -5,8 +5,6 @@ Leaves wording to words.numbers. Every value label keeps its objectName.
 
 from __future__ import annotations
 
-import time
-
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
@@ -53,9 +51,7 @@ class NumbersLine(QWidget):
         self._known = stats is not None
         self._stats = stats or RequestStats()
         self._model, self._moment = model, moment
-        origin = numbers.origin_text(model, moment, time.time())
-        told = (numbers.numbers_text(self._stats), origin)
-        words = numbers.BETWEEN.join(each for each in told if each) if self._known else ""
+        words = numbers.numbers_text(self._stats) if self._known else ""
         set_tip(self._text, numbers.BETWEEN.join(filter(None, self._origin())))
         # A label that is told the same again lays out its whole row again.
         if words != self._text.text():

@@ -113,16 +113,12 @@ def test_what_drafts_saved_is_said_where_there_were_any(line: NumbersLine) -> No
 
 
 def test_a_reply_says_which_model_wrote_it_and_when(line: NumbersLine) -> None:
-    now = datetime.now().replace(second=0, microsecond=0)
-    line.show_stats(samples.second_turn(), "Qwen <b>3.5</b>", now.timestamp())
-    assert line.text().endswith(f" · Qwen <b>3.5</b> · {now:%H:%M}")
-    text = value(line, "numbersText")
-    assert "Qwen <b>3.5</b>" in QTextDocumentFragment.fromHtml(text.toolTip()).toPlainText()
+    moment = datetime(2025, 3, 4, 15, 6).timestamp()
+    line.show_stats(samples.second_turn(), "Qwen <b>3.5</b>", moment)
+    told = QTextDocumentFragment.fromHtml(value(line, "numbersText").toolTip()).toPlainText()
+    assert told == "Qwen <b>3.5</b> · 4 March 2025, 15:06"
     line.set_open(True)
     assert value(line, "numbersModel").text() == "Qwen <b>3.5</b>"
-    assert value(line, "numbersTime").text() == f"{now.day} {now:%B %Y, %H:%M}"
-    line.show_stats(samples.second_turn(), "", datetime(2025, 3, 4, 15).timestamp())
-    assert line.text().endswith(" · 4 March 2025")
+    assert value(line, "numbersTime").text() == "4 March 2025, 15:06"
     line.show_stats(samples.second_turn())
-    assert line.text() == numbers_text(samples.second_turn())
     assert not value(line, "numbersModel").isVisible()
