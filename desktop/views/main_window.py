@@ -19,6 +19,7 @@ from core.api.events import ImageRendered
 from desktop.common import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.diagnostics import diagnostics
+from desktop.presentation.engine_status import Phase
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.store.tables.records import Picture
 from desktop.views import dialogs
@@ -40,6 +41,8 @@ from desktop.words import frame as frame_words
 
 AddFiles = Callable[[list[Path]], None]
 FIRST_SIZE = QSize(1280, 820)
+# While the engine is started, or has been given up, there is nothing to restart.
+STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
 
 class MainWindow(QMainWindow):
@@ -124,8 +127,12 @@ class MainWindow(QMainWindow):
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
         parts.failed.connect(self._show_error)
-        parts.chat.busy_changed.connect(self._enable_stop)
-        self._enable_stop()
+        engine, transcript = parts.engine, parts.transcript
+        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
+            changed.connect(self._enable)
+        for changed in (transcript.chat_changed, transcript.rows_replaced):
+            changed.connect(self._enable)
+        self._enable()
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
         parts.chats.trash.modelReset.connect(self._on_trash)
@@ -165,8 +172,19 @@ class MainWindow(QMainWindow):
         if rows and rows[-1].message.is_reply:
             self._parts.chat.regenerate(rows[-1].id)
 
-    def _enable_stop(self) -> None:
-        self.actions_by_name["actionStop"].setEnabled(self._parts.chat.running is not None)
+    def _enable(self) -> None:
+        """Entries of the menus that would do nothing now can't be chosen."""
+        rows, selected = self._parts.transcript.rows, self.side_bar.has_selected
+        for name, enabled in (
+            ("actionStop", self._parts.chat.running is not None),
+            ("actionRegenerate", bool(rows) and rows[-1].message.is_reply),
+            ("actionFind", bool(rows)),
+            ("actionRename", selected),
+            ("actionPin", selected),
+            ("actionDelete", selected),
+            ("actionRestart", self._parts.engine.status.phase not in STARTING),
+        ):
+            self.actions_by_name[name].setEnabled(enabled)
 
     def _turn_to(self, page: int) -> None:
         self._sides.show_right()
