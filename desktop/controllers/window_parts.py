@@ -43,10 +43,12 @@ class WindowParts(QObject):
     Signals:
         said(str): something worth a short message over the window.
         failed(ErrorInfo): a task met an error that nobody else shows.
+        chats_read(): the list of chats is there, for the first time.
     """
 
     said = Signal(str)
     failed = Signal(object)
+    chats_read = Signal()
 
     def __init__(self, folders: Folders, engine: Engine) -> None:
         super().__init__()
@@ -139,6 +141,7 @@ class WindowParts(QObject):
     async def _read_chats(self) -> None:
         await self.database.run(messages.stop_running)
         await self.chats.refresh()
+        self.chats_read.emit()
         await self.deletion.purge_old(spare=self.database.made)
 
     def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:

@@ -41,6 +41,7 @@ from desktop.words import frame as frame_words
 
 AddFiles = Callable[[list[Path]], None]
 FIRST_SIZE = QSize(1280, 820)
+LAST_CHAT = "lastChat"
 # While the engine is started, or has been given up, there is nothing to restart.
 STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
@@ -85,6 +86,7 @@ class MainWindow(QMainWindow):
         """Remember size, place and what is hidden."""
         self._geometry.setValue("window", self.saveGeometry())
         self._sides.save(self._geometry)
+        self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
         self._geometry.sync()
 
     def _restore_geometry(self) -> None:
@@ -133,6 +135,7 @@ class MainWindow(QMainWindow):
         for changed in (transcript.chat_changed, transcript.rows_replaced):
             changed.connect(self._enable)
         self._enable()
+        parts.chats_read.connect(self._open_last)
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
         parts.chats.trash.modelReset.connect(self._on_trash)
@@ -166,6 +169,14 @@ class MainWindow(QMainWindow):
     def _open(self, chat: int | None) -> None:
         self._parts.chat.open(chat)
         self.page.composer.setFocus()
+
+    def _open_last(self) -> None:
+        """Show the chat that was left, unless the user has begun something else meanwhile."""
+        last = self._geometry.value(LAST_CHAT, 0, type=int)
+        typed = self.page.composer.text.document().isModified()
+        begun = typed or self._parts.chats.shown is not None
+        if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:
+            self._parts.chat.open(last)
 
     def _regenerate(self) -> None:
         rows = self._parts.transcript.rows
