@@ -9,19 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import shiboken6
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow
 
-from core.api.errors import ErrorInfo, WaymarkError
-from core.api.events import ImageRendered
+from core.api.errors import ErrorInfo
 from desktop.common import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.diagnostics import diagnostics
 from desktop.presentation.engine_status import Phase
 from desktop.store.tables.chats import TRASH_DAYS
-from desktop.store.tables.records import Picture
 from desktop.views import dialogs
 from desktop.views.actions import add_menus
 from desktop.views.appearance import Appearance
@@ -34,8 +31,8 @@ from desktop.views.side_panel import SidePanel
 from desktop.views.sides import Sides
 from desktop.views.tab_order import move_focus
 from desktop.views.toast import Toast
+from desktop.views.viewing import Viewing, forget_copied
 from desktop.views.widgets.context_panel import ContextPanel
-from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.words import chats as words
 from desktop.words import frame as frame_words
 
@@ -70,6 +67,7 @@ class MainWindow(QMainWindow):
         self._sides = Sides(self.side_bar, self.page, self.side_panel)
         self.setCentralWidget(self._sides)
         self.actions_by_name = add_menus(self, self._acts())
+        self._viewing = Viewing(parts, self)
         self._connect()
         self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
         self._restore_geometry()
@@ -80,6 +78,7 @@ class MainWindow(QMainWindow):
     def leave(self) -> None:
         """Close for good: everything is stored."""
         self._leaving = True
+        forget_copied()
         self.close()
 
     def save_geometry(self) -> None:
@@ -149,8 +148,8 @@ class MainWindow(QMainWindow):
         page.header.chats_toggled.connect(self._sides.toggle_left)
         page.header.side_toggled.connect(self._sides.toggle_right)
         page.composer.choose_pictures_asked.connect(self._choose_pictures)
-        page.composer.open_picture_asked.connect(self._open_picture)
-        page.transcript.messages.open_picture_asked.connect(self._open_picture)
+        page.composer.open_picture_asked.connect(self._viewing.open)
+        page.transcript.messages.open_picture_asked.connect(self._viewing.open)
         page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
         page.transcript.messages.link_asked.connect(self._open_link)
 
@@ -231,35 +230,6 @@ class MainWindow(QMainWindow):
         if folder:
             self._parts.settings.set_model_path(folder)
         return bool(folder)
-
-    def _open_picture(self, digest: str) -> None:
-        picture = self._parts.chat.picture(digest)
-        if picture is None:
-            return
-        viewer = PictureViewer(picture, self)
-        viewer.pixels_wanted.connect(
-            lambda width, height: self._parts.tasks.spawn(
-                self._render(viewer, picture, width, height), "Showing a picture"
-            )
-        )
-        viewer.show()
-
-    async def _render(
-        self, viewer: PictureViewer, picture: Picture, width: int, height: int
-    ) -> None:
-        words = ""
-        rendered: ImageRendered | None = None
-        try:
-            rendered = await self._parts.pictures.render(picture, width, height)
-        except WaymarkError as error:
-            words = f"{error.info().title}. {error.message}"
-        # It may have been closed meanwhile.
-        if not shiboken6.isValid(viewer):
-            return
-        if rendered is None:
-            viewer.show_error(words)
-        else:
-            viewer.show_pixels(rendered)
 
     def _open_link(self, address: str) -> None:
         self._parts.tasks.spawn(dialogs.open_link(self, address), "Opening a link")
