@@ -18,7 +18,7 @@ from desktop.controllers.common.settings import SettingsController
 from desktop.controllers.common.tasks import Tasks, attempted
 from desktop.controllers.context import ContextController
 from desktop.controllers.deletion import Deletion
-from desktop.controllers.drafting.draft_size import DraftSize
+from desktop.controllers.draft_size import DraftSize
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.instructions import Instructions

@@ -31,7 +31,7 @@ from desktop.views.side_panel import SidePanel
 from desktop.views.sides import Sides
 from desktop.views.tab_order import move_focus
 from desktop.views.toast import Toast
-from desktop.views.viewing import Viewing, forget_copied
+from desktop.views.viewing import Viewing
 from desktop.views.widgets.context_panel import ContextPanel
 from desktop.words import chats as words
 from desktop.words import frame as frame_words
@@ -78,7 +78,7 @@ class MainWindow(QMainWindow):
     def leave(self) -> None:
         """Close for good: everything is stored."""
         self._leaving = True
-        forget_copied()
+        self._viewing.forget_copied()
         self.close()
 
     def save_geometry(self) -> None:

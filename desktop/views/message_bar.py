@@ -83,6 +83,7 @@ class MessageBar(QWidget):
         layout.setSpacing(2)
         # Buttons that come and go are at the open end, so that the others keep their places.
         steady, versions = (self._copy, self._again, fork), (self._before, self._place, self._after)
+        widgets: tuple[QWidget, ...]
         if is_reply:
             widgets = (*steady, self._copy_json, self._go_on, *versions)
         else:

@@ -86,11 +86,14 @@ class MessageRow(QFrame):
 
     def _take_menus(self) -> None:
         """Have the texts of the message, as many as there are by now, open its menu."""
-        for kind in (QTextBrowser, QPlainTextEdit):
-            for text in self.findChildren(kind):
-                if text.isReadOnly() and text.contextMenuPolicy() is DEFAULT_MENU:
-                    text.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-                    text.customContextMenuRequested.connect(partial(self._open_text_menu, text))
+        texts: list[QTextBrowser | QPlainTextEdit] = [
+            *self.findChildren(QTextBrowser),
+            *self.findChildren(QPlainTextEdit),
+        ]
+        for text in texts:
+            if text.isReadOnly() and text.contextMenuPolicy() is DEFAULT_MENU:
+                text.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+                text.customContextMenuRequested.connect(partial(self._open_text_menu, text))
 
     def _open_text_menu(self, text: QTextBrowser | QPlainTextEdit, place: QPoint) -> None:
         """What can be done with the text, then with the message."""

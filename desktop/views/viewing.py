@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import QBuffer, QIODevice, QMimeData, QObject
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData, QObject
+from PySide6.QtGui import QGuiApplication, QImage, QImageWriter
 from PySide6.QtWidgets import QWidget
 
 from core.api.errors import WaymarkError
@@ -31,6 +32,8 @@ SUFFIXES = (
     (b"MM\0*", ".tif"),
 )
 PNG = "image/png"
+# Tells what this process has put on the clipboard from what others have.
+OURS = f"application/x-waymark-{os.getpid()}"
 NOT_IN_NAMES = '<>:"|?*'
 LONGEST_NAME = 100
 
@@ -48,6 +51,7 @@ class Viewing(QObject):
         super().__init__(window)
         self._parts = parts
         self._window = window
+        self._copied = False
 
     def open(self, digest: str) -> None:
         """Show a picture, with those of its chat or its draft beside it."""
@@ -93,11 +97,19 @@ class Viewing(QObject):
             data = QMimeData()
             png = await asyncio.get_running_loop().run_in_executor(None, encoded, image)
             data.setData(PNG, png)
+            data.setData(OURS, b"")
+            self._copied = True
             QGuiApplication.clipboard().setMimeData(data)
         else:
             QGuiApplication.clipboard().setImage(image)
         if shiboken6.isValid(viewer):
             viewer.say_copied()
+
+    def forget_copied(self) -> None:
+        """Take a copied picture from the clipboard: when Python ends it would be freed too late."""
+        held: QMimeData | None = QGuiApplication.clipboard().mimeData() if self._copied else None
+        if held is not None and held.hasFormat(OURS):
+            QGuiApplication.clipboard().clear()
 
     async def _save(self, viewer: PictureViewer, picture: Picture) -> None:
         source = Path(self._parts.pictures.path_of(picture))
@@ -111,20 +123,13 @@ class Viewing(QObject):
             raise NotSavedError(words.not_saved(error.strerror)) from error
 
 
-def forget_copied() -> None:
-    """Take a copied picture from the clipboard: at the end of Python it would be freed too late."""
-    clipboard = QGuiApplication.clipboard()
-    held: QMimeData | None = clipboard.mimeData()
-    if clipboard.ownsClipboard() and held is not None and held.hasFormat(PNG):
-        clipboard.clear()
-
-
 def encoded(image: QImage) -> bytes:
     """A picture's file."""
-    buffer = QBuffer()
+    array = QByteArray()
+    buffer = QBuffer(array)
     buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    image.save(buffer, "PNG")
-    return bytes(buffer.data().data())
+    QImageWriter(buffer, QByteArray(b"png")).write(image)
+    return bytes(array.data())
 
 
 def suggested_name(name: str, source: Path) -> str:

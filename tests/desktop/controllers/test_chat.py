@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from functools import partial
 
 import pytest
 
@@ -519,6 +520,10 @@ async def test_a_model_that_fails_leaves_the_engine_up_and_its_reason_in_words(
     assert parts.engine.status.trouble == ""
 
 
+def has_model(parts: WindowParts, name: str) -> bool:
+    return parts.engine.model is not None and parts.engine.model.name == name
+
+
 async def test_a_reply_keeps_the_name_of_the_model_that_wrote_it(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
@@ -526,7 +531,7 @@ async def test_a_reply_keeps_the_name_of_the_model_that_wrote_it(
     for name in ("stand-in", "another"):
         engine.model_to_load = model_info(name=name)
         parts.settings.load()
-        await until(lambda name=name: parts.engine.model and parts.engine.model.name == name)
+        await until(partial(has_model, parts, name))
         (await ask(parts, engine, "Which are you?")).finish("A model.")
         assert (await ended(parts)).model == name
     chat = parts.transcript.chat

@@ -538,13 +538,17 @@ async def test_a_context_longer_than_the_models_is_refused_in_words(
         "9,000 is more than this model can hold: its context has at most 8,192 tokens. It stays as "
         "it was."
     ]
-    assert app.parts.settings.settings.model.context_length is None
+    assert context_length(app) is None
     type_number(app, "settingModelContextLength", "8192")
-    assert trouble(app) == [] and app.parts.settings.settings.model.context_length == 8192
+    assert trouble(app) == [] and context_length(app) == 8192
     # Of a folder that is not loaded nobody knows yet how much its model holds.
     app.parts.settings.set_model_path(str(tmp_path))
     type_number(app, "settingModelContextLength", "9000")
-    assert trouble(app) == [] and app.parts.settings.settings.model.context_length == 9000
+    assert trouble(app) == [] and context_length(app) == 9000
+
+
+def context_length(app: App) -> int | None:
+    return app.parts.settings.settings.model.context_length
 
 
 @pytest.mark.parametrize(
