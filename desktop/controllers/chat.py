@@ -125,11 +125,15 @@ class ChatController(ShownChat):
         if chat is not None:
             self._tasks.spawn(self._choose(chat, message), "Turning to another version")
 
-    def picture(self, digest: str) -> Picture | None:
-        """A picture of the shown chat, of its draft, or of a message being edited."""
+    def pictures_with(self, digest: str) -> tuple[Picture, ...]:
+        """The pictures among which this one is, each once: those of the draft, of the shown chat,
+        or of messages being edited."""
         shown = [each for row in self.transcript.rows for each in row.message.pictures]
-        known = (*self.draft.ready_pictures(), *shown, *self._edits.ready_pictures())
-        return next((each for each in known if each.digest == digest), None)
+        for group in (self.draft.ready_pictures(), shown, self._edits.ready_pictures()):
+            pictures = {each.digest: each for each in group}
+            if digest in pictures:
+                return tuple(pictures.values())
+        return ()
 
     # How it is done.
 

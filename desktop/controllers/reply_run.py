@@ -23,10 +23,9 @@ from core.api.events import (
     Prefilling,
     Queued,
 )
-from core.api.reply_format import ReplyFormat
 from core.client.requests import Request
 from desktop.controllers.common.engine import EngineController
-from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
 from desktop.presentation.messages import Length, LiveReply
 from desktop.store.database import Database
 from desktop.store.settings import AppSettings
@@ -176,6 +175,7 @@ class ReplyRun:
     async def _ask(self) -> Finished | ErrorInfo:
         model, settings = self._engine.model, self._settings
         thinking = settings.thinking if model and model.thinking_switch else None
+        self._live.model = shown_name(model.path) if model is not None else ""
         self._say(WAITING)
         command = Generate(
             conversation=self._conversation,
@@ -220,7 +220,7 @@ class ReplyRun:
     def _ending(self, last: Finished | ErrorInfo | None) -> tuple[str, Reply]:
         live = self._live
         if isinstance(last, Finished) and last.reply.ids is not None:
-            return last.reply.text, finished_reply(last, live.format)
+            return last.reply.text, finished_reply(last, live)
         # Stopped before the engine had made its prompt: what a continued reply holds stays.
         if not isinstance(last, ErrorInfo) or last.name == "RequestCancelled":
             reply = live.so_far(ReplyState.STOPPED)
@@ -232,7 +232,7 @@ class ReplyRun:
         return live.text, replace(reply, finish_reason="error")
 
 
-def finished_reply(event: Finished, reply_format: ReplyFormat | None) -> Reply:
+def finished_reply(event: Finished, live: LiveReply) -> Reply:
     """What the store keeps of the engine's last word."""
     return Reply(
         state=STATES.get(event.reason, ReplyState.COMPLETE),
@@ -240,7 +240,8 @@ def finished_reply(event: Finished, reply_format: ReplyFormat | None) -> Reply:
         ids=event.reply.ids,
         finish_reason=event.reason,
         stats=event.stats,
-        format=reply_format,
+        format=live.format,
+        model=live.model,
     )
 
 

@@ -18,7 +18,7 @@ from desktop.controllers.common.settings import SettingsController
 from desktop.controllers.common.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.controllers.context import ContextController
 from desktop.controllers.deletion import Deletion
-from desktop.controllers.drafting.draft_size import DraftSize
+from desktop.controllers.draft_size import DraftSize
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.instructions import Instructions
@@ -48,10 +48,12 @@ class WindowParts(QObject):
     Signals:
         said(str): something worth a short message over the window.
         failed(ErrorInfo): a task met an error that nobody else shows.
+        chats_read(): the list of chats is there, for the first time.
     """
 
     said = Signal(str)
     failed = Signal(object)
+    chats_read = Signal()
 
     def __init__(self, folders: Folders, engine: Engine) -> None:
         super().__init__()
@@ -144,6 +146,7 @@ class WindowParts(QObject):
     async def _read_chats(self) -> None:
         await self.database.run(messages.stop_running)
         await self.chats.refresh()
+        self.chats_read.emit()
         await self.deletion.purge_old(spare=self.database.made)
 
     def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:

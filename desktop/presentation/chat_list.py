@@ -1,4 +1,4 @@
-"""The chats as a Qt list: pinned ones, then today's, yesterday's and earlier ones, under heads.
+"""The chats as a Qt list: pinned ones, then the others by day and month, under heads.
 
 What was typed into the search field leaves only titles that match. Renaming in place ends in
 `rename_asked`; the controller stores it and gives the new list back.
@@ -15,14 +15,17 @@ from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelInde
 
 from desktop.presentation.plain_text import shortened, tip
 from desktop.store.tables.records import Chat
-from desktop.words.chats import EARLIER, PINNED, TODAY, YESTERDAY
+from desktop.words.chats import FORK, PINNED, THIS_WEEK, TODAY, YESTERDAY, month_words
 
 AnyIndex = QModelIndex | QPersistentModelIndex
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 # A second line, in lists that have one.
 NOTE_ROLE = Qt.ItemDataRole.UserRole + 1
+# Whether a chat is a fork of another one.
+FORKED_ROLE = Qt.ItemDataRole.UserRole + 2
 # More than the widest list shows.
 LONGEST_TITLE = 200
+DAYS_OF_WEEK = 7
 _NOWHERE = QModelIndex()
 
 
@@ -95,11 +98,11 @@ class ChatList(QAbstractListModel):
             case Qt.ItemDataRole.EditRole:
                 return chat.title
             case Qt.ItemDataRole.AccessibleTextRole:
-                return f"{chat.title}, {busy}" if busy else chat.title
+                return _spoken(chat, busy)
             case Qt.ItemDataRole.ToolTipRole:
-                return tip(f"{chat.title}, {busy}" if busy else chat.title)
+                return tip(_spoken(chat, busy))
             case _:
-                return chat.id if role == CHAT_ROLE else None
+                return {CHAT_ROLE: chat.id, FORKED_ROLE: chat.forked}.get(role)
 
     def setData(self, index: AnyIndex, value: Any, role: int = Qt.ItemDataRole.EditRole) -> bool:
         title = " ".join(str(value).split())
@@ -128,16 +131,30 @@ class ChatList(QAbstractListModel):
         self.endResetModel()
 
 
+def _spoken(chat: Chat, busy: str) -> str:
+    """A row in words: what its icon and its mark say too."""
+    return ", ".join(each for each in (chat.title, FORK if chat.forked else "", busy) if each)
+
+
 def sections(chats: Sequence[Chat], now: float) -> dict[str, list[Chat]]:
-    """Chats by the day of their last use, as the user's clock has it, with pinned ones on top."""
+    """Chats by the time of their last use, as the user's clock has it, with pinned ones on top.
+
+    Today, yesterday and the seven days before have heads of their own, then each month has one.
+    """
     midnight = datetime.combine(datetime.fromtimestamp(now).date(), datetime.min.time())
-    today, yesterday = midnight.timestamp(), (midnight - timedelta(days=1)).timestamp()
-    parted: dict[str, list[Chat]] = {PINNED: [], TODAY: [], YESTERDAY: [], EARLIER: []}
+    today, yesterday, week = (
+        (midnight - timedelta(days=days)).timestamp() for days in (0, 1, DAYS_OF_WEEK)
+    )
+    # In this order, and months as they come: the chat used last comes first.
+    parted: dict[str, list[Chat]] = {PINNED: [], TODAY: [], YESTERDAY: [], THIS_WEEK: []}
     for chat in chats:
         if chat.pinned:
-            parted[PINNED].append(chat)
+            head = PINNED
         elif chat.used >= today:
-            parted[TODAY].append(chat)
+            head = TODAY
+        elif chat.used >= yesterday:
+            head = YESTERDAY
         else:
-            parted[YESTERDAY if chat.used >= yesterday else EARLIER].append(chat)
+            head = THIS_WEEK if chat.used >= week else month_words(chat.used)
+        parted.setdefault(head, []).append(chat)
     return {head: members for head, members in parted.items() if members}

@@ -54,6 +54,8 @@ class LiveReply:
     saved: bool = True
     # The form it must have; None where it is free.
     format: ReplyFormat | None = None
+    # The name of the model that writes it.
+    model: str = ""
 
     @classmethod
     def begun(cls, message: Message) -> LiveReply:
@@ -66,6 +68,7 @@ class LiveReply:
             reasoning=message.reply.reasoning,
             opening=message.reply.ids,
             format=message.reply.format,
+            model=message.reply.model,
         )
 
     def take(self, event: Generated) -> None:
@@ -99,6 +102,7 @@ class LiveReply:
             stats=self.stats,
             error=error,
             format=self.format,
+            model=self.model,
         )
 
 

@@ -13,13 +13,14 @@ from PySide6.QtWidgets import (
 )
 
 from desktop.common import theme
-from desktop.presentation.chat_list import CHAT_ROLE, LONGEST_TITLE, NOTE_ROLE
+from desktop.presentation.chat_list import CHAT_ROLE, FORKED_ROLE, LONGEST_TITLE, NOTE_ROLE
 
 AnyIndex = QModelIndex | QPersistentModelIndex
 # Where the style, with the style sheet's padding, has a title begin.
 SIDE_PX, ENDS_PX = 14, 8
 NOTE_PX = 2
 SMALLER = 0.88
+FORK_PX = 14
 
 
 class ChatDelegate(QStyledItemDelegate):
@@ -44,6 +45,13 @@ class ChatDelegate(QStyledItemDelegate):
         if index.data(NOTE_ROLE):
             size.setHeight(size.height() + NOTE_PX + QFontMetrics(_small(option.font)).height())
         return size
+
+    def initStyleOption(self, option: QStyleOptionViewItem, index: AnyIndex) -> None:
+        super().initStyleOption(option, index)
+        if index.data(FORKED_ROLE):
+            option.features |= QStyleOptionViewItem.ViewItemFeature.HasDecoration
+            option.icon = theme.icon("fork", "muted")
+            option.decorationSize = theme.icon_size(FORK_PX)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
         note = index.data(NOTE_ROLE)

@@ -130,6 +130,11 @@ class ChatPage(QWidget):
         if chat is not None:
             self._parts.chats.fork(chat, message)
 
+    def show_instructions(self) -> None:
+        """Show the instructions of the chat, with the keyboard in them."""
+        self.instructions.show()
+        self.instructions.text.setFocus()
+
     def _toggle_instructions(self) -> None:
         shown = self.instructions.isHidden()
         self.instructions.setVisible(shown)

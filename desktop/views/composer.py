@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop.common import theme
 from desktop.controllers.chat import ChatController
-from desktop.controllers.drafting.draft_size import DraftSize
+from desktop.controllers.draft_size import DraftSize
 from desktop.controllers.drafting.drafts import STORED_AFTER_MS
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft

@@ -55,6 +55,16 @@ async def choose_pictures(parent: QWidget) -> list[str]:
     return dialog.selectedFiles() if accepted else []
 
 
+async def choose_target(parent: QWidget, title: str, name: str) -> str:
+    """A file to write to, or ''; the dialog asks before one that exists is replaced."""
+    dialog = QFileDialog(parent, title)
+    dialog.setObjectName("saveDialog")
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.selectFile(name)
+    accepted = await outcome(dialog) == QDialog.DialogCode.Accepted
+    return dialog.selectedFiles()[0] if accepted and dialog.selectedFiles() else ""
+
+
 async def open_link(parent: QWidget, address: str) -> None:
     """Ask before a link that the model wrote is opened, showing where it leads, or why it isn't."""
     try:

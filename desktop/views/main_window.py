@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import shiboken6
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow
 
-from core.api.errors import ErrorInfo, WaymarkError
-from core.api.events import ImageRendered
+from core.api.errors import ErrorInfo
 from desktop.common import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.diagnostics import diagnostics
+from desktop.presentation.engine_status import Phase
 from desktop.store.tables.chats import TRASH_DAYS
-from desktop.store.tables.records import Picture
 from desktop.views import dialogs
 from desktop.views.actions import add_menus
 from desktop.views.appearance import Appearance
@@ -34,13 +32,16 @@ from desktop.views.side_panel import SidePanel
 from desktop.views.sides import Sides
 from desktop.views.tab_order import move_focus
 from desktop.views.toast import Toast
+from desktop.views.viewing import Viewing
 from desktop.views.widgets.context_panel import ContextPanel
-from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.words import chats as words
 from desktop.words import frame as frame_words
 
 AddFiles = Callable[[list[Path]], None]
 FIRST_SIZE = QSize(1280, 820)
+LAST_CHAT = "lastChat"
+# While the engine is started, or has been given up, there is nothing to restart.
+STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
 
 
 class MainWindow(QMainWindow):
@@ -67,6 +68,7 @@ class MainWindow(QMainWindow):
         self._sides = Sides(self.side_bar, self.page, self.side_panel)
         self.setCentralWidget(self._sides)
         self.actions_by_name = add_menus(self, self._acts())
+        self._viewing = Viewing(parts, self)
         self._connect()
         self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
         self._restore_geometry()
@@ -77,12 +79,14 @@ class MainWindow(QMainWindow):
     def leave(self) -> None:
         """Close for good: everything is stored."""
         self._leaving = True
+        self._viewing.forget_copied()
         self.close()
 
     def save_geometry(self) -> None:
         """Remember size, place and what is hidden."""
         self._geometry.setValue("window", self.saveGeometry())
         self._sides.save(self._geometry)
+        self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
         self._geometry.sync()
 
     def _restore_geometry(self) -> None:
@@ -125,8 +129,13 @@ class MainWindow(QMainWindow):
         parts, page = self._parts, self.page
         parts.said.connect(lambda words: self.toast.say(words, "warning"))
         parts.failed.connect(self._show_error)
-        parts.chat.busy_changed.connect(self._enable_stop)
-        self._enable_stop()
+        engine, transcript = parts.engine, parts.transcript
+        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
+            changed.connect(self._enable)
+        for changed in (transcript.chat_changed, transcript.rows_replaced):
+            changed.connect(self._enable)
+        self._enable()
+        parts.chats_read.connect(self._open_last)
         parts.chats.deleted.connect(self._on_deleted)
         parts.chats.restored.connect(self._open)
         parts.chats.trash.modelReset.connect(self._on_trash)
@@ -141,8 +150,8 @@ class MainWindow(QMainWindow):
         page.header.chats_toggled.connect(self._sides.toggle_left)
         page.header.side_toggled.connect(self._sides.toggle_right)
         page.composer.choose_pictures_asked.connect(self._choose_pictures)
-        page.composer.open_picture_asked.connect(self._open_picture)
-        page.transcript.messages.open_picture_asked.connect(self._open_picture)
+        page.composer.open_picture_asked.connect(self._viewing.open)
+        page.transcript.messages.open_picture_asked.connect(self._viewing.open)
         page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
         page.transcript.messages.link_asked.connect(self._open_link)
 
@@ -150,6 +159,7 @@ class MainWindow(QMainWindow):
         panel = SettingsPanel(self._parts.settings)
         panel.model_box.browse_asked.connect(self._choose_model)
         panel.model_box.load_asked.connect(self.page.composer.setFocus)
+        panel.instructions_asked.connect(self.page.show_instructions)
         panel.restored.connect(
             lambda said, undo: self.toast.say(said, action=(frame_words.UNDO, undo))
         )
@@ -161,13 +171,32 @@ class MainWindow(QMainWindow):
         self._parts.chat.open(chat)
         self.page.composer.setFocus()
 
+    def _open_last(self) -> None:
+        """Show the chat that was left, unless the user has begun something else meanwhile."""
+        last = self._geometry.value(LAST_CHAT, 0, type=int)
+        typed = self.page.composer.text.document().isModified()
+        begun = typed or self._parts.chats.shown is not None
+        if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:
+            self._parts.chat.open(last)
+
     def _regenerate(self) -> None:
         rows = self._parts.transcript.rows
         if rows and rows[-1].message.is_reply:
             self._parts.chat.regenerate(rows[-1].id)
 
-    def _enable_stop(self) -> None:
-        self.actions_by_name["actionStop"].setEnabled(self._parts.chat.running is not None)
+    def _enable(self) -> None:
+        """Entries of the menus that would do nothing now can't be chosen."""
+        rows, selected = self._parts.transcript.rows, self.side_bar.has_selected
+        for name, enabled in (
+            ("actionStop", self._parts.chat.running is not None),
+            ("actionRegenerate", bool(rows) and rows[-1].message.is_reply),
+            ("actionFind", bool(rows)),
+            ("actionRename", selected),
+            ("actionPin", selected),
+            ("actionDelete", selected),
+            ("actionRestart", self._parts.engine.status.phase not in STARTING),
+        ):
+            self.actions_by_name[name].setEnabled(enabled)
 
     def _turn_to(self, page: int) -> None:
         self._sides.show_right()
@@ -202,35 +231,6 @@ class MainWindow(QMainWindow):
         if path:
             self._parts.settings.set_model_path(path)
         return bool(path)
-
-    def _open_picture(self, digest: str) -> None:
-        picture = self._parts.chat.picture(digest)
-        if picture is None:
-            return
-        viewer = PictureViewer(picture, self)
-        viewer.pixels_wanted.connect(
-            lambda width, height: self._parts.tasks.spawn(
-                self._render(viewer, picture, width, height), "Showing a picture"
-            )
-        )
-        viewer.show()
-
-    async def _render(
-        self, viewer: PictureViewer, picture: Picture, width: int, height: int
-    ) -> None:
-        words = ""
-        rendered: ImageRendered | None = None
-        try:
-            rendered = await self._parts.pictures.render(picture, width, height)
-        except WaymarkError as error:
-            words = f"{error.info().title}. {error.message}"
-        # It may have been closed meanwhile.
-        if not shiboken6.isValid(viewer):
-            return
-        if rendered is None:
-            viewer.show_error(words)
-        else:
-            viewer.show_pixels(rendered)
 
     def _open_link(self, address: str) -> None:
         self._parts.tasks.spawn(dialogs.open_link(self, address), "Opening a link")

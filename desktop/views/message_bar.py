@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QAction
+from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QWidget
 
 from desktop.common import theme
 from desktop.presentation.messages import Row
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, Label, set_tip
+from desktop.views.widgets.plain import Button, Label, action, set_tip
 from desktop.words.conversation import (
     ANOTHER,
     CONTINUE,
@@ -82,6 +83,7 @@ class MessageBar(QWidget):
         layout.setSpacing(2)
         # Buttons that come and go are at the open end, so that the others keep their places.
         steady, versions = (self._copy, self._again, fork), (self._before, self._place, self._after)
+        widgets: tuple[QWidget, ...]
         if is_reply:
             widgets = (*steady, self._copy_json, self._go_on, *versions)
         else:
@@ -92,6 +94,20 @@ class MessageBar(QWidget):
         if is_reply:
             # Without numbers beside them the buttons stay together at the left.
             layout.addStretch(1)
+
+    def entries(self, parent: QObject) -> list[QAction]:
+        """What the buttons do, as entries of a menu; none while they are hidden."""
+        layout = self.layout()
+        assert layout is not None
+        entries: list[QAction] = []
+        for place in range(layout.count() if not self.isHidden() else 0):
+            item = layout.itemAt(place)
+            button = item.widget() if item is not None else None
+            if isinstance(button, QAbstractButton) and not button.isHidden():
+                entries.append(action(button.accessibleName(), parent, button.click))
+                entries[-1].setIcon(button.icon())
+                entries[-1].setEnabled(button.isEnabled())
+        return entries
 
     def say_copied(self) -> None:
         """Show for a moment that the message was copied."""

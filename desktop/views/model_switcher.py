@@ -9,10 +9,8 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
-from desktop.store.folders import DEMO_MODEL
 from desktop.views.widgets.plain import ToolButton, action, set_tip
 from desktop.words import frame as words
-from desktop.words import settings as setting_words
 
 WIDEST_PX = 160
 # What stands beside the name: the arrow and the rims.
@@ -57,7 +55,7 @@ class ModelSwitcher(ToolButton):
         model = status.model
         name = words.NO_MODEL_NAME
         if model is not None:
-            name = model.name if model.path != str(DEMO_MODEL) else setting_words.DEMO
+            name = shown_name(model.path)
         elif status.phase in COMING:
             name = shown_name(self._settings.loaded.path)
         room = WIDEST_PX - FRAME_PX

@@ -87,11 +87,12 @@ class ReplyRow(MessageRow):
     def _show_numbers(self) -> None:
         """Those of the reply; while it is written, from its first token on."""
         live, reply = self.row.live, self.row.message.reply
-        if live is None:
-            self._numbers.show_stats(reply.stats if reply else None)
-        else:
+        begun = self.row.message.created
+        if live is not None:
             written = live.stats is not None and live.stats.ttft_s is not None
-            self._numbers.show_stats(live.stats if written else None)
+            self._numbers.show_stats(live.stats if written else None, live.model, begun)
+        elif reply is not None:
+            self._numbers.show_stats(reply.stats, reply.model, begun)
 
     def unfolded(self) -> object:
         now = (self._reasoning.is_open(), self._numbers.is_open(), self._body.pages())

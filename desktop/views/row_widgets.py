@@ -131,7 +131,9 @@ class RowWidgets(QObject):
 
     def _more_button(self, place: int) -> QPushButton | None:
         row = self._by_place.get(place)
-        found = row.findChild(QPushButton, "showMore") if row is not None else None
+        if row is None:
+            return None
+        found = row.findChild(QPushButton, "showMore")
         return found if isinstance(found, QPushButton) and found.isVisibleTo(row) else None
 
     def fields_at(self, place: int) -> list[TextField]:

@@ -33,15 +33,19 @@ from desktop.views.widgets.plain import Button, Label
 from desktop.words import settings as words
 from desktop.words.numbers import format_count
 
+WEIGHTS_KEY = "model.weights_bytes"
+
 
 class SettingsPanel(QScrollArea):
     """The settings. Those of the model take effect with Load, the others with the next message.
 
     Signals:
         restored(str, object): defaults are in force again: words for it, and what undoes it.
+        instructions_asked(): the user wants to write instructions for the shown chat.
     """
 
     restored = Signal(str, object)
+    instructions_asked = Signal()
 
     def __init__(self, settings: SettingsController) -> None:
         super().__init__()
@@ -52,6 +56,13 @@ class SettingsPanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self._settings = settings
         self.model_box = ModelBox(settings)
+        self._instructions = Button(
+            words.INSTRUCTIONS,
+            name="openInstructions",
+            spoken=words.INSTRUCTIONS,
+            tip=words.INSTRUCTIONS_NOTE,
+        )
+        self._instructions.clicked.connect(self.instructions_asked)
         self._editors: list[SettingEditor] = []
         self._budgets = {row: BudgetEditor(row, settings) for row in BUDGET_ROWS}
         self._trouble = Label(name="budgetTrouble", style="error small", wraps=True)
@@ -71,15 +82,24 @@ class SettingsPanel(QScrollArea):
         memory = [
             *self._made(CHECKPOINT_ROWS),
             (self._trouble, ""),
-            *((budget, budget.searched) for budget in self._budgets.values()),
-            (QuantisedWeights(self._settings), words.ROWS["model.weights_bytes"][0]),
+            *((budget, _searched(budget)) for budget in self._budgets.values()),
+            (
+                QuantisedWeights(self._settings),
+                f"{words.ROWS[WEIGHTS_KEY][0]} {words.SYNONYMS[WEIGHTS_KEY]}",
+            ),
             *self._made(AHEAD_ROWS),
         ]
         model = [(self.model_box, f"{words.PARTS['Model'][0]} {words.FOLDER_SPOKEN}")]
         return {
             "Model": self._part("Model", [*model, *self._made(MODEL_ROWS)]),
             "Memory": self._part("Memory", memory),
-            "Writing": self._part("Writing", self._made((THINKING_ROW, *SAMPLING_ROWS, DRAFT_ROW))),
+            "Writing": self._part(
+                "Writing",
+                [
+                    (self._instructions, words.INSTRUCTIONS_SEARCHED),
+                    *self._made((THINKING_ROW, *SAMPLING_ROWS, DRAFT_ROW)),
+                ],
+            ),
             "Appearance": self._part("Appearance", self._made(WINDOW_ROWS)),
         }
 
@@ -95,7 +115,7 @@ class SettingsPanel(QScrollArea):
             own: Callable[[], str] = partial(self._models_own, row)
             editor = SettingEditor(row, self._settings, own)
             self._editors.append(editor)
-            made.append((editor, editor.searched))
+            made.append((editor, _searched(editor)))
         return made
 
     def _build(self) -> None:
@@ -183,3 +203,8 @@ class SettingsPanel(QScrollArea):
         if absent != self.parts["Memory"].absent:
             self.parts["Memory"].absent = absent
             self._find()
+
+
+def _searched(editor: SettingEditor | BudgetEditor) -> str:
+    """The words by which a setting is found."""
+    return f"{editor.searched} {words.SYNONYMS.get(editor.row.key, '')}"

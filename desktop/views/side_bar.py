@@ -52,11 +52,13 @@ class SideBar(QFrame):
         open_asked(object): show this chat, to write in it; None for a new one.
         look_asked(object): show this chat; whoever goes through the list with keys stays there.
         doomed(object): delete this chat of the trash for good; None for all of them.
+        selected(): another chat of the list is selected, or none.
     """
 
     open_asked = Signal(object)
     look_asked = Signal(object)
     doomed = Signal(object)
+    selected = Signal()
 
     def __init__(self, chats: ChatsController) -> None:
         super().__init__()
@@ -77,6 +79,11 @@ class SideBar(QFrame):
         self._draw()
         self._follow()
         self._count_trash()
+
+    @property
+    def has_selected(self) -> bool:
+        """Whether a chat of the list is selected."""
+        return self._current() is not None
 
     def rename_current(self) -> None:
         """Edit the title of the chat that is selected, in place."""
@@ -181,9 +188,10 @@ class SideBar(QFrame):
 
     def _enable(self) -> None:
         """There is something to rename or delete only while a chat is selected."""
-        selected = self.list.currentIndex().isValid()
+        selected = self.has_selected
         self._rename.setEnabled(selected)
         self._delete.setEnabled(selected)
+        self.selected.emit()
 
     def _draw(self) -> None:
         self._new.setIcon(theme.icon("plus"))

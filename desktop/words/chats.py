@@ -18,7 +18,8 @@ UNPIN = "Unpin"
 PINNED = "Pinned"
 TODAY = "Today"
 YESTERDAY = "Yesterday"
-EARLIER = "Earlier"
+THIS_WEEK = "Last 7 days"
+FORK = "fork"
 
 SEARCH_TITLES = "Search titles"
 CLEAR = "Clear the search"
@@ -42,6 +43,11 @@ INSTRUCTIONS_SPOKEN = "Instructions for the model"
 INSTRUCTIONS_EXAMPLE = "For example: Answer in short sentences."
 INSTRUCTIONS_DONE = "Close the instructions; they are used with the next message"
 DONE = "Done"
+
+
+def month_words(moment: float) -> str:
+    """The head of the chats of a month: 'March 2026'."""
+    return f"{datetime.fromtimestamp(min(moment, LAST_MOMENT)):%B %Y}"
 
 
 def instructions_note(begun: bool) -> str:

@@ -106,6 +106,8 @@ OTHER_KEYS = (
     ("F2, Delete", "Rename or delete the selected chat"),
     ("Space, Delete", "Open a picture, take it out of the draft"),
     ("F, 1", "In the large picture: fit, one to one"),
+    ("Left, Right", "In the large picture: the one before, the next one"),
+    ("Ctrl+C, Ctrl+S", "In the large picture: copy, save"),
 )
 UNKNOWN = "not known"
 

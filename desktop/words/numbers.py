@@ -6,6 +6,8 @@ the engine reported: no widgets, no state. Leaves where the words stand to the v
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.stats import Miss, MissReason, RequestStats, Tier
 from desktop.words.number_format import number, whole
@@ -14,6 +16,8 @@ BETWEEN = " \N{MIDDLE DOT} "
 
 # Under a reply: each row's objectName, the word beside its value, and what the value means.
 ROWS = (
+    ("numbersModel", "Model", "The model that wrote the reply."),
+    ("numbersTime", "Written", "When the reply was begun."),
     ("numbersPromptTokens", "Prompt tokens", "Everything the reply was written after."),
     ("numbersReused", "Reused", "Prompt tokens that did not have to be read."),
     ("numbersEvaluated", "Read", "Prompt tokens read before the reply's first token."),
@@ -201,6 +205,14 @@ def numbers_text(stats: RequestStats) -> str:
     if stats.decode_tokens_per_s is not None:
         words.append(format_speed(stats.decode_tokens_per_s))
     return BETWEEN.join(words)
+
+
+def format_moment(moment: float) -> str:
+    """A moment by the user's clock: 24 November 2026, 14:32; '' where it is not known."""
+    if not moment:
+        return ""
+    day = datetime.fromtimestamp(moment)
+    return f"{day.day} {day:%B %Y, %H:%M}"
 
 
 def tokens_per_step(stats: RequestStats) -> str:

@@ -20,6 +20,11 @@ TAKE_OUT, SHOW_LARGE = "Take this picture out", "Show this picture large"
 NO_PREVIEW = "No preview"
 FIT = "Fit the picture into the window (F)"
 ONE_TO_ONE = "Show every pixel, one to one (1)"
+PICTURE = "Picture"
+PREVIOUS, NEXT = "The picture before this one (Left)", "The next picture (Right)"
+COPY, SAVE = "Copy the picture (Ctrl+C)", "Save the picture as a file (Ctrl+S)"
+SAVE_TITLE = "Save the picture"
+NOT_SAVED = "The picture was not saved"
 NOT_SHOWN = "The engine gave no picture that can be shown."
 
 # What was pasted or dropped.
@@ -55,6 +60,16 @@ class Refusal(NamedTuple):
     name: str = ""
     why: str = ""
     said: str = ""
+
+
+def not_saved(reason: str | None) -> str:
+    """Why the system did not take a picture's file."""
+    return f"The system says: {reason}." if reason else "The system did not say why."
+
+
+def place_words(place: int, count: int) -> str:
+    """Which of several pictures is shown large."""
+    return f"{place + 1} of {count}"
 
 
 def too_large(limit: int) -> str:

@@ -145,6 +145,39 @@ ROWS = {
     ),
 }
 
+# Other words by which people look for a setting, by its key.
+SYNONYMS = {
+    "model.device": "GPU CUDA VRAM CPU hardware accelerator offload",
+    "model.precision": "quantisation quantization bits dtype float16 bfloat16 float32",
+    "model.context_length": "n_ctx num_ctx window size",
+    "model.max_image_tokens": "resolution vision picture pixels",
+    "model.weights_bytes": "quantisation quantization storage cache SSD",
+    "cache.count": "snapshots KV cache prompt cache",
+    "cache.interval": "snapshots KV cache prompt cache",
+    "cache.host_bytes": "RAM KV cache budget limit",
+    "cache.device_bytes": "GPU VRAM KV cache budget limit",
+    "cache.disk_bytes": "storage SSD KV cache budget limit",
+    "ahead.settle": "prefill background",
+    "ahead.read_ahead": "prefill background images draft",
+    "thinking": "reasoning chain of thought",
+    "draft.mode": "speculative decoding speculation drafts MTP",
+    "sampling.temperature": "creativity randomness sampling",
+    "sampling.top_k": "sampling",
+    "sampling.top_p": "nucleus sampling",
+    "sampling.min_p": "sampling",
+    "sampling.repetition_penalty": "repeat sampling",
+    "sampling.presence_penalty": "repeat sampling",
+    "sampling.frequency_penalty": "repeat sampling",
+    "sampling.seed": "random reproducible deterministic sampling",
+    "sampling.max_tokens": "max tokens n_predict output limit length",
+    "window.theme": "dark mode night colours colors appearance",
+    "window.text_size": "font size zoom scale letters",
+}
+# Instructions belong to a chat; the settings lead to them.
+INSTRUCTIONS = "Instructions for this chat"
+INSTRUCTIONS_SEARCHED = "system prompt persona role instructions"
+INSTRUCTIONS_NOTE = "The system prompt. Each chat has its own."
+
 AUTOMATIC = "Automatic"
 CPU, CUDA = "Processor (CPU)", "Graphics card (CUDA)"
 HALF_MEMORY, THIRD_OF_MEMORY = "int8, half the memory", "int4, a third of the memory"
@@ -195,6 +228,14 @@ def size_spoken(title: str) -> str:
 def out_of_range(title: str, given: str, bounds: str) -> str:
     """Why a value is not taken."""
     return f"{given} is out of range: {title} takes {bounds}. It stays as it was."
+
+
+def too_long(tokens: int, longest: int) -> str:
+    """Why a context length is not taken."""
+    return (
+        f"{format_count(tokens)} is more than this model can hold: its context has at most "
+        f"{count_of(longest, 'token')}. It stays as it was."
+    )
 
 
 def not_a_number(title: str, given: str, bounds: str) -> str:

@@ -38,6 +38,9 @@ NOT_THE_FOLDERS = frozenset(
 )
 
 
+CONTEXT_KEY = "model.context_length"
+
+
 class SettingsController(QObject):
     """Holds the one AppSettings value.
 
@@ -80,6 +83,9 @@ class SettingsController(QObject):
         trouble = trouble or too_large(row.key, value, self._most(row.key))
         if trouble:
             return f"{trouble} {words.BUDGET_STAYS}"
+        longest = self._longest(row)
+        if longest is not None and isinstance(value, int) and value > longest:
+            return words.too_long(value, longest)
         try:
             settings = row.changed(self.settings, value)
         except ValueError:
@@ -115,6 +121,13 @@ class SettingsController(QObject):
         self._put(
             self.settings.model_copy(update={"window": window.model_copy(update={"folded": kept})})
         )
+
+    def _longest(self, row: SettingRow) -> int | None:
+        """The longest context of the model that is set, in tokens, where it is the loaded one."""
+        model = self.engine.model
+        loaded = self.settings.model_to_load(self._contexts).path == self.loaded.path
+        is_row = row.key == CONTEXT_KEY
+        return model.model_context_length if model is not None and loaded and is_row else None
 
     def _most(self, key: str) -> int | None:
         """The bytes that there are of what a budget is about; None where that is not known."""

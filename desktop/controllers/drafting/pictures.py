@@ -99,6 +99,10 @@ class PictureController(QObject):
         command = RenderImage(image=image, width=wide, height=high)
         return await self._engine.client.ask(command).last()
 
+    def path_of(self, picture: Picture) -> Path:
+        """Where a stored picture's file is."""
+        return self._blobs.path(picture.digest)
+
     def held(self) -> asyncio.Lock:
         """While it is held, no picture is on its way into a draft."""
         return self._turn

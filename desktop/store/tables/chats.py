@@ -138,7 +138,7 @@ def delete_everything(connection: sqlite3.Connection) -> None:
 
 def _read(connection: sqlite3.Connection, which: str) -> list[Chat]:
     rows = connection.execute(
-        f"SELECT id, title, created, used, pinned, deleted FROM chats WHERE {which}"
+        f"SELECT id, title, created, used, pinned, deleted, forked FROM chats WHERE {which}"
     )
     return [
         Chat(
@@ -148,6 +148,7 @@ def _read(connection: sqlite3.Connection, which: str) -> list[Chat]:
             fields.moment(used),
             bool(pinned),
             fields.moment(deleted),
+            bool(forked),
         )
-        for chat, title, created, used, pinned, deleted in rows
+        for chat, title, created, used, pinned, deleted, forked in rows
     ]

@@ -48,9 +48,9 @@ def _like(connection: sqlite3.Connection, chat: int) -> int:
     title, created, system, reply_format = connection.execute(
         "SELECT title, created, system, format FROM chats WHERE id = ?", (chat,)
     ).fetchone()
-    new = chats.create(connection, f"{fields.text(title)} (fork)", system=fields.text(system))
+    new = chats.create(connection, fields.text(title), system=fields.text(system))
     connection.execute(
-        "UPDATE chats SET created = ?, format = ? WHERE id = ?",
+        "UPDATE chats SET created = ?, format = ?, forked = 1 WHERE id = ?",
         (fields.moment(created), reply_format, new),
     )
     return new
@@ -66,7 +66,8 @@ def _copy(connection: sqlite3.Connection, message: int, chat: int, parent: int |
     # A reply on its way goes on in the chat it was asked in; here it ends with what had arrived.
     connection.execute(
         "INSERT INTO replies SELECT ?, iif(state = 'running', 'stopped', state), reasoning, ids,"
-        " tokenizer, starts_in_reasoning, finish_reason, error, stats, format, pauses FROM replies"
+        " tokenizer, starts_in_reasoning, finish_reason, error, stats, format, pauses, model"
+        " FROM replies"
         " WHERE message = ?",
         (cursor.lastrowid, message),
     )

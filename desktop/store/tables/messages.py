@@ -61,7 +61,7 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
     connection.execute("UPDATE messages SET text = ? WHERE id = ?", (storable(text), message))
     connection.execute(
         "UPDATE replies SET state = ?, reasoning = ?, ids = ?, tokenizer = ?,"
-        " starts_in_reasoning = ?, pauses = ?, finish_reason = ?, error = ?, stats = ?"
+        " starts_in_reasoning = ?, pauses = ?, finish_reason = ?, error = ?, stats = ?, model = ?"
         " WHERE message = ?",
         (
             reply.state,
@@ -73,6 +73,7 @@ def save_reply(connection: sqlite3.Connection, message: int, text: str, reply: R
             reply.finish_reason,
             fields.stored_model(reply.error),
             fields.stored_model(reply.stats),
+            reply.model or None,
             message,
         ),
     )
@@ -108,7 +109,8 @@ def read_path(connection: sqlite3.Connection, chat: int) -> list[Message]:
     path = shown_path(_nodes(connection, chat))
     rows = connection.execute(
         "SELECT m.id, m.chat, m.parent, m.text, m.created, r.message, r.state, r.reasoning, r.ids,"
-        " r.tokenizer, r.starts_in_reasoning, r.pauses, r.finish_reason, r.error, r.stats, r.format"
+        " r.tokenizer, r.starts_in_reasoning, r.pauses, r.finish_reason, r.error, r.stats,"
+        " r.format, r.model"
         " FROM json_each(?) AS place JOIN messages AS m ON m.id = place.value"
         " LEFT JOIN replies AS r ON r.message = m.id ORDER BY place.key",
         (json.dumps([message for message, _ in path]),),
@@ -208,6 +210,7 @@ def _reply(
     error: object,
     stats: object,
     reply_format: object,
+    model: object,
 ) -> Reply:
     known = ReplyState(state) if state in set(ReplyState) else ReplyState.STOPPED
     read = _read_ids(ids, tokenizer, bool(starts_in_reasoning), pauses)
@@ -222,6 +225,7 @@ def _reply(
         error=fields.model(ErrorInfo, error),
         stats=fields.model(RequestStats, stats),
         format=fields.model(ReplyFormat, reply_format),
+        model=model if isinstance(model, str) else "",
     )
 
 

@@ -25,7 +25,7 @@ class ReplyState(enum.StrEnum):
 class Chat:
     """A chat in the list or, with a moment in `deleted`, in the trash.
 
-    Times are seconds since the epoch.
+    Times are seconds since the epoch. `forked` says that it began with messages of another chat.
     """
 
     id: int
@@ -34,6 +34,7 @@ class Chat:
     used: float
     pinned: bool = False
     deleted: float = 0.0
+    forked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class Picture:
 class Reply:
     """What a reply has beside its text; `error` says why it ended early, if something failed.
 
-    `format` is the form it had to have, whatever the chat's is by now.
+    `format` is the form it had to have, whatever the chat's is by now. `model` is the name of the
+    model that wrote it, '' where it is not known.
     """
 
     state: ReplyState
@@ -65,6 +67,7 @@ class Reply:
     error: ErrorInfo | None = None
     stats: RequestStats | None = None
     format: ReplyFormat | None = None
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

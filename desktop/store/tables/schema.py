@@ -124,7 +124,13 @@ CREATE TABLE reply_parts (
 CREATE INDEX reply_parts_of_message ON reply_parts (message);
 """
 
-MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH)
+# The name of the model that wrote a reply, NULL where it is not known; whether a chat is a fork.
+SEVENTH = """
+ALTER TABLE replies ADD COLUMN model TEXT;
+ALTER TABLE chats ADD COLUMN forked INTEGER NOT NULL DEFAULT 0;
+"""
+
+MIGRATIONS: tuple[str, ...] = (FIRST, SECOND, THIRD, FOURTH, FIFTH, SIXTH, SEVENTH)
 
 
 def script(steps: Sequence[str]) -> str:

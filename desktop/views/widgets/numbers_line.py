@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 from core.api.stats import RequestStats
 from desktop.common import theme
 from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Label
+from desktop.views.widgets.plain import Label, set_tip
 from desktop.views.widgets.value_grid import Row, ValueGrid
 from desktop.words import numbers
 from desktop.words.numbers import format_count
@@ -36,6 +36,7 @@ class NumbersLine(QWidget):
         self._toggle.setCheckable(True)
         self._toggle.toggled.connect(self._on_toggled)
         self._stats = RequestStats()
+        self._model, self._moment = "", 0.0
         self._known = False
         self._buttons = buttons
         # Not known before the first layout.
@@ -45,11 +46,13 @@ class NumbersLine(QWidget):
         self._lay_out(buttons)
         self.show_stats(None)
 
-    def show_stats(self, stats: RequestStats | None) -> None:
-        """Show a reply's numbers, if there are any yet."""
+    def show_stats(self, stats: RequestStats | None, model: str = "", moment: float = 0.0) -> None:
+        """Show a reply's numbers, if there are any yet, which model wrote it, and when."""
         self._known = stats is not None
         self._stats = stats or RequestStats()
+        self._model, self._moment = model, moment
         words = numbers.numbers_text(self._stats) if self._known else ""
+        set_tip(self._text, numbers.BETWEEN.join(filter(None, self._origin())))
         # A label that is told the same again lays out its whole row again.
         if words != self._text.text():
             self._text.setText(words)
@@ -79,7 +82,10 @@ class NumbersLine(QWidget):
     def _show_details(self, details: ValueGrid) -> None:
         stats = self._stats
         ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
+        written_by, written_at = self._origin()
         for name, text in {
+            "numbersModel": written_by,
+            "numbersTime": written_at,
             "numbersPromptTokens": format_count(stats.prompt_tokens),
             "numbersReused": format_count(stats.reused_tokens),
             "numbersEvaluated": format_count(stats.evaluated_tokens),
@@ -93,6 +99,9 @@ class NumbersLine(QWidget):
             "numbersMiss": numbers.describe_reading(stats),
         }.items():
             details.show_value(name, text)
+
+    def _origin(self) -> tuple[str, str]:
+        return self._model, numbers.format_moment(self._moment)
 
     def text(self) -> str:
         """The line as it is shown."""

@@ -42,6 +42,13 @@ class PictureCanvas(QGraphicsView):
         self.setAccessibleName("Picture")
         self.fit()
 
+    def set_size(self, size: QSize) -> None:
+        """Draw another picture, of this size, fitted."""
+        scene = self.scene()
+        assert scene is not None
+        scene.setSceneRect(0, 0, size.width(), size.height())
+        self.fit()
+
     def set_image(self, image: QImage) -> None:
         """Draw these pixels, which are all of the picture, whatever their number."""
         self._pixels.setPixmap(QPixmap.fromImage(image))

@@ -8,6 +8,7 @@ hears `pixels_wanted`. That there are none is said in words where the picture wo
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QImage, QShowEvent
@@ -15,6 +16,7 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout,
 
 from core.api.events import ImageRendered
 from desktop.store.tables.records import Picture
+from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture import read_thumbnail
 from desktop.views.widgets.picture_canvas import PictureCanvas
@@ -31,29 +33,56 @@ SPARE = 1.25
 
 
 class PictureViewer(QDialog):
-    """Shows `picture`; open it with `open()` or `show()`.
+    """Shows `picture`, and turns to the others of `pictures`; open it with `open()` or `show()`.
 
     Signals:
         pixels_wanted(int, int): so many pixels, width and height, are to be given to `show_pixels`.
+        copy_asked(Picture), save_asked(Picture): put it on the clipboard, or into a file.
     """
 
     pixels_wanted = Signal(int, int)
+    copy_asked = Signal(object)
+    save_asked = Signal(object)
 
-    def __init__(self, picture: Picture, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        picture: Picture,
+        parent: QWidget | None = None,
+        pictures: Sequence[Picture] = (),
+    ) -> None:
         super().__init__(parent)
+        self.picture = picture
+        self._pictures = list(pictures) or [picture]
         self.setWindowTitle("Picture")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(900, 700)
-        self._picture = QSize(*picture.size)
+        self._whole = QSize(*picture.size)
         # How many pixels there are, and how many were asked for.
         self._shown = self._asked = QSize()
-        self._canvas = PictureCanvas(self._picture, self)
+        self._canvas = PictureCanvas(self._whole, self)
         self._canvas.set_image(read_thumbnail(picture.thumbnail))
         self._words = Label(parent=self, name="pictureError", style="error", wraps=True)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._size = Label(parent=self, name="pictureSize", style="muted small")
         self._fit_button = IconButton("fit", words.FIT, self)
         self._full_button = IconButton("actual_size", words.ONE_TO_ONE, self)
+        self._place = Label(parent=self, name="picturePlace", style="muted small")
+        self._before = IconButton("chevron_left", words.PREVIOUS, self, name="pictureBefore")
+        self._next = IconButton("chevron_right", words.NEXT, self, name="pictureNext")
+        self._copy = CopyButton(words.COPY)
+        self._copy.setObjectName("pictureCopy")
+        self._save = IconButton("save", words.SAVE, self, name="pictureSave")
+        for button, key in (
+            (self._before, "Left"),
+            (self._next, "Right"),
+            (self._copy, "Ctrl+C"),
+            (self._save, "Ctrl+S"),
+        ):
+            button.setShortcut(key)
+        self._before.clicked.connect(lambda: self._turn(-1))
+        self._next.clicked.connect(lambda: self._turn(1))
+        self._copy.clicked.connect(lambda: self.copy_asked.emit(self.picture))
+        self._save.clicked.connect(lambda: self.save_asked.emit(self.picture))
         self._fit_button.setShortcut("F")
         self._full_button.setShortcut("1")
         self._fit_button.clicked.connect(self._canvas.fit)
@@ -62,6 +91,7 @@ class PictureViewer(QDialog):
         self._rest = QTimer(self, singleShot=True, interval=REST_MS)
         self._rest.timeout.connect(self._ask)
         self._lay_out()
+        self._show_place()
         self._canvas.setFocus()
 
     def canvas(self) -> PictureCanvas:
@@ -75,6 +105,35 @@ class PictureViewer(QDialog):
     def pixels(self) -> QSize:
         """How many pixels there are to draw it from; none until they come."""
         return self._shown
+
+    def say_copied(self) -> None:
+        """Show for a moment that the picture was copied."""
+        self._copy.say_copied()
+
+    def _turn(self, step: int) -> None:
+        """Show another picture, if there is one there."""
+        place = self._pictures.index(self.picture) + step
+        if not 0 <= place < len(self._pictures):
+            return
+        self.picture = self._pictures[place]
+        self._whole, self._shown, self._asked = QSize(*self.picture.size), QSize(), QSize()
+        self._words.setText("")
+        self._stack.setCurrentWidget(self._canvas)
+        for button in (self._fit_button, self._full_button):
+            button.setEnabled(True)
+        self._canvas.set_size(self._whole)
+        self._canvas.set_image(read_thumbnail(self.picture.thumbnail))
+        self._show_place()
+        self._say_size()
+        self._ask()
+
+    def _show_place(self) -> None:
+        place, count = self._pictures.index(self.picture), len(self._pictures)
+        self._place.setText(words.place_words(place, count))
+        self._before.setEnabled(place > 0)
+        self._next.setEnabled(place < count - 1)
+        for widget in (self._place, self._before, self._next):
+            widget.setVisible(count > 1)
 
     def show_pixels(self, rendered: ImageRendered) -> None:
         """Draw the picture from these pixels."""
@@ -104,13 +163,7 @@ class PictureViewer(QDialog):
 
     def _wanted(self) -> QSize:
         """As many pixels as the picture is drawn with now and a few more, if it has so many."""
-        whole = self._picture
-        scale = min(1.0, SPARE * self._canvas.zoom())
-        pixels = whole.width() * whole.height()
-        scale = min(scale, math.sqrt(MOST_PIXELS / max(1, pixels)))
-        return QSize(
-            max(1, math.ceil(whole.width() * scale)), max(1, math.ceil(whole.height() * scale))
-        )
+        return within(self.picture.size, MOST_PIXELS, SPARE * self._canvas.zoom())
 
     def _ask(self) -> None:
         wanted = self._wanted()
@@ -122,11 +175,11 @@ class PictureViewer(QDialog):
     def _on_zoomed(self, _percent: int) -> None:
         self._say_size()
         # What is asked for already is enough for somewhat more than was seen.
-        if self.isVisible() and self._canvas.zoom() * self._picture.width() > self._asked.width():
+        if self.isVisible() and self._canvas.zoom() * self._whole.width() > self._asked.width():
             self._rest.start()
 
     def _say_size(self) -> None:
-        whole = self._picture
+        whole = self._whole
         said = f"{format_count(whole.width())} x {format_count(whole.height())} pixels"
         drawn = self._canvas.zoom() * whole.width()
         # Up to a pixel is a matter of rounding.
@@ -143,6 +196,8 @@ class PictureViewer(QDialog):
         bar.setContentsMargins(12, 6, 8, 6)
         bar.addWidget(self._size)
         bar.addStretch(1)
+        for widget in (self._before, self._place, self._next, self._copy, self._save):
+            bar.addWidget(widget)
         bar.addWidget(self._fit_button)
         bar.addWidget(self._full_button)
         layout = QVBoxLayout(self)
@@ -154,3 +209,10 @@ class PictureViewer(QDialog):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._ask()
+
+
+def within(size: tuple[int, int], most: int, zoom: float = 1.0) -> QSize:
+    """The size at this zoom, at most as it is, with at most so many pixels in all."""
+    width, height = size
+    scale = min(1.0, zoom, math.sqrt(most / max(1, width * height)))
+    return QSize(max(1, math.ceil(width * scale)), max(1, math.ceil(height * scale)))

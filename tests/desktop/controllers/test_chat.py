@@ -555,3 +555,23 @@ async def test_a_model_that_fails_leaves_the_engine_up_and_its_reason_in_words(
     parts.settings.load()
     await until(lambda: parts.engine.status.phase is READY)
     assert parts.engine.status.trouble == ""
+
+
+def has_model(parts: WindowParts, name: str) -> bool:
+    return parts.engine.model is not None and parts.engine.model.name == name
+
+
+async def test_a_reply_keeps_the_name_of_the_model_that_wrote_it(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    for name in ("stand-in", "another"):
+        engine.model_to_load = model_info(name=name)
+        parts.settings.load()
+        await until(partial(has_model, parts, name))
+        (await ask(parts, engine, "Which are you?")).finish("A model.")
+        assert (await ended(parts)).model == name
+    chat = parts.transcript.chat
+    assert chat is not None
+    stored = await parts.database.run(messages.read_path, chat)
+    assert [each.reply.model for each in stored if each.reply] == ["stand-in", "another"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QLabel
 
 from core.api.stats import RequestStats
-from desktop.controllers.drafting.draft_size import DraftTokens
+from desktop.controllers.draft_size import DraftTokens
 from desktop.presentation.context_fill import GLUE_TOKENS
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png

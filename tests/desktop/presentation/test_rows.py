@@ -13,7 +13,7 @@ from core.api.chat import ReplyIds
 from core.api.errors import EngineDiedError
 from core.api.events import FinishReason
 from core.api.stats import RequestStats
-from desktop.presentation.chat_list import CHAT_ROLE, NOTE_ROLE, ChatList, sections
+from desktop.presentation.chat_list import CHAT_ROLE, FORKED_ROLE, NOTE_ROLE, ChatList, sections
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.messages import LiveReply, Row, ending_words
 from desktop.presentation.transcript import Transcript
@@ -146,8 +146,9 @@ def test_the_list_of_chats_is_a_proper_model(qloop: Loop) -> None:
     # Its warnings fail the test, as every Qt warning does.
     mode = QAbstractItemModelTester.FailureReportingMode.Warning
     QAbstractItemModelTester(chats, mode, chats)
+    month = f"{datetime.fromtimestamp(0):%B %Y}"
     chats.show([Chat(7, "Old", 0, 0), Chat(9, "New", 1, 1, pinned=True)])
-    assert [chats.index(at).data() for at in range(4)] == ["Pinned", "New", "Earlier", "Old"]
+    assert [chats.index(at).data() for at in range(4)] == ["Pinned", "New", month, "Old"]
     assert [chats.index(at).data(CHAT_ROLE) for at in range(4)] == [None, 9, None, 7]
     assert [bool(chats.index(at).flags()) for at in range(4)] == [False, True, False, True]
     assert chats.index_of(7).row() == 3 and not chats.index_of(8).isValid()
@@ -183,8 +184,35 @@ def test_chats_are_parted_by_the_days_of_the_user() -> None:
     assert {head: [chat.id for chat in members] for head, members in parted.items()} == {
         "Today": [1, 2, 6],
         "Yesterday": [3, 4],
-        "Earlier": [5],
+        "Last 7 days": [5],
     }
+
+
+def test_older_chats_are_parted_by_their_months() -> None:
+    noon = datetime(2025, 3, 10, 12)
+    days = [7, 8, 9, 10, 40, 41, 400]
+    chats = [
+        Chat(number, "", 0, (noon - timedelta(days=number)).timestamp(), pinned=number == 41)
+        for number in days
+    ]
+    parted = sections(chats, noon.timestamp())
+    assert [(head, [chat.id for chat in members]) for head, members in parted.items()] == [
+        ("Pinned", [41]),
+        ("Last 7 days", [7]),
+        ("March 2025", [8, 9]),
+        ("February 2025", [10]),
+        ("January 2025", [40]),
+        ("February 2024", [400]),
+    ]
+
+
+def test_a_fork_is_said_where_its_icon_is_not_seen(qloop: Loop) -> None:
+    chats = ChatList()
+    chats.show([Chat(7, "Shapes", 0, 0, forked=True)])
+    shown = chats.index(1)
+    assert shown.data() == shown.data(Qt.ItemDataRole.EditRole) == "Shapes"
+    assert shown.data(FORKED_ROLE)
+    assert shown.data(Qt.ItemDataRole.AccessibleTextRole) == "Shapes, fork"
 
 
 def test_the_trash_is_a_proper_model(qloop: Loop) -> None:

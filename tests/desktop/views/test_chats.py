@@ -6,9 +6,22 @@ import asyncio
 import time
 from pathlib import Path
 
+from PySide6.QtTest import QTest
+
+from desktop.app import App
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.views.hands import drop, ended, files, press, send, thumbnails, type_in, words
+from tests.desktop.views.hands import (
+    drop,
+    ended,
+    files,
+    press,
+    send,
+    settle,
+    thumbnails,
+    type_in,
+    words,
+)
 
 
 async def test_all_data_is_deleted_only_after_a_second_word(
@@ -73,3 +86,46 @@ async def test_drafts_survive_a_restart(
     assert [each.caption() for each in thumbnails(again)] == [
         "48 x 32 \N{RIGHTWARDS ARROW} 32 x 32, 4 tokens"
     ]
+
+
+async def again(app: App, open_app: OpenApp) -> App:
+    """The window after a restart, once the list of chats has been read."""
+    app.leave()
+    await app.gone.wait()
+    other = await open_app()
+    await until(lambda: len(other.parts.chat_list.chats) == 2)
+    await settle()
+    return other
+
+
+async def test_the_chat_that_was_left_is_open_at_the_next_start(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    for question in ("Hello", "Other"):
+        press(app, "newChat")
+        await until(lambda: app.parts.transcript.rows == [])
+        (await send(app, engine, question)).finish("Hi")
+        await ended(app)
+    older = app.parts.chat_list.chats[1].id
+    app.parts.chat.open(older)
+    await until(lambda: app.parts.transcript.chat == older)
+    app = await again(app, open_app)
+    await until(lambda: app.parts.transcript.chat == older)
+    assert [row.text for row in app.parts.transcript.rows] == ["Hello", "Hi"]
+    # Left on the page for a new chat, it is that page.
+    press(app, "newChat")
+    await until(lambda: app.parts.transcript.rows == [])
+    app = await again(app, open_app)
+    assert app.parts.transcript.chat is None
+    app.parts.chat.open(older)
+    await until(lambda: app.parts.transcript.chat == older)
+    app.leave()
+    await app.gone.wait()
+    # Who types at once is not interrupted.
+    app = await open_app()
+    QTest.keyClicks(app.window.page.composer.text, "Begun")
+    await until(lambda: len(app.parts.chat_list.chats) == 2)
+    await settle()
+    assert app.parts.transcript.chat is None
+    assert app.window.page.composer.text.toPlainText() == "Begun"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QEnterEvent, QPixmap
+from PySide6.QtCore import QEvent, QPoint, QPointF, Qt
+from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QPixmap
 from PySide6.QtWidgets import (
     QAbstractButton,
+    QAbstractScrollArea,
     QApplication,
     QFrame,
+    QMenu,
     QPlainTextEdit,
     QTextEdit,
     QWidget,
@@ -23,6 +25,7 @@ from desktop.views.message_row import MessageRow
 from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.copy_button import CopyButton
+from desktop.words.conversation import ANOTHER, CONTINUE_TIP, FORK
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.views.hands import ended, find, press, send, settle, user_rows
@@ -212,3 +215,46 @@ async def test_the_bubble_is_as_wide_as_what_is_in_it(
             assert field.horizontalScrollBar().maximum() == 0
     assert widths == sorted(set(widths))
     assert widths[0] < 80
+
+
+def right_click(app: App, widget: QWidget) -> list[str]:
+    """What the menu offers that opens there; '' is a line between two parts."""
+    target = widget.viewport() if isinstance(widget, QAbstractScrollArea) else widget
+    place = QPoint(3, 3)
+    mouse = QContextMenuEvent.Reason.Mouse
+    QApplication.sendEvent(target, QContextMenuEvent(mouse, place, target.mapToGlobal(place)))
+    menu = QApplication.activePopupWidget()
+    if not isinstance(menu, QMenu):
+        return []
+    said = [each.text().partition("\t")[0].replace("&", "") for each in menu.actions()]
+    menu.close()
+    return said
+
+
+async def test_a_messages_menu_offers_what_can_be_done_with_it(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("An answer", reason="cancelled")
+    reply = await ended(app)
+    await settle()
+    question = user_rows(app)[0]
+    for row, expected in (
+        (question, ["Copy the message", "Edit the message and send it again", FORK]),
+        (reply, ["Copy the reply", ANOTHER, FORK, CONTINUE_TIP]),
+    ):
+        # Over a gap, and over the text, once the pointer is there.
+        assert right_click(app, row) == expected
+        row.notice()
+        row._take_menus()
+        text = row.findChild(BlockText)
+        assert text is not None
+        over_text = right_click(app, text)
+        assert over_text[-len(expected) - 1 :] == ["", *expected]
+        assert "Copy" in over_text and "Select All" in over_text
+    asked = await send(app, engine, "More")
+    # There is nothing to be done yet with a reply that is being written.
+    running = app.window.page.transcript.row_widgets[-1]
+    assert right_click(app, running) == []
+    asked.finish("Yes.")
+    await ended(app)

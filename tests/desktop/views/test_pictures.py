@@ -5,16 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage
+from PySide6.QtCore import QMimeData, QPoint, QPointF, QSize, Qt
+from PySide6.QtGui import QColor, QDragEnterEvent, QDropEvent, QGuiApplication, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QDialog,
+    QFileDialog,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+)
 
 from core.api.chat import ImagePart, UserMessage
 from desktop.app import App
 from desktop.store.folders import Folders
 from desktop.views.composer_text import ComposerText
 from desktop.views.message_editor import MessageEditor
+from desktop.views.viewing import suggested_name
+from desktop.views.widgets.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, png
 from tests.desktop.views.hands import (
@@ -257,3 +266,95 @@ async def test_a_drop_is_answered_with_copy_when_move_is_proposed(
     answers = [(each.isAccepted(), each.dropAction()) for each in (entered, dropped)]
     assert answers == [(True, kinds.CopyAction)] * 2
     await until(lambda: app.parts.chat.draft.complete)
+
+
+async def viewed(app: App, tmp_path: Path, engine: FakeEngine) -> PictureViewer:
+    """A chat with two pictures, the first one shown large."""
+    for name, size in (("one.png", (40, 40)), ("two.png", (60, 30))):
+        drop(app, files([written(tmp_path, name, png(*size))]))
+        await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+        (await send(app, engine, name)).finish("A shape")
+        await ended(app)
+    shown = app.parts.transcript.rows[0].message.pictures[0]
+    app.window.page.transcript.messages.open_picture_asked.emit(shown.digest)
+    viewer = find(app, PictureViewer, "")
+    await until(lambda: not viewer.pixels().isEmpty())
+    return viewer
+
+
+async def test_the_large_picture_turns_to_the_others_of_the_chat(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    viewer = await viewed(app, tmp_path, engine)
+    before = find(app, QAbstractButton, "pictureBefore")
+    after = find(app, QAbstractButton, "pictureNext")
+    said = find(app, QLabel, "picturePlace")
+    assert (said.text(), before.isEnabled(), after.isEnabled()) == ("1 of 2", False, True)
+    after.click()
+    await until(lambda: viewer.pixels() == QSize(60, 30))
+    assert (said.text(), before.isEnabled(), after.isEnabled()) == ("2 of 2", True, False)
+    assert "60 x 30 pixels" in find(app, QLabel, "pictureSize").text()
+    # What comes late for a picture that was turned away from is not drawn.
+    engine.may_render.clear()
+    before.click()
+    after.click()
+    engine.may_render.set()
+    await until(lambda: viewer.pixels() == QSize(60, 30))
+    await settle()
+    assert viewer.picture.name == "two.png" and viewer.pixels() == QSize(60, 30)
+    viewer.close()
+
+
+def copied_png() -> bytes:
+    held: QMimeData | None = QGuiApplication.clipboard().mimeData()
+    return bytes(held.data("image/png").data()) if held is not None else b""
+
+
+async def test_the_large_picture_is_copied(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    viewer = await viewed(app, tmp_path, engine)
+    press(app, "pictureCopy")
+    await until(copied_png)
+    copied = QImage.fromData(copied_png())
+    assert copied.size() == QSize(40, 40) and copied.pixelColor(5, 5) == QColor("red")
+    viewer.close()
+    app.leave()
+    await app.gone.wait()
+    assert copied_png() == b""
+
+
+async def test_the_large_picture_is_saved_as_it_was_added(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    viewer = await viewed(app, tmp_path, engine)
+    for target in (tmp_path / "saved.png", tmp_path / "not there" / "saved.png"):
+        press(app, "pictureSave")
+        await until(lambda: app.window.findChild(QFileDialog, "saveDialog"))
+        dialog = find(app, QFileDialog, "saveDialog")
+        assert Path(dialog.selectedFiles()[0]).name == "one.png"
+        find(app, QLineEdit, "fileNameEdit").setText(str(target))
+        dialog.done(QDialog.DialogCode.Accepted)
+        await until(lambda: app.window.findChild(QFileDialog, "saveDialog") is None)
+    assert (tmp_path / "saved.png").read_bytes() == (tmp_path / "one.png").read_bytes()
+    await until(lambda: words(app, "toastText").startswith("The picture was not saved."))
+    viewer.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "suggested"),
+    [
+        ("star.png", "star.png"),
+        ("Pasted picture", "Pasted picture.png"),
+        ("photo.jpeg", "photo.jpeg.png"),
+        ("../../etc/passwd", "passwd.png"),
+        ("..\\a:b?.png", "ab.png"),
+        ("\N{RIGHT-TO-LEFT OVERRIDE}gnp.exe", "gnp.exe.png"),
+        ("..", "Picture.png"),
+    ],
+)
+def test_a_name_for_a_picture_that_is_saved(tmp_path: Path, name: str, suggested: str) -> None:
+    assert suggested_name(name, written(tmp_path, "blob", png())) == suggested

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QLocale, Qt
@@ -28,6 +29,7 @@ from desktop.store.folders import Folders
 from desktop.views.widgets.number_box import NumberBox
 from desktop.views.widgets.size_box import SizeBox
 from desktop.views.widgets.switch import Switch
+from desktop.words.settings import ROWS, SYNONYMS
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.views.hands import ended, find, press, send, words
@@ -578,3 +580,57 @@ async def test_stop_can_be_chosen_only_while_a_reply_is_on_its_way(
     asked.finish("Hi")
     await ended(app)
     assert not stop.isEnabled()
+
+
+async def test_a_context_longer_than_the_models_is_refused_in_words(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await opened(open_app)
+    type_number(app, "settingModelContextLength", "9000")
+    assert trouble(app) == [
+        "9,000 is more than this model can hold: its context has at most 8,192 tokens. It stays as "
+        "it was."
+    ]
+    assert context_length(app) is None
+    type_number(app, "settingModelContextLength", "8192")
+    assert trouble(app) == [] and context_length(app) == 8192
+    # Of a folder that is not loaded nobody knows yet how much its model holds.
+    app.parts.settings.set_model_path(str(tmp_path))
+    type_number(app, "settingModelContextLength", "9000")
+    assert trouble(app) == [] and context_length(app) == 9000
+
+
+def context_length(app: App) -> int | None:
+    return app.parts.settings.settings.model.context_length
+
+
+@pytest.mark.parametrize(
+    ("searched", "found"),
+    [
+        ("GPU", "settingModelDevice"),
+        ("speculative", "settingDraftMode"),
+        ("font", "settingWindowTextSize"),
+        ("system prompt", "openInstructions"),
+        ("kv cache", "settingCacheDiskBytes"),
+        ("dark mode", "settingWindowTheme"),
+    ],
+)
+async def test_a_setting_is_found_by_the_words_that_others_use(
+    open_app: OpenApp, searched: str, found: str
+) -> None:
+    app = await opened(open_app)
+    find(app, QLineEdit, "settingsSearch").setText(searched)
+    assert find(app, QWidget, found).isVisible()
+    assert words(app, "settingsNotFound") == ""
+    assert not find(app, QWidget, "settingSamplingTopK").isVisible()
+
+
+async def test_the_settings_lead_to_the_instructions(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    app.window.activateWindow()
+    press(app, "openInstructions")
+    await until(app.window.page.instructions.text.hasFocus)
+
+
+def test_every_synonym_belongs_to_a_setting() -> None:
+    assert SYNONYMS.keys() <= ROWS.keys()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
@@ -25,6 +27,17 @@ STATS = RequestStats(
 )
 
 
+def asked_more(engine: FakeEngine, before: int) -> bool:
+    return len(engine.asked) > before
+
+
+def shows(app: App, text: str) -> bool:
+    """Whether the last message is this one, drawn to its end."""
+    widget = app.window.page.transcript.messages.at(len(app.parts.transcript.rows) - 1)
+    shown = app.parts.transcript.rows[-1].text == text
+    return shown and widget is not None and widget.is_drawn()
+
+
 async def versions(app: App, engine: FakeEngine, *texts: str) -> ReplyRow:
     """Replies to one message, the last one shown."""
     (await send(app, engine, "Hello")).finish(texts[0])
@@ -32,7 +45,7 @@ async def versions(app: App, engine: FakeEngine, *texts: str) -> ReplyRow:
     for text in texts[1:]:
         before = len(engine.asked)
         press(app, "regenerate")
-        await until(lambda before=before: len(engine.asked) > before)
+        await until(partial(asked_more, engine, before))
         engine.asked[-1].finish(text)
         row = await ended(app)
     await settle()
@@ -119,8 +132,7 @@ async def test_the_view_stays_where_it_is_when_a_version_is_turned_to(
     before = top()
     for name, shown in (("turnBack", other), ("turnOn", LONG)):
         find(app, QAbstractButton, name).click()
-        await until(lambda shown=shown: app.parts.transcript.rows[-1].text == shown)
-        await until(lambda: view.messages.at(3) and view.messages.at(3).is_drawn())
+        await until(partial(shows, app, shown))
         await settle()
         assert top() == before
     # A message that is sent is at the end all the same.

@@ -764,3 +764,29 @@ async def test_only_a_selected_chat_can_be_renamed_or_deleted(
     await until(lambda: all(button.isEnabled() for button in buttons))
     press(app, "newChat")
     assert not any(button.isEnabled() for button in buttons)
+
+
+async def test_entries_of_the_menus_that_would_do_nothing_are_disabled(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    watched = ["actionRename", "actionPin", "actionDelete", "actionFind", "actionRegenerate"]
+    watched += ["actionStop", "actionRestart"]
+
+    def enabled() -> set[str]:
+        return {name for name in watched if app.window.actions_by_name[name].isEnabled()}
+
+    assert enabled() == {"actionRestart"}
+    asked = await send(app, engine, "Hello")
+    await until(lambda: enabled() == set(watched))
+    asked.finish("Hi")
+    await until(lambda: enabled() == set(watched) - {"actionStop"})
+    press(app, "newChat")
+    await until(lambda: enabled() == {"actionRestart"})
+    engine.may_load.clear()
+    dying = asyncio.ensure_future(engine.die())
+    await until(lambda: enabled() == set())
+    engine.may_load.set()
+    await dying
+    await until(lambda: enabled() == {"actionRestart"})

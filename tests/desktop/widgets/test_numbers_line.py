@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QTextDocumentFragment
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
@@ -111,3 +114,15 @@ def test_what_drafts_saved_is_said_where_there_were_any(line: NumbersLine) -> No
     for none in (None, DraftCounts(cycles=20, empty=20)):
         line.show_stats(samples.second_turn().model_copy(update={"draft": none}))
         assert not drafts.isVisible()
+
+
+def test_a_reply_says_which_model_wrote_it_and_when(line: NumbersLine) -> None:
+    moment = datetime(2025, 3, 4, 15, 6).timestamp()
+    line.show_stats(samples.second_turn(), "Qwen <b>3.5</b>", moment)
+    told = QTextDocumentFragment.fromHtml(value(line, "numbersText").toolTip()).toPlainText()
+    assert told == "Qwen <b>3.5</b> · 4 March 2025, 15:06"
+    line.set_open(True)
+    assert value(line, "numbersModel").text() == "Qwen <b>3.5</b>"
+    assert value(line, "numbersTime").text() == "4 March 2025, 15:06"
+    line.show_stats(samples.second_turn())
+    assert not value(line, "numbersModel").isVisible()

@@ -84,6 +84,8 @@ WRONG = [
     ("replies", "error", "x'7b7d'"),
     ("replies", "stats", "5"),
     ("replies", "format", "x'00'"),
+    ("replies", "model", "x'00'"),
+    ("chats", "forked", "'yes'"),
     ("drafts", "format", "8"),
     ("pictures", "width", "'wide'"),
     ("pictures", "thumbnail", "'small'"),

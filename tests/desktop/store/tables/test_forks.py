@@ -56,7 +56,8 @@ def test_a_fork_at_a_reply_ends_with_it_and_is_told_the_same(
     assert [each.pictures for each in new.path] == [each.pictures for each in old.path[:4]]
     assert (new.created, new.system) == (old.created, "Be brief.")
     assert new.key != old.key and len(new.key) == 32
-    assert chats.listed(connection)[0].title == "one (fork)"
+    listed = [(each.title, each.forked) for each in chats.listed(connection)]
+    assert listed == [("one", True), ("one", False)]
 
 
 def test_a_fork_follows_the_alternatives_that_are_shown(connection: sqlite3.Connection) -> None:
