@@ -54,8 +54,8 @@ class TranscriptView(QAbstractScrollArea):
         self._places = RowPlaces(GAP_PX)
         self._arranging = False
         self.follows = True
-        # Whether the user has turned to another version, which is not on screen yet.
-        self._turning = False
+        # The version that the user has turned to, by its id, while it is not on screen yet.
+        self._turning: int | None = None
         # The message turned to, and the scroll range kept for it: a version that is shorter, or not
         # drawn yet, leaves the view where it is.
         self._turned = 0
@@ -119,19 +119,19 @@ class TranscriptView(QAbstractScrollArea):
         self._arrange()
 
     def _rebuild(self) -> None:
-        self._turning = False
+        self._turning = None
         self._replace_from(0)
         self.messages.forget_unfolded()
 
-    def _expect_version(self) -> None:
-        self._turning = True
+    def _expect_version(self, message: int) -> None:
+        self._turning = message
 
     def _replace_from(self, place: int) -> None:
-        anchor, turned, self._turning = self._anchor(), self._turning, False
+        anchor, turned, self._turning = self._anchor(), self._turning, None
         self.messages.take_down_from(place)
         rows = self._transcript.rows
         self._places.replace_from(place, [_guess(row) for row in rows[place:]])
-        if turned and place < len(rows):
+        if place < len(rows) and rows[place].id == turned:
             self.follows = False
             self._turned, self._kept_range = place, self.verticalScrollBar().value()
             for fresh in range(place, min(len(rows), place + BUILT_AT_ONCE)):

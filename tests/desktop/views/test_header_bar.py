@@ -131,7 +131,7 @@ async def test_the_title_has_the_room_there_is(open_app: OpenApp, engine: FakeEn
     assert 0 < button.x() - title.geometry().right() < 20
     assert button.text() == "Instructions"
     assert button.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonTextBesideIcon
-    app.window.resize(844, 700)
+    app.window.resize(540, 700)
     await settle()
     assert button.toolButtonStyle() == Qt.ToolButtonStyle.ToolButtonIconOnly
     assert title.width() > 100
