@@ -122,7 +122,10 @@ class SparseExperts:
 
     def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
-        return in_row_blocks(partial(self._block, is_step=is_step), hidden)
+        sizes = self.sizes
+        # Of each of a token's experts: what it reads, three rows on its way, what it gives.
+        numbers = sizes.routing.k * (3 * sizes.inner + 2 * sizes.width)
+        return in_row_blocks(partial(self._block, is_step=is_step), hidden, numbers)
 
     def _block(self, hidden: Tensor, is_step: bool) -> Tensor:
         logits, *gates = self.router(hidden, is_step)

@@ -41,10 +41,11 @@ class SwiGLU:
         ops = weights.ops(GateShape(inner_width, self._gelu))
         swiglu = partial(ops.swiglu, multiplier=gate_multiplier)
         self._product = ops.geglu if self._gelu else swiglu
+        self._numbers = 3 * inner_width
 
     def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
-        return in_row_blocks(partial(self._block, is_step=is_step), hidden)
+        return in_row_blocks(partial(self._block, is_step=is_step), hidden, self._numbers)
 
     def _block(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         outputs = self.gate_and_up(hidden, is_step)
@@ -75,10 +76,11 @@ class SquaredReluMLP:
         self.up = JoinedLinear(weights, parts, width, bias=bias, input_norm=input_norm)
         self.down = Linear(weights, "down_proj", inner_width, width, bias=bias)
         self._squared_relu = weights.ops(SquaredReluShape(inner_width)).squared_relu
+        self._numbers = 2 * inner_width
 
     def __call__(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         """[n, width] -> [n, width]; `is_step` as in `LayerMemory`."""
-        return in_row_blocks(partial(self._block, is_step=is_step), hidden)
+        return in_row_blocks(partial(self._block, is_step=is_step), hidden, self._numbers)
 
     def _block(self, hidden: Tensor, is_step: bool = False) -> Tensor:
         (inner,) = self.up(hidden, is_step)
@@ -106,10 +108,11 @@ class GeluMLP:
         self.first = Linear(weights, first, width, inner_width, bias=bias)
         self.second = Linear(weights, second, inner_width, out_width, bias=bias)
         self.approximate = approximate
+        self._numbers = 2 * inner_width
 
     def __call__(self, hidden: Tensor) -> Tensor:
         """[n, width] -> [n, out_width]."""
-        return in_row_blocks(self._block, hidden)
+        return in_row_blocks(self._block, hidden, self._numbers)
 
     def _block(self, hidden: Tensor) -> Tensor:
         return self.second(F.gelu(self.first(hidden), approximate=self.approximate))

@@ -27,16 +27,21 @@ from core.loading.reading.stream import floats_on_the_way
 from core.loading.registry import family_of
 from core.models.model import Model
 from core.weights.folder import ModelFolder
+from core.weights.memory import HEADROOM_BYTES
 from core.weights.plan import Weights, plan_weights
 from core.weights.published.packed import PackedLayer, PackedPlan, find_packed, plain_names
 from core.weights.published.scheme import read_scheme
 from core.weights.safetensors_file import StoredTensor, shown
 from core.weights.smoothing import smoothed_norms
-from core.weights.spec import Shape, TensorSpec, WeightPlan, planned_bytes
+from core.weights.spec import Shape, TensorSpec, Use, WeightPlan, planned_bytes
 from kernels.common.shapes import OpShape
 from kernels.dispatch import REFERENCE, Backend
 
 DTYPES = (torch.float32, torch.bfloat16)
+# What a forward takes of a long text: runs are no longer at the usual grid.
+PREFILL_ROWS = 512
+# Measured of experts with one inner number: a folder of 8 MB took 1.6 GB.
+MATRIX_BYTES = 12 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,7 @@ class ModelPlan:
         """Bytes that loading takes; raises what `held` raises.
 
         The parameters as they are held afterwards, whatever they take on disk, and what is needed
-        beside them while the largest packed layer is read.
+        beside them while the largest packed layer is read, or an unusually wide one computes.
         """
         return self.held(dtype, kernels).num_bytes
 
@@ -231,7 +236,7 @@ class HeldPlan:
     ) -> None:
         self.model, self.dtype, self.kernels = model, dtype, kernels
         self.formats, self.packed = kernels.formats, skeleton.packed
-        self.has_mtp = skeleton.has_mtp
+        self.has_mtp, self.vocab_size = skeleton.has_mtp, skeleton.vocab_size
         self.config = f"{model.config} {SCOPE}" if skeleton.has_mtp else model.config
         self.smoothed = smoothed_norms(
             (spec.input_norm, self._takes_scales(name, spec))
@@ -246,7 +251,31 @@ class HeldPlan:
         """As `ModelPlan.num_bytes`."""
         working = (layer.working_bytes for layer in self.packed.values())
         on_the_way = max(working, default=0) + floats_on_the_way(self.tensors, self.formats)
-        return planned_bytes(self.tensors, self.formats) + on_the_way
+        # They are needed after what is on the way, and the headroom is for those of usual sizes.
+        activations = max(0, self.activation_bytes - HEADROOM_BYTES)
+        planned = planned_bytes(self.tensors, self.formats)
+        return planned + max(on_the_way, activations) + max(0, self._padding - HEADROOM_BYTES)
+
+    @property
+    def _padding(self) -> int:
+        """Bytes at most that small matrices take beyond their numbers: as objects, and to fill
+        blocks of the kernels."""
+        matrices = (spec for spec in self.tensors.values() if Use.MATRIX in spec.use)
+        return sum(spec.stack or 1 for spec in matrices) * MATRIX_BYTES
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes at most of a block's numbers while PREFILL_ROWS go through it: the widest matrix's
+        inputs and outputs, and a row as wide beside them. The head sees a few rows at a time."""
+        widest = max(
+            (
+                max(spec.shape[0] // (spec.stack or 1), spec.shape[1])
+                for spec in self.tensors.values()
+                if spec.use == Use.MATRIX and spec.shape[0] != self.vocab_size
+            ),
+            default=0,
+        )
+        return 3 * widest * PREFILL_ROWS * self.dtype.itemsize
 
     def build(self, weights: Weights, device: torch.device) -> Model:
         """The model of these weights."""

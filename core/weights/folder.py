@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,13 @@ from core.api.errors import (
     PickleWeightsError,
 )
 from core.model_files import INDEX_BYTES, read_object
-from core.weights.safetensors_file import SafetensorsFile, StoredTensor, read_header, shown
+from core.weights.safetensors_file import (
+    HeaderBudget,
+    SafetensorsFile,
+    StoredTensor,
+    read_header,
+    shown,
+)
 
 CONFIG = "config.json"
 SINGLE = "model.safetensors"
@@ -104,7 +110,7 @@ def _shards(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...
     if not all(isinstance(name, str) for name in weight_map.values()):
         raise BrokenWeightsError(f'{INDEX} has something else than file names in its "weight_map".')
     named = sorted(set(weight_map.values()))
-    files = {name: read_header(_inside(path, name), check) for name in named}
+    files = _read_once([_inside(path, name) for name in named], check)
     for tensor, name in weight_map.items():
         if tensor not in files[name].tensors:
             raise MissingTensorError(f"{shown(tensor)} is not in {name}, where {INDEX} places it.")
@@ -113,6 +119,20 @@ def _shards(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...
     if twice:
         raise BrokenWeightsError(f"{shown(twice[0])} is in more than one weights file.")
     return tuple(files.values())
+
+
+def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, SafetensorsFile]:
+    """The files by name; names that are links to one file share what its header says."""
+    budget = HeaderBudget()
+    known: dict[tuple[int, int], SafetensorsFile] = {}
+    files = {}
+    for path in paths:
+        status = path.stat()
+        found = known.get((status.st_dev, status.st_ino))
+        if found is None or not status.st_ino:  # some file systems number nothing
+            found = known[status.st_dev, status.st_ino] = read_header(path, check, budget)
+        files[path.name] = replace(found, path=path)
+    return files
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -200,7 +200,7 @@ class Weights:
         )
         slices = self._source.matrix(self._prefix + stack, self._note(stack, spec))
         if self._formats is None:
-            return [PlainMatrix(each) for each in slices[0][0].split(num_outputs)]
+            return [PlainMatrix(slices[0][0][:num_outputs])] * count
         return apart(slices, num_outputs, self._formats.of(self._exact))
 
     def packed(self, weight: Tensor, bias: Tensor | None = None) -> Matrix:

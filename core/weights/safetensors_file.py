@@ -20,6 +20,10 @@ from core.api.json_text import parse_json
 
 MAX_HEADER_BYTES = 100_000_000  # the format's own limit
 LENGTH_BYTES = 8
+# Of all files of a folder. The largest folders published hold 300,000 tensors, in 40 MB of headers.
+FOLDER_HEADER_BYTES = 64 * 2**20
+FOLDER_TENSORS = 2**19
+_NESTED_EACH = 3  # objects and arrays of an entry
 _MAX_DIMENSIONS = 8
 _SHOWN_CHARACTERS = 120  # published names have at most about 100
 _METADATA = "__metadata__"
@@ -53,9 +57,34 @@ class SafetensorsFile:
     tensors: Mapping[str, StoredTensor]
 
 
-def read_header(path: Path, check: Callable[[], None] = lambda: None) -> SafetensorsFile:
-    """Check the header of `path`; raises MissingFileError, BrokenWeightsError, and what `check`
-    raises, which is asked for every entry."""
+class HeaderBudget:
+    """How much more the headers of a folder's files may hold: each costs several times its bytes
+    as it is parsed."""
+
+    def __init__(self) -> None:
+        self._bytes, self._nested = FOLDER_HEADER_BYTES, _NESTED_EACH * FOLDER_TENSORS
+
+    def take(self, raw: bytes, path: Path) -> None:
+        """Raises BrokenWeightsError for the header that is too much."""
+        self._bytes -= len(raw)
+        self._nested -= raw.count(b"{") + raw.count(b"[")
+        if self._bytes < 0 or self._nested < 0:
+            raise BrokenWeightsError(
+                f"The headers of the weights files up to {path.name} describe more than any model "
+                "has."
+            )
+
+
+def read_header(
+    path: Path,
+    check: Callable[[], None] = lambda: None,
+    budget: HeaderBudget | None = None,
+) -> SafetensorsFile:
+    """Check the header of `path`, which takes from the `budget` of its folder.
+
+    Raises MissingFileError, BrokenWeightsError, and what `check` raises, which is asked for every
+    entry.
+    """
     try:
         with path.open("rb") as file:
             num_bytes = os.fstat(file.fileno()).st_size
@@ -63,6 +92,7 @@ def read_header(path: Path, check: Callable[[], None] = lambda: None) -> Safeten
     except OSError as error:
         raise MissingFileError(f"{path.name} can't be read: {error.strerror}.") from error
     data_start = LENGTH_BYTES + len(raw)
+    (budget or HeaderBudget()).take(raw, path)
     entries = _parse(raw, path)
     tensors = {}
     for name, entry in entries.items():

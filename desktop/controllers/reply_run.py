@@ -25,7 +25,7 @@ from core.api.events import (
 )
 from core.client.requests import Request
 from desktop.controllers.common.engine import EngineController
-from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
+from desktop.presentation.engine_status import EngineStatus, Phase, model_name
 from desktop.presentation.messages import Length, LiveReply
 from desktop.store.database import Database
 from desktop.store.settings import AppSettings
@@ -175,7 +175,7 @@ class ReplyRun:
     async def _ask(self) -> Finished | ErrorInfo:
         model, settings = self._engine.model, self._settings
         thinking = settings.thinking if model and model.thinking_switch else None
-        self._live.model = shown_name(model.path) if model is not None else ""
+        self._live.model = model_name(model) if model is not None else ""
         self._say(WAITING)
         command = Generate(
             conversation=self._conversation,

@@ -76,6 +76,11 @@ class EngineStatus:
         return words.waiting_words(self.words())
 
 
+def model_name(model: ModelInfo) -> str:
+    """What the window calls a loaded model."""
+    return DEMO if model.path == str(DEMO_MODEL) else model.name
+
+
 def shown_name(path: str) -> str:
     """The name of the model in a folder; '' is the demo model."""
     if path in ("", str(DEMO_MODEL)):

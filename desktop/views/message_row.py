@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Literal
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QEnterEvent, QGuiApplication
 from PySide6.QtWidgets import (
     QApplication,
-    QFrame,
     QGraphicsOpacityEffect,
     QMenu,
-    QPlainTextEdit,
-    QTextBrowser,
     QWidget,
 )
 
 from desktop.presentation.messages import Row
 from desktop.views.message_bar import MessageBar
-from desktop.views.widgets.text_selection import text_selection
+from desktop.views.widgets.text_selection import TextOwner, text_selection
 from desktop.words.conversation import REPLY, YOUR_MESSAGE
 
 # How many parts of a message that is not shown again are given up at a step.
 SHED_AT_ONCE = 16
-DEFAULT_MENU = Qt.ContextMenuPolicy.DefaultContextMenu
 
 
-class MessageRow(QFrame):
+class MessageRow(TextOwner):
     """One message; `bar` is for the subclass to place.
 
     Signals:
@@ -62,8 +57,6 @@ class MessageRow(QFrame):
         """Show its buttons while the reader is here: with the pointer, with the keyboard."""
         focused = QApplication.focusWidget()
         has_focus = focused is not None and self.isAncestorOf(focused)
-        if has_focus or self.underMouse():
-            self._take_menus()
         if self._hidden is not None:
             self._hidden.setEnabled(not (self.shows_always() or self.underMouse() or has_focus))
 
@@ -86,31 +79,17 @@ class MessageRow(QFrame):
         self.notice()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        self._open_menu(event.globalPos(), QMenu(self))
-
-    def _take_menus(self) -> None:
-        """Have the texts of the message, as many as there are by now, open its menu."""
-        texts: list[QTextBrowser | QPlainTextEdit] = [
-            *self.findChildren(QTextBrowser),
-            *self.findChildren(QPlainTextEdit),
-        ]
-        for text in texts:
-            if text.isReadOnly() and text.contextMenuPolicy() is DEFAULT_MENU:
-                text.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-                text.customContextMenuRequested.connect(partial(self._open_text_menu, text))
-
-    def _open_text_menu(self, text: QTextBrowser | QPlainTextEdit, place: QPoint) -> None:
-        """What can be done with the text, then with the message."""
-        self._open_menu(text.mapToGlobal(place), text.createStandardContextMenu(place))
-
-    def _open_menu(self, place: QPoint, menu: QMenu) -> None:
+        menu = QMenu(self)
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.add_entries(menu)
+        if menu.actions():
+            menu.popup(event.globalPos())
+
+    def add_entries(self, menu: QMenu) -> None:
         entries = self.bar.entries(menu)
         if entries and menu.actions():
             menu.addSeparator()
         menu.addActions(entries)
-        if menu.actions():
-            menu.popup(place)
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)

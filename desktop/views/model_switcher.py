@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from desktop.common import theme
 from desktop.controllers.common.settings import SettingsController
-from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
+from desktop.presentation.engine_status import EngineStatus, Phase, model_name, shown_name
 from desktop.views.widgets.plain import ToolButton, action, set_tip
 from desktop.words import frame as words
 
@@ -55,7 +55,7 @@ class ModelSwitcher(ToolButton):
         model = status.model
         name = words.NO_MODEL_NAME
         if model is not None:
-            name = shown_name(model.path)
+            name = model_name(model)
         elif status.phase in COMING:
             name = shown_name(self._settings.loaded.path)
         room = WIDEST_PX - FRAME_PX

@@ -22,6 +22,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractScrollArea,
     QApplication,
+    QFrame,
     QMenu,
     QPlainTextEdit,
     QTextEdit,
@@ -42,6 +43,13 @@ _JUMPS = (Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_PageUp, Qt.Key.Key_PageDow
 
 class WholeText(QWidget):
     """A text of any number of fields, which are selected together."""
+
+
+class TextOwner(QFrame):
+    """A widget whose context menu is also that of the texts inside it."""
+
+    def add_entries(self, menu: QMenu) -> None:
+        """Add what can be done with all of it."""
 
 
 class TextSelection(QObject):
@@ -234,6 +242,11 @@ class TextSelection(QObject):
             clipboard = QGuiApplication.clipboard()
             menu.addAction(action(COPY_LINK, menu, lambda: clipboard.setText(link)))
         menu.addAction(action(SELECT_ALL, menu, lambda: self.select_all(field)))
+        owner = field.parentWidget()
+        while owner is not None and not isinstance(owner, TextOwner):
+            owner = owner.parentWidget()
+        if owner is not None:
+            owner.add_entries(menu)
         menu.popup(event.globalPos())
 
     def _on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:

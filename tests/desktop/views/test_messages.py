@@ -243,15 +243,13 @@ async def test_a_messages_menu_offers_what_can_be_done_with_it(
         (question, ["Copy the message", "Edit the message and send it again", FORK]),
         (reply, ["Copy the reply", ANOTHER, FORK, CONTINUE_TIP]),
     ):
-        # Over a gap, and over the text, once the pointer is there.
+        # Over a gap, and over the text.
         assert right_click(app, row) == expected
-        row.notice()
-        row._take_menus()
         text = row.findChild(BlockText)
         assert text is not None
         over_text = right_click(app, text)
         assert over_text[-len(expected) - 1 :] == ["", *expected]
-        assert "Copy" in over_text and "Select All" in over_text
+        assert "Copy" in over_text and "Select all" in over_text
     asked = await send(app, engine, "More")
     # There is nothing to be done yet with a reply that is being written.
     running = app.window.page.transcript.row_widgets[-1]
