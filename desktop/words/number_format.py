@@ -52,7 +52,7 @@ def number(value: float, decimals: int | None = None) -> str:
     if decimals is None:
         exact = f"{Decimal(repr(value)).normalize():f}"
         decimals = len(exact.partition(".")[2])
-        if not decimals:
+        if not decimals and abs(value) < 2**63:
             return whole(int(value))
     return locale().toString(round(float(value), decimals), "f", decimals)
 

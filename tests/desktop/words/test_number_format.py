@@ -125,3 +125,9 @@ def test_what_is_written_is_read_back(name: str, value: float) -> None:
 def test_a_size_that_is_written_is_read_back(name: str, size: int) -> None:
     use(name)
     assert parse_size(exact_bytes(size)) == size
+
+
+def test_a_number_beyond_all_counts_is_still_shown() -> None:
+    use("en_US")
+    assert number(1e20) == "100,000,000,000,000,000,000"
+    assert number(1.1e39).startswith("1,1")
