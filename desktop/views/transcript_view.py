@@ -8,7 +8,7 @@ widget is made of is `row_widgets`' business.
 from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QResizeEvent, QTextCursor
+from PySide6.QtGui import QMouseEvent, QResizeEvent, QTextCursor
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QFrame, QPlainTextEdit, QWidget
 
 from desktop.controllers.drafting.edits import Edits
@@ -279,7 +279,7 @@ class TranscriptView(QAbstractScrollArea):
         # A message has become higher or lower.
         if event.type() == QEvent.Type.LayoutRequest:
             self._arrange()
-        elif event.type() == QEvent.Type.MouseButtonPress:
+        elif isinstance(event, QMouseEvent) and _is_click(event):
             # Between the messages, or on a part of one that isn't text.
             text_selection().clear()
         return super().viewportEvent(event)
@@ -295,6 +295,11 @@ class TranscriptView(QAbstractScrollArea):
             bar.setValue(bar.value() + top)
         elif below > 0:
             bar.setValue(bar.value() + min(top, below))
+
+
+def _is_click(event: QMouseEvent) -> bool:
+    is_press = event.type() == QEvent.Type.MouseButtonPress
+    return is_press and event.button() == Qt.MouseButton.LeftButton
 
 
 def _height(widget: RowWidget, width: int) -> int:

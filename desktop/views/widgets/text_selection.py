@@ -74,7 +74,7 @@ class TextSelection(QObject):
     def text(self) -> str:
         """The selected text, with an empty line between fields."""
         parts = [each.createMimeDataFromSelection().text() for each in self._selected()]
-        return "\n\n".join(parts)
+        return "\n\n".join(part for part in parts if part)
 
     def copy(self) -> None:
         """Put the selected text on the clipboard, if there is any."""

@@ -266,6 +266,12 @@ def test_selecting_code_leaves_it_scrolled_as_it_was(page: Page) -> None:
     assert code.horizontalScrollBar().value() == 100
 
 
+def test_an_item_that_is_nothing_but_code_leaves_no_gap(page: Page) -> None:
+    page.show("Before\n\n- ```\n  x\n  ```\n\nAfter")
+    text_selection().select_all(page.fields[0])
+    assert copied(page.fields[0]) == "Before\n\nx\n\nAfter"
+
+
 def test_nothing_is_copied_where_nothing_is_selected(page: Page) -> None:
     page.show(REPLY)
     QGuiApplication.clipboard().setText("before")
