@@ -49,6 +49,7 @@ from desktop.store.tables.faults import StoreError
 from desktop.views import start_dialogs
 from desktop.views.main_window import MainWindow
 from desktop.window_log import log_uncaught, report_from_loop
+from desktop.words import frame as words
 
 # Desktops find the icon of a window on Wayland, and its name, in the desktop file of this name.
 APP_ID = "io.github.waymark.Waymark"
@@ -124,6 +125,7 @@ async def open_or_refuse(chosen: str | None) -> int:
     anew = False
     while refusal := await live(chosen, anew):
         if isinstance(refusal, DataFolderBusyError) and await raised_elsewhere(chosen):
+            print(words.ALREADY_RUNNING, flush=True)
             return 0
         print(f"{refusal.title}. {refusal.message}", file=sys.stderr, flush=True)
         blames_file = isinstance(refusal, StoreError) and refusal.blames_file

@@ -91,6 +91,7 @@ MESSAGE, CLOSE_MESSAGE = "Message", "Close this message"
 
 SHORTCUTS = "Keyboard shortcuts"
 ABOUT = "About Waymark"
+ALREADY_RUNNING = "Waymark is already running; its window was brought to the front."
 UNDO = "Undo"
 COPY_DIAGNOSTICS = "Copy diagnostics"
 COPIED = "Copied"

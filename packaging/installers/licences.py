@@ -24,8 +24,7 @@ from components import APACHE, Component, LicenceError
 from contents import LICENCES, Contents, for_people, read
 from distributions import distribution_component, python_component
 from owners import Installed, Owners, owners
-
-from system import package_of, system_component
+from system_packages import package_of, system_component
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = PurePosixPath("kernels/native/shipped")

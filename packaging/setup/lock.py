@@ -4,7 +4,7 @@
     requirements-check.lock      what `make test` and `make check` install
     packaging/installers/*.txt   what the installers are built from, each from its .in file
 
-Every version and hash is PyPI's, for all systems and Python versions; pip compares the files with them. A
+Every version and hash is PyPI's, for all systems and Python versions; pip compares the files. A
 checkout's torch is in no lock, and what only its CUDA build needs neither: which build is right
 depends on the machine (install_torch.sh). The installers' torch is in torch.txt, by hand: PyPI has
 no CPU build for Linux.

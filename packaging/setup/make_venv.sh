@@ -37,7 +37,7 @@ as_root() {
 
 apt_install() {
     command -v apt-get >/dev/null && may_be_root || return 1
-    echo "Installing $1 ..."
+    echo "Installing $1 with apt-get, which needs root's rights; Ctrl-C stops it ..."
     # A list of packages that is a little old still serves: a failing update is no reason to stop.
     as_root apt-get update -qq || true
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null

@@ -128,7 +128,11 @@ def apt_install(packages: Sequence[str]) -> bool:
     root = root_command()
     if not packages or shutil.which("apt-get") is None or root is None:
         return False
-    print(f"Installing system libraries for Qt: {' '.join(packages)} ...", flush=True)
+    print(
+        f"Qt needs packages of the system that are missing: {' '.join(packages)}.\n"
+        f"Installing them with {' '.join([*root, 'apt-get'])}; Ctrl-C stops it ...",
+        flush=True,
+    )
     apt = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o=Dpkg::Use-Pty=0"]
     # A list of packages that is a little old still serves: a failing update is no reason to stop.
     subprocess.run([*apt, "update"], check=False)

@@ -14,21 +14,27 @@ import subprocess
 import sys
 import time
 
-import torch
+try:
+    import torch
 
-from tests.bench import model, op_rounds, ops
-from tests.bench.folders import NoRoomError, Shape
-from tests.bench.gpu import words
-from tests.bench.gpu.clock import Clock, CudaClock
-from tests.bench.gpu.machine import GpuLimits
-from tests.bench.levels import Level
-from tests.bench.llama.build import BuildError
-from tests.bench.machine import READING, Bounds, Limits, machine
-from tests.bench.options import parsed, place
-from tests.bench.page import PAGE, write_between
-from tests.bench.shapes import dense, described
-from tests.bench.speed_tables import ops_table
-from tests.bench.spread import Spread
+    from tests.bench import model, op_rounds, ops
+    from tests.bench.folders import NoRoomError, Shape
+    from tests.bench.gpu import words
+    from tests.bench.gpu.clock import Clock, CudaClock
+    from tests.bench.gpu.machine import GpuLimits
+    from tests.bench.levels import Level
+    from tests.bench.llama.build import BuildError
+    from tests.bench.machine import READING, Bounds, Limits, machine
+    from tests.bench.options import parsed, place
+    from tests.bench.page import PAGE, write_between
+    from tests.bench.shapes import dense, described
+    from tests.bench.speed_tables import ops_table
+    from tests.bench.spread import Spread
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"The benchmarks use what the tests use, and {error.name} is not installed. "
+        "Run `make bench`, or install it: python -m pip install -e '.[test]'"
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -35,6 +35,7 @@ def start(folders: Folders) -> subprocess.Popen[bytes]:
         [sys.executable, "-m", "desktop", "--data", str(folders.data)],
         cwd=ROOT,
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
 
@@ -50,9 +51,10 @@ async def test_a_second_start_ends_well_and_raises_the_first_window(
         await until(lambda: second.poll() is not None)
     finally:
         second.kill()
-        second.communicate()
+        said, _ = second.communicate()
         lock.release()
     assert second.returncode == 0
+    assert b"already running; its window was brought to the front" in said
     assert raises == ["up"]
     assert not app.window.windowState() & Qt.WindowState.WindowMinimized
     assert list(asking_folder(folders.data).iterdir()) == []

@@ -214,7 +214,7 @@ def test_a_macos_bundle_is_read_where_it_keeps_its_files(
 def test_a_system_package_without_its_text_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    system = script("system")
+    system = script("system_packages")
     monkeypatch.setattr(system, "DOCS", tmp_path)
     with pytest.raises(Exception, match=r"zlib1g \(libz.so.1\) has no .*copyright"):
         system.system_component("zlib1g", ["libz.so.1"])
@@ -223,7 +223,7 @@ def test_a_system_package_without_its_text_is_named(
 def test_a_copyright_file_brings_the_texts_that_it_refers_to(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    system = script("system")
+    system = script("system_packages")
     put(tmp_path / "common" / "GPL-2", b"the GPL")
     put(tmp_path / "docs" / "lib" / "copyright", b"License: GPL-2+\n"
         b"License: GPL-2+\nLicense: MIT\n see /usr/share/common-licenses/GPL-2.\n")  # fmt: skip
@@ -240,7 +240,7 @@ def test_a_copyright_file_brings_the_texts_that_it_refers_to(
 
 def test_a_library_is_of_the_package_that_installed_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the package's list has the place under /usr and the linker says it without."""
-    system = script("system")
+    system = script("system_packages")
     asked = []
 
     def said(*command: str) -> str:

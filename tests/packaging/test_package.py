@@ -61,3 +61,15 @@ def test_what_no_package_is_known_for_ends_the_build(
     headers = f"  NEEDED  {library}\n 0x1 0x00 05 GLIBC_2.34\n 0x1 0x00 05 GLIBCXX_{version}\n"
     with pytest.raises(SystemExit, match=named):
         depends(package, monkeypatch, headers)
+
+
+def test_the_trial_of_a_package_says_which_programs_are_missing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = script("linux/try_installed")
+    monkeypatch.setattr(trial.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(sys, "argv", ["try_installed.py"])
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SystemExit):
+        trial.main()
+    assert "apt-get install mmdebstrap xvfb" in capsys.readouterr().err

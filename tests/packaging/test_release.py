@@ -10,7 +10,14 @@ from core.client.programs import ROOT
 from tests.packaging.scripts import script
 
 WORKFLOW = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
-USES = re.findall(r"uses: (.+)", WORKFLOW)
+CI = (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
+USES = re.findall(r"uses: (.+)", WORKFLOW + CI)
+JOBS = dict(
+    re.findall(
+        r"^  ([\w-]+):\n(.*?)(?=^  [\w-]+:\n|\Z)", WORKFLOW.partition("\njobs:\n")[2], re.M | re.S
+    )
+)
+SIGNING = ["windows-sign", "windows-sign-installer", "macos-sign", "macos-notarise"]
 
 
 @pytest.mark.parametrize("action", sorted(set(USES)))
@@ -18,11 +25,33 @@ def test_an_action_is_pinned_to_a_commit_and_says_its_version(action: str) -> No
     assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)
 
 
-def test_only_the_draft_may_write() -> None:
-    before, _, draft = WORKFLOW.partition("\n  draft:\n")
-    assert "\npermissions: {}\n" in before and "write" not in re.sub("#.*", "", before)
-    assert draft.count("contents: write") == 1 and "secrets." not in draft
-    assert "--draft" in draft and "SHA256SUMS" in draft
+def test_only_the_draft_may_write_and_only_the_attestation_may_sign_for_us() -> None:
+    assert "\npermissions: {}\n" in WORKFLOW
+    rights = {name: re.findall(r"^      ([\w-]+: write)", job, re.M) for name, job in JOBS.items()}
+    assert {name: each for name, each in rights.items() if each} == {
+        "attest": ["id-token: write", "attestations: write"],
+        "draft": ["contents: write"],
+    }
+    draft, attest = JOBS["draft"], JOBS["attest"]
+    assert "--draft" in draft and "SHA256SUMS" in draft and "secrets." not in draft + attest
+    assert "run:" not in attest and "attest-build-provenance" in attest
+    assert re.search(r"needs: \[.*\battest\b.*\]", draft)
+
+
+def test_a_job_with_secrets_only_signs() -> None:
+    """Nothing that was installed runs beside a secret, and nothing is signed that was not built."""
+    assert [name for name, job in JOBS.items() if "secrets." in job] == SIGNING
+    assert [name for name, job in JOBS.items() if "environment: release" in job] == SIGNING
+    for name in SIGNING:
+        assert not re.search(r"\b(pip|npm|venv|setup-python|make|build\.py)\b", JOBS[name]), name
+        assert "download-artifact" in JOBS[name]
+
+
+def test_what_is_installed_is_installed_by_its_hash() -> None:
+    for line in re.findall(r".*\bpip install\b.*", WORKFLOW):
+        assert "--require-hashes" in line and "--no-deps" in line
+    assert WORKFLOW.count("packaging/installers/install.py") == 2 and "make installer" in WORKFLOW
+    assert "npm ci" in WORKFLOW and "npm install" not in WORKFLOW
 
 
 def test_the_image_and_the_runtime_that_are_not_ours_are_pinned_by_their_bytes() -> None:
@@ -33,7 +62,7 @@ def test_the_image_and_the_runtime_that_are_not_ours_are_pinned_by_their_bytes()
 def test_a_step_that_is_given_a_secret_is_skipped_without_it() -> None:
     steps = re.findall(r"^      - .*?(?=^      - |^  \w|\Z)", WORKFLOW, re.MULTILINE | re.DOTALL)
     given = [step for step in steps if "${{ secrets." in step]
-    assert len(given) == 5
+    assert len(given) == 8
     assert all(
         re.search(r"^        if: env\.(SIGNS|NOTARISES) == 'true'$", step, re.M) for step in given
     )
@@ -41,7 +70,7 @@ def test_a_step_that_is_given_a_secret_is_skipped_without_it() -> None:
 
 def test_the_files_that_it_names_are_there() -> None:
     named = set(re.findall(r"packaging/installers/[\w/]+\.\w+", WORKFLOW))
-    assert len(named) == 7
+    assert len(named) == 8
     assert not [name for name in named if not (ROOT / name).is_file()]
 
 

@@ -27,6 +27,15 @@ from session import Screen, Session, screen
 from trial import Failed, check
 
 BUILD = ROOT / "build" / "installers"
+# What it runs, and the Debian package of each.
+PROGRAMS = {
+    "mmdebstrap": "mmdebstrap",
+    "Xvfb": "xvfb",
+    "xdotool": "xdotool",
+    "import": "imagemagick",
+    "dpkg-deb": "dpkg",
+    "zstd": "zstd",
+}
 # What a person has when there was a program: chats and settings, and what is made again when lost.
 THEIRS = [
     re.compile(str(HOME / name) + r"(/|$)")
@@ -51,6 +60,8 @@ def main() -> int:
     chosen = parser.parse_args()
     if os.geteuid() != 0:
         parser.error("only root can make a root")
+    if missing := packages_missing():
+        parser.error(f"programs are missing: apt-get install {' '.join(missing)}")
     found = sorted(BUILD.glob("waymark_*_amd64.deb"))
     archives = sorted(BUILD.glob("waymark-*-linux-x86_64.tar.zst"))
     if len(found) != 1 or len(archives) != 1:
@@ -66,6 +77,11 @@ def main() -> int:
         shutil.rmtree(bare.path)
     print("The package does what it should.")
     return 0
+
+
+def packages_missing() -> list[str]:
+    """The Debian packages of the programs that it needs and does not find."""
+    return [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
 
 
 def trial(bare: Bare, archive: Path, shown: Screen) -> None:

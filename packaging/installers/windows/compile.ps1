@@ -8,7 +8,9 @@ $ErrorActionPreference = "Stop"
 
 $root = (Resolve-Path "$PSScriptRoot\..\..\..").Path
 $build = "$root\build\installers"
-$version = & "$build\environment\Scripts\python.exe" "$root\packaging\installers\version.py"
+$python = "$build\environment\Scripts\python.exe"
+if (-not (Test-Path $python)) { $python = "python" }
+$version = & $python "$root\packaging\installers\version.py"
 $words = @("/Q", "/DVersion=$version", "/DBundle=$build\bundle\waymark", "/DIcon=$build\waymark.ico", "/O$build")
 if ($SignedUninstallers) {
     $folder = (New-Item -ItemType Directory -Force $SignedUninstallers).FullName
