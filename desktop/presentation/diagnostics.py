@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from desktop.presentation.engine_status import EngineStatus
-from desktop.presentation.licences import LICENCES
 from desktop.words import frame as words
+from desktop.words.licences import LICENCES
 from desktop.words.numbers import format_count
 
 

@@ -9,7 +9,7 @@ from core.api.model_info import LoadFacts
 from desktop.app import App
 from desktop.presentation.diagnostics import diagnostics, version
 from desktop.presentation.engine_status import EngineStatus, Phase
-from desktop.presentation.licences import LICENCES
+from desktop.words.licences import LICENCES
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.views.hands import ended, press, send

@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from core.client.programs import ROOT
-from desktop.presentation.licences import LICENCES
+from desktop.words.licences import LICENCES
 
 SYSTEMS = ("linux", "darwin", "win32")
 
