@@ -26,6 +26,7 @@ from desktop.controllers.common.services import Services
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.pending_deletions import PendingDeletions
 from desktop.controllers.replies import Replies
+from desktop.store import trash_clock
 from desktop.store.folders import Folders
 from desktop.store.recovery import copies
 from desktop.store.tables import chats, fields, pictures
@@ -90,13 +91,13 @@ class Deletion(QObject):
 
         `spare` are copies that nobody was told of yet. Raises NotDeletedError, StoreError.
         """
-        await self._purge(_purge_old, spare)
+        await self._purge(await self._old_ones(), spare)
 
     async def close(self) -> None:
         """The same at the end, while the engine still runs; call when no task runs."""
         try:
             # Closing the file empties its log.
-            await self._delete_rows_and_files(_purge_old)
+            await self._delete_rows_and_files(await self._old_ones())
         finally:
             with contextlib.suppress(WaymarkError, TimeoutError):
                 await asyncio.wait_for(self._pending_deletions.send_all(), CLOSING_PATIENCE_S)
@@ -123,6 +124,14 @@ class Deletion(QObject):
                 if purged or not copies.names_pictures(self._folders.database):
                     await self._remove_unused(self._chat.digests())
 
+    async def _old_ones(self) -> Purge:
+        """What deletes the chats that have been in the trash for long enough."""
+        clock = partial(trash_clock.confirmed, self._folders.data / trash_clock.NAME, time.time())
+        now: float | None = None
+        with contextlib.suppress(OSError):  # without a clock nothing is old
+            now = await asyncio.get_running_loop().run_in_executor(None, clock)
+        return partial(chats.purge, before=0.0 if now is None else now - chats.TRASH_S)
+
     async def _delete_everything(self) -> None:
         for chat in {live.chat for live in self._replies.live.values()}:
             await self._replies.stop_chat(chat)
@@ -145,10 +154,6 @@ class Deletion(QObject):
         # Of what no chat ever knew, a file that was kept may show it.
         kept = copies.names_pictures(self._folders.database)
         await deleted(remove_unused, self._folders.pictures, used, known if kept else None)
-
-
-def _purge_old(connection: sqlite3.Connection) -> set[int]:
-    return chats.purge(connection, before=time.time() - chats.TRASH_S)
 
 
 async def deleted(work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:

@@ -16,7 +16,7 @@ from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.engine_status import Phase
 from desktop.store.folders import Folders
 from tests.desktop.conftest import OpenApp, OpenParts, until
-from tests.desktop.controllers.test_deletion import age
+from tests.desktop.controllers.test_deletion import age, confirm_the_clock
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.views.hands import send, type_in
 
@@ -54,6 +54,7 @@ async def with_work(open_app: OpenApp, engine: FakeEngine) -> App:
     app.parts.chats.delete(app.parts.transcript.chat)
     await until(lambda: not app.parts.chat_list.chats)
     await age(app.parts, 31)
+    confirm_the_clock(app.parts.folders)
     asked = await send(app, engine, "a question")
     asked.say("half an answer")
     await until(lambda: app.parts.transcript.rows[-1].text == "half an answer")
