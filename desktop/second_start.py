@@ -17,7 +17,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QFileSystemWatcher, QObject
 
-from system.private_files import create, private_folder
+from core.system.private_files import create, private_folder
 
 PATIENCE_S = 1.0
 LOOK_AGAIN_S = 0.02

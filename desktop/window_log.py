@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from core.client.traces import trace_of
-from system.private_files import open_or_create
+from core.system.private_files import open_or_create
 
 LOG_BYTES = 1_000_000
 

@@ -10,7 +10,7 @@ import hashlib
 from pathlib import Path
 
 from core.client.regular_file import read_regular
-from system.private_files import private_folder, sweep, sync_folder, write_whole
+from core.system.private_files import private_folder, sweep, sync_folder, write_whole
 
 
 class BlobStore:

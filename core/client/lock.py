@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from core.api.errors import DataFolderBusyError
-from system.private_files import open_or_create, private_folder
+from core.system.private_files import open_or_create, private_folder
 
 # What systems say of a lock that somebody holds. A network's file system may know no locks at all.
 BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)

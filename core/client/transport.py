@@ -23,7 +23,7 @@ from core.api.events import EVENTS, Event
 from core.client.codec import HEADER, body_length, decode, encode
 from core.client.containment import contain
 from core.client.programs import ROOT, clean_environment, hidden_window, program
-from system.private_files import open_or_create
+from core.system.private_files import open_or_create
 
 KEPT_ERROR_LINES = 40
 LOG_LIMIT_BYTES = 4 * 2**20

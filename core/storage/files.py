@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from system.private_files import (
+from core.system.private_files import (
     UNFINISHED,
     create,
     open_or_create,

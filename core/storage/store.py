@@ -24,7 +24,7 @@ from core.storage import rows
 from core.storage.files import Bytes, Files
 from core.storage.index import DamagedIndexError, Index
 from core.storage.rows import NAMED, NOWHERE, WEIGHTS, Blob, Place
-from system.private_files import UNFINISHED
+from core.system.private_files import UNFINISHED
 
 log = logging.getLogger(__name__)
 

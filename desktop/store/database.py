@@ -16,6 +16,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from core.client.sqlite_errors import ERRORS, code_of
 from core.client.traces import trace_of
+from core.system.private_files import open_or_create, private_folder
 from desktop.common.threads import DaemonExecutor
 from desktop.store.recovery import copies
 from desktop.store.recovery.check import is_whole
@@ -31,7 +32,6 @@ from desktop.store.tables.faults import (
     refused,
 )
 from desktop.store.tables.schema import MIGRATIONS, script
-from system.private_files import open_or_create, private_folder
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from core.client.programs import RESOURCES
-from system.private_files import private_folder
+from core.system.private_files import private_folder
 
 DATA_VARIABLE = "WAYMARK_DATA"
 DEMO_MODEL = RESOURCES / "models" / "demo"

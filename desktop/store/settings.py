@@ -24,9 +24,9 @@ from core.api.params import (
     Settings,
 )
 from core.client.regular_file import read_regular
+from core.system.private_files import rename, write_whole
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.recovery import copies
-from system.private_files import rename, write_whole
 
 RECENT_MODELS = 8
 # What the settings offer at least; the engine itself takes less.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from system.private_files import write_whole
+from core.system.private_files import write_whole
 
 CONFIRMED_AFTER_S = 86_400.0
 NAME = "trash-clock.json"

@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from core.system.private_files import UNFINISHED, NotPrivateError, private_folder, rename
 from kernels.common.capability import processor_facts
 from kernels.native.levels import NoSuchLevelError, wished
 from kernels.native.run import RunError, run
-from system.private_files import UNFINISHED, NotPrivateError, private_folder, rename
 
 _KERNELS = Path(__file__).parents[1]
 _CHECK = _KERNELS / "native" / "check.c"

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 
 from contents import Contents
 
-OURS = {"core", "desktop", "kernels", "resources", "system"}
+OURS = {"core", "desktop", "kernels", "resources"}
 # The scripts that our executables begin with.
 SCRIPTS = {"window", "engine"}
 # What PyInstaller puts into every executable.

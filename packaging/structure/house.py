@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("desktop", "core", "kernels", "system")
+PACKAGES = ("desktop", "core", "kernels")
 # Rules. `views` is told apart by what its files show, and parts of it would import each other.
 MOST_FILES = 16
 LARGER_FOLDERS = {"desktop.views", "desktop.views.widgets"}

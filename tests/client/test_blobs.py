@@ -44,7 +44,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     def full(*_: object) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("system.private_files.os.fsync", full)
+    monkeypatch.setattr("core.system.private_files.os.fsync", full)
     with pytest.raises(OSError, match="disk full"):
         store.put(b"picture")
     assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []

@@ -18,7 +18,7 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from system.private_files import create, rename, sync_folder
+from core.system.private_files import create, rename, sync_folder
 
 COPY, DAMAGED, ASIDE = "copy", "damaged", "aside"
 UNFINISHED = "unfinished"

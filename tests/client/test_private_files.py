@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from system import private_files
-from system.private_files import (
+from core.system import private_files
+from core.system.private_files import (
     NotPrivateError,
     create,
     open_or_create,
