@@ -9,6 +9,7 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop.common import theme
@@ -153,6 +154,11 @@ class Composer(QFrame):
         """Show that a drop would be taken."""
         self.setProperty("active", "true" if active else "false")
         theme.restyle(self)
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        # The frame looks like one field, so all of it is one.
+        self.text.setFocus()
+        super().mousePressEvent(event)
 
     def _build(self) -> None:
         row = QHBoxLayout()

@@ -89,9 +89,12 @@ class SettingsPanel(QScrollArea):
             ),
             *self._made(AHEAD_ROWS),
         ]
-        model = [(self.model_box, f"{words.PARTS['Model'][0]} {words.FOLDER_SPOKEN}")]
+        box = (self.model_box, f"{words.PARTS['Model'][0]} {words.FOLDER_SPOKEN}")
+        model = self._part("Model", [box, *self._made(MODEL_ROWS)])
+        # These take effect with its button Load.
+        model.always = self.model_box
         return {
-            "Model": self._part("Model", [*model, *self._made(MODEL_ROWS)]),
+            "Model": model,
             "Memory": self._part("Memory", memory),
             "Writing": self._part(
                 "Writing",

@@ -32,6 +32,8 @@ class SettingsPart(QWidget):
         self._settings = settings
         # What stays hidden whatever is searched for.
         self.absent: set[QWidget] = set()
+        # What is shown with whatever else of the part is found.
+        self.always: QWidget | None = None
         self._open = is_open
         self._head = Button(title, name=f"part{name}", style="head", spoken=title)
         self._head.setCheckable(True)
@@ -58,11 +60,13 @@ class SettingsPart(QWidget):
         """
         shown = bool(text) or self._open
         wanted = text.casefold().split()
-        found = False
-        for widget, said in self._settings:
-            fits = all(word in said.casefold() for word in wanted) and widget not in self.absent
-            widget.setVisible(shown and fits)
-            found = found or fits
+        fits = {
+            widget: all(word in said.casefold() for word in wanted) and widget not in self.absent
+            for widget, said in self._settings
+        }
+        found = any(fits.values())
+        for widget, own in fits.items():
+            widget.setVisible(shown and (own or (found and widget is self.always)))
         self._head.setChecked(shown)
         self._draw()
         for label in (self._note, self._restore):

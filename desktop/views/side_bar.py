@@ -179,6 +179,8 @@ class SideBar(QFrame):
         self.list.selectionModel().currentChanged.connect(self._on_current)
         self.list.activated.connect(self._on_activated)
         self.search.textChanged.connect(chats.chat_list.search)
+        # A list that was empty before is not reset; the words that name the search are others.
+        self.search.textChanged.connect(self._follow)
         self.search.left.connect(self.list.setFocus)
         self.search.found.connect(self._go_to_found)
         self._open_trash.clicked.connect(self._show_trash)

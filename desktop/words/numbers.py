@@ -39,7 +39,7 @@ _REASONS: dict[MissReason, str] = {
     "cold": "nothing of it had been read since the model was loaded, nor kept on disk.",
     "diverged": "from there on the text is not what was read before.",
     "unsettled": "this reply had not been prefilled in idle time yet.",
-    "evicted": "what was kept had been given up to make room; a larger budget keeps more.",
+    "evicted": "it was evicted to make room; more checkpoints or a larger memory budget keep more.",
     "off": "checkpoints are switched off in the settings.",
     "restore_failed": "what was kept could not be restored, so it was read to be safe.",
     "faster_to_read": "reading it was quicker here than restoring it would have been.",

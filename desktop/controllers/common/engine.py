@@ -19,6 +19,7 @@ from core.api.errors import ErrorInfo, RequestCancelled, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings
 from core.client.client import ANSWERING, EngineState
+from core.client.life import RESTARTED_WORDS
 from core.client.requests import Request
 from desktop.controllers.common.tasks import Tasks
 from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
@@ -204,7 +205,8 @@ class EngineController(QObject):
                 self._set(replace(self.status, silent=False))
             case EngineState.RESTARTING:
                 self._set(EngineStatus(Phase.RESTARTING, trouble=words or self.status.trouble))
-                self.said.emit(words)
+                if words != RESTARTED_WORDS:
+                    self.said.emit(words)
             case EngineState.FAILED:
                 self._set(EngineStatus(Phase.FAILED, trouble=words))
                 self.said.emit(words)

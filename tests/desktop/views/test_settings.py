@@ -625,6 +625,13 @@ async def test_a_setting_is_found_by_the_words_that_others_use(
     assert not find(app, QWidget, "settingSamplingTopK").isVisible()
 
 
+async def test_what_takes_effect_with_load_is_found_with_load(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    find(app, QLineEdit, "settingsSearch").setText("context length")
+    assert find(app, QWidget, "settingModelContextLength").isVisible()
+    assert find(app, QWidget, "loadModel").isVisible()
+
+
 async def test_the_settings_lead_to_the_instructions(open_app: OpenApp) -> None:
     app = await opened(open_app)
     app.window.activateWindow()

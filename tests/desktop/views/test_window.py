@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
@@ -353,6 +353,28 @@ async def test_a_pasted_picture_and_a_pasted_address(open_app: OpenApp) -> None:
     address.setText("https://example.org/")
     paste(app, address)
     assert app.window.page.composer.text.toPlainText() == "https://example.org/"
+
+
+async def test_a_picture_copied_here_is_pasted_as_well(open_app: OpenApp) -> None:
+    app = await open_app()
+    data = QMimeData()
+    data.setData("image/png", png(20, 10))  # what the viewer puts on the clipboard on Linux
+    field = app.window.page.composer.text
+    assert field.canInsertFromMimeData(data)
+    field.insertFromMimeData(data)
+    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+
+
+async def test_a_click_anywhere_in_the_composer_leads_into_its_field(open_app: OpenApp) -> None:
+    app = await open_app()
+    app.window.activateWindow()
+    composer = app.window.page.composer
+    find(app, QLineEdit, "chatSearch").setFocus()
+    place = composer.text.mapTo(composer, composer.text.rect().center())
+    QTest.mouseClick(
+        composer, Qt.MouseButton.LeftButton, pos=QPoint(place.x(), composer.height() - 4)
+    )
+    await until(composer.text.hasFocus)
 
 
 async def test_a_sent_picture_opens_at_full_size(

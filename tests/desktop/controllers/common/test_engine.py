@@ -63,3 +63,18 @@ async def test_a_restart_while_a_model_loads_keeps_that_model(
     assert parts.engine.status.phase is Phase.READY and failed == []
     assert parts.engine.loaded == parts.settings.loaded == asked
     assert not parts.settings.needs_load
+
+
+async def test_a_restart_that_was_asked_for_is_no_news(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    await until(lambda: parts.engine.model)
+    said: list[str] = []
+    parts.engine.said.connect(said.append)
+    parts.engine.restart()
+    await until(lambda: parts.engine.status.phase is Phase.RESTARTING)
+    await until(lambda: parts.engine.model)
+    assert said == []
+    await engine.die("It fell.")
+    assert said == ["It fell."]
