@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 
 import torch
@@ -154,6 +155,8 @@ class ContextCache:
         restored = self.restorer.go(prompt, self._settings.restore == "always", self._mark)
         if restored.num_runs:
             self._use(restored.node)
+            if self._usage.turn and restored.node.is_stop:
+                self._drop_older_pauses(restored.node)
         return restored
 
     def holds(self, prompt: Prompt, usage: Usage) -> bool:
@@ -186,7 +189,9 @@ class ContextCache:
                 return False
             checkpoint = self._copies.take(checkpoint)
         self.tree.hold(node, checkpoint)
-        if self._usage.turn and not node.is_stop:
+        if self._usage.turn and node.is_stop:
+            self._drop_older_pauses(node)
+        elif self._usage.turn:
             self._drop_older_stops(node)
         return True
 
@@ -272,20 +277,30 @@ class ContextCache:
 
     def _drop_older_stops(self, node: Node) -> None:
         """The chat has gone on: it will not ask for the ends of its earlier prompts again."""
-        stops: list[Node] = []
-        above = node.parent
-        while above is not None:
-            stops += (child for child in above.children.values() if child.is_stop)
-            above = above.parent
-        for stop in stops:
-            # A reply that was continued has one stop below another.
-            stops += (child for child in stop.children.values() if child.is_stop)
-        for stop in dict.fromkeys(reversed(stops)):
-            # Another chat with the same beginning may still be there.
-            if stop.owners == {self._usage.owner}:
-                self.tree.drop_checkpoint(stop)
-            elif not stop.children:
-                stop.owners.discard(self._usage.owner)
+        path = set(node.upwards())
+        for above in (self.tree.root, *(path - {node})):
+            for child in list(above.children.values()):
+                # Below a stop are other replies to the same prompt, which may be continued.
+                if child.is_stop and (child in path or not above.is_stop):
+                    self._drop_for_chat(child)
+
+    def _drop_older_pauses(self, node: Node) -> None:
+        """A reply was continued: where it paused before is the end of no reply any more."""
+        path = node.path()
+        for above, pause in pairwise(path[:-1]):
+            if above.is_stop and pause.is_stop:
+                for child in list(pause.children.values()):
+                    # The reply's end as later turns would have shown it.
+                    if not (child.children or child is node):
+                        self._drop_for_chat(child)
+                self._drop_for_chat(pause)
+
+    def _drop_for_chat(self, node: Node) -> None:
+        """Drop a checkpoint, unless another chat with the same beginning may still need it."""
+        if node.owners == {self._usage.owner}:
+            self.tree.drop_checkpoint(node)
+        elif not node.children:
+            node.owners.discard(self._usage.owner)
 
     def _grow(self, num_bytes: int) -> None:
         if not self._evictor.make_room(Held.SLAB, num_bytes):

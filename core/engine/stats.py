@@ -75,11 +75,13 @@ def explain(
 
     Call it before the prefill, which makes all of them known.
     """
-    tree = cache.tree
+    tree, runs, keys = cache.tree, prompt.runs, restored.keys
+    # A stop is read anew with what follows it, unless a checkpoint made it a place to resume from.
     again = [
         index
-        for index in range(restored.num_runs, len(prompt.runs))
-        if tree.was_read(restored.keys[index])
+        for index in range(restored.num_runs, len(runs))
+        if tree.was_read(keys[index])
+        and (not runs[index].is_stop or tree.had_checkpoint(keys[index]))
     ]
     if not again and restored.faster:
         start = restored.cut.token

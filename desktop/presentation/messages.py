@@ -67,6 +67,7 @@ class LiveReply:
             text=message.text,
             reasoning=message.reply.reasoning,
             opening=message.reply.ids,
+            stats=message.reply.stats,
             format=message.reply.format,
             model=message.reply.model,
         )

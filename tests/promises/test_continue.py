@@ -187,6 +187,58 @@ def test_T3_S9_going_on_from_one_stopped_reply_leaves_the_other_whole(loaded_of:
         assert machine.same_as_cold(branch, chat="one").evaluated == 0
 
 
+def test_T3_S9_a_stopped_reply_is_continued_after_the_chat_went_on_from_another(
+    loaded_of: Loads,
+) -> None:
+    machine = Machine(loaded_of("hybrid"))
+    chat: list[Message] = [user(words(12))]
+    replies = []
+    for seed in (1, 2):
+        hot = SamplingParams(temperature=2, seed=seed, max_tokens=60)
+        replies.append(machine.ask(chat, sampling=hot, say=[65 + seed] * 59).paused)
+        machine.settle([*chat, replies[-1]])
+    machine.same_as_cold([*chat, replies[0], user("Go on.")])
+    other = machine.same_as_cold([*chat, replies[1]])
+    assert other.evaluated == 0 and other.stats.miss is None
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_T3_W1_the_reason_is_not_the_text_where_the_count_is_small(
+    loaded_of: Loads, count: int
+) -> None:
+    machine = Machine(loaded_of("hybrid"))
+    small = CacheSettings(count=count, interval=1)
+    chat: list[Message] = [system("Be brief."), user("")]
+    first = long_reply(machine, chat)
+    on = machine.ask([*chat, first.paused], cache=small, sampling=TEN)
+    assert on.stats.miss is None or on.stats.miss.reason in ("unsettled", "evicted")
+
+
+def test_T3_a_reply_that_is_continued_often_keeps_the_states_of_its_last_end(
+    loaded_of: Loads,
+) -> None:
+    machine = Machine(loaded_of("hybrid"))
+    chat: list[Message] = [user(words(12))]
+    reply = machine.ask(chat, sampling=TEN, say=[65] * 10).paused
+    held = []
+    for _ in range(6):
+        machine.settle([*chat, reply])
+        held.append(machine.cache.num_states())
+        reply = machine.same_as_cold([*chat, reply], sampling=TEN, say=[66] * 10).paused
+    assert held[2:] == [held[2]] * 4
+
+
+@pytest.mark.parametrize("family", PURE)
+def test_M6_a_stop_before_the_first_run_of_a_pure_transformer_ends_the_request(
+    loaded_of: Loads, family: str
+) -> None:
+    machine = Machine(loaded_of(family))
+    sparse = CacheSettings(count=32, interval=2**15)
+    machine.ask([user(words(75))], cache=sparse)
+    answer = machine.ask([user(words(75) + " end")], cache=sparse, cancel_prefill_after_tokens=0)
+    assert answer.reused and answer.finished.reason == "cancelled"
+
+
 def test_T3_a_reply_of_which_no_pause_is_known_resumes_from_its_prompt(loaded_of: Loads) -> None:
     machine = Machine(loaded_of("hybrid"))
     chat: list[Message] = [user("")]

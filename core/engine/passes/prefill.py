@@ -80,7 +80,9 @@ class Prefill:
                     yield run.end.token.value
                 runs = runs[len(joined) :]
         except Exception:
-            if self._end is self._node and self._node.checkpoint is None and self._node.parent:
+            # A pure transformer resumes from runs whose last hidden row nobody holds.
+            known = self._end is self._node and self.last_hidden is not None
+            if known and self._node.checkpoint is None and self._node.parent:
                 self._keep()
             raise
 

@@ -94,7 +94,10 @@ def salvage(path: Path, new: Path) -> Salvaged:
             # A row may have been moved by the log from a page that is there to one that is lost.
             older: list[Entry] = []
             with closing(Pages(path, with_log=False)) as before:
-                _copy(before, survey(before, shapes).tables, connection, older)
+                # What a reply gained is added to it when it is read, so once is enough.
+                tables = survey(before, shapes).tables.items()
+                lasting = {at: shape for at, shape in tables if shape.table != "reply_parts"}
+                _copy(before, lasting, connection, older)
             homeless += [entry for entry in older if entry[0] == "messages"]
         # Not before all others: an id that seems free may be that of a row to come.
         lost += _house(connection, homeless)

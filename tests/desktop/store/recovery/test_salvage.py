@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store.database import Database
+from core.api.chat import ReplyIds
+from desktop.store.database import Database, open_database, open_or_salvage
 from desktop.store.recovery import copies
-from desktop.store.tables import chats, fields, pictures, turns
+from desktop.store.tables import chats, fields, messages, pictures, turns
 from desktop.store.tables.faults import (
     SalvageError,
 )
+from desktop.store.tables.records import Reply, ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
 from tests.desktop.conftest import Loop
 from tests.desktop.store.damage import (
@@ -305,3 +307,45 @@ def test_H7_a_crash_while_the_new_file_is_put_in_place_loses_nothing(
     monkeypatch.undo()
     with opened(path) as database:
         assert_others_whole(paths_of(database, qloop), but=0)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_H7_what_a_reply_gained_is_added_once_where_the_log_is_damaged(
+    tmp_path: Path, stored: bool
+) -> None:
+    path, log = tmp_path / "chats.db", tmp_path / "chats.db-wal"
+    copy = tmp_path / "copy" / "chats.db"
+    copy.parent.mkdir()
+
+    def reply(ids: list[int], state: ReplyState = ReplyState.RUNNING) -> Reply:
+        return Reply(state, ids=ReplyIds.pack(ids, "tok", starts_in_reasoning=False))
+
+    with closing(open_database(path)) as connection:
+        turn = turns.append_turn(connection, None, "Hello")
+        messages.save_reply(connection, turn.reply, "one", reply([1]))
+        messages.append_to_reply(connection, turn.reply, " two", reply([2]))
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        # From here on only the log knows that the part belongs to the reply already.
+        if stored:
+            whole = reply([1, 2, 3], ReplyState.COMPLETE)
+            messages.save_reply(connection, turn.reply, "one two three", whole)
+        else:
+            messages.read_path(connection, turn.chat)
+        good = log.stat().st_size
+        for number in range(6):
+            chats.rename(connection, turn.chat, f"Title {number}")
+        shutil.copy(path, copy)
+        shutil.copy(log, copy.with_name("chats.db-wal"))
+    with copy.with_name("chats.db-wal").open("r+b") as file:
+        file.seek(good + 100)
+        damaged = bytes([file.read(1)[0] ^ 0xFF])
+        file.seek(good + 100)
+        file.write(damaged)
+    connection, notice = open_or_salvage(copy)
+    assert "damaged" in notice
+    with closing(connection):
+        messages.stop_running(connection)
+        last = messages.read_path(connection, turn.chat)[-1]
+    assert last.reply is not None and last.reply.ids is not None
+    text, ids = ("one two three", [1, 2, 3]) if stored else ("one two", [1, 2])
+    assert (last.text, last.reply.ids.unpack()) == (text, ids)
