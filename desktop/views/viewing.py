@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMimeData, QObject
-from PySide6.QtGui import QGuiApplication, QImage, QImageWriter
+from PySide6.QtCore import QMimeData, QObject
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QWidget
 
 from core.api.errors import WaymarkError
@@ -19,6 +19,7 @@ from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.plain_text import is_seen
 from desktop.store.tables.records import Picture
 from desktop.views import dialogs
+from desktop.views.given_data import png_bytes
 from desktop.views.widgets.picture_viewer import MOST_PIXELS, PictureViewer, within
 from desktop.words import pictures as words
 
@@ -95,7 +96,7 @@ class Viewing(QObject):
         if sys.platform == "linux":
             # Else Qt encodes it whenever somebody pastes it, and the window waits for that.
             data = QMimeData()
-            png = await asyncio.get_running_loop().run_in_executor(None, encoded, image)
+            png = await asyncio.get_running_loop().run_in_executor(None, png_bytes, image)
             data.setData(PNG, png)
             data.setData(OURS, b"")
             self._copied = True
@@ -121,15 +122,6 @@ class Viewing(QObject):
                 await run(None, shutil.copyfile, source, target)
         except OSError as error:
             raise NotSavedError(words.not_saved(error.strerror)) from error
-
-
-def encoded(image: QImage) -> bytes:
-    """A picture's file."""
-    array = QByteArray()
-    buffer = QBuffer(array)
-    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-    QImageWriter(buffer, QByteArray(b"png")).write(image)
-    return bytes(array.data())
 
 
 def suggested_name(name: str, source: Path) -> str:
