@@ -95,7 +95,7 @@ class ReplyIds(Frozen):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the reply was stopped or cut off where it ends now."""
+        """True if the reply was stopped or cut off where it ends now."""
         return self.num_ids > 0 and self.pauses[-1:] == (self.num_ids,)
 
     def extended(self, ids: Iterable[int]) -> ReplyIds:

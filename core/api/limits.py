@@ -1,4 +1,4 @@
-"""Where a reply is cut off when nothing that the user set has ended it."""
+"""Default limits of a reply, for when no limit of the user's ends it."""
 
 from __future__ import annotations
 

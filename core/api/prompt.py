@@ -106,7 +106,7 @@ class Run:
 
     @property
     def is_stop(self) -> bool:
-        """Whether it ends where a prompt ended and for no other reason.
+        """True if it ends where a prompt ended and for no other reason.
 
         A prompt's tail is the same run in the longer prompt that continues the reply after it.
         """

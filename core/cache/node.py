@@ -55,7 +55,7 @@ class Node:
 
     @property
     def is_stop(self) -> bool:
-        """Whether the run ends at a prompt's end that is no cut of the text.
+        """True if the run ends at a prompt's end that is no cut of the text.
 
         Only a prompt that continues the reply there has runs below it.
         """

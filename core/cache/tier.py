@@ -245,7 +245,7 @@ class DiskTier:
 
 
 def _last_pause(held: Sequence[Node]) -> Sequence[Node]:
-    """Where the reply that ends a path was stopped last."""
+    """The last pause of the reply that ends a path, or nothing."""
     for node in reversed(held):
         if node.role == "user":
             break

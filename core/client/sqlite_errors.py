@@ -1,4 +1,4 @@
-"""What Python's sqlite3 raises for a file, and which of it means damage.
+"""The errors that Python's sqlite3 raises for a file, and those that mean damage.
 
 SQLite's own messages may quote what people wrote, so only types and codes are read here. The chats'
 file and the index of the contexts share this.
@@ -18,7 +18,7 @@ _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_damage(error: Error) -> bool:
-    """Whether the file is damaged, or no database at all."""
+    """True if the file is damaged, or no database at all."""
     # Python's own module raises OperationalError without a code for a text that is no UTF-8.
     undecodable = isinstance(error, sqlite3.OperationalError) and not code_of(error)
     return isinstance(error, UnicodeDecodeError) or undecodable or code_of(error) in _DAMAGED_CODES

@@ -1,4 +1,4 @@
-"""Where an error came from, without its words: those may quote what people wrote."""
+"""The places an error passed through, without its words, which may quote people."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def read_ahead(render: Render, conversation: Conversation, images: list[Image]) 
 
 
 def _is_paused(conversation: Conversation) -> bool:
-    """Whether it ends in a reply that was stopped or cut off."""
+    """True if it ends in a reply that was stopped or cut off."""
     last = conversation.messages[-1] if conversation.messages else None
     return isinstance(last, AssistantMessage) and last.ids is not None and last.ids.is_paused
 

@@ -161,7 +161,7 @@ def load_facts(
 
 
 def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[[], None]) -> bool:
-    """Whether a model would fit in the memory that is free once `present` is given up.
+    """True if a model would fit in the memory that is free once `present` is given up.
 
     Raises what `check` raises, which is asked all the time.
     """

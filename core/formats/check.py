@@ -1,4 +1,4 @@
-"""Whether a reply's format can be used, and whether a finished reply has it.
+"""Checks formats before they are used, and finished replies against their format.
 
 All that takes time or memory is done in a helper process. `check`, where a function takes one, is
 called while it waits, and what it raises ends the wait.
@@ -46,7 +46,7 @@ _checks = Helper(MEMORY_BYTES)
 
 
 class NotCheckedError(Exception):
-    """Whether a reply has its format is not known; the message is a sentence that says why."""
+    """A reply could not be checked; the message is a sentence that says why."""
 
 
 def refusal(form: ReplyFormat, check: Check | None = None) -> str:
@@ -134,7 +134,7 @@ def _refusal(form: ReplyFormat, check: Check | None) -> str:
 
 
 def _obstacle(form: ReplyFormat) -> str:
-    """What can be said without a helper."""
+    """The obstacle that is found without a helper, or ''."""
     if form.kind == "choice":
         return "" if form.choices else "There is nothing to choose from: name a choice."
     if form.kind == "json":

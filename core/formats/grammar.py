@@ -41,5 +41,5 @@ def grammar(form: ReplyFormat, behind_thought: bool = False) -> str:
 
 
 def schema_of(form: ReplyFormat) -> Any:
-    """What JSON has to be. Raises ValueError, as `parse_json` does."""
+    """The schema of a JSON format. Raises ValueError, as `parse_json` does."""
     return parse_json(form.text) if form.kind == "json_schema" else {}

@@ -1,4 +1,4 @@
-"""What llguidance and jsonschema say of formats and replies, as sentences for a person."""
+"""Messages of llguidance and jsonschema as sentences for a person."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def matcher(tokens: LLTokenizer, grammar: str) -> LLMatcher:
 
 
 def derives(compiled: LLMatcher, text: str) -> bool:
-    """Whether a compiled grammar derives `text` as a whole; it can be asked again afterwards.
+    """True if a compiled grammar derives `text` as a whole; it can be asked again afterwards.
 
     The time grows with the text's length, never with the ways to read it, as that of a backtracking
     expression does. Raises GrammarLimitError.

@@ -45,11 +45,11 @@ class SchemaTasks:
         return {"schema.invalid": self._invalid, "schema.violation": self._violation}
 
     def _invalid(self, _: Fields, schema: bytes) -> tuple[Fields, bytes]:
-        """Whether the attached schema is one. Found: "no JSON", "invalid" or "involved"."""
+        """Check the attached schema. Found: "no JSON", "invalid" or "involved"."""
         return _recursively(lambda: invalid(schema.decode())), b""
 
     def _violation(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """Whether the attached text is JSON that `schema` allows.
+        """Check the attached text against `schema`.
 
         Found: "no JSON", "deep", "reference" that leads nowhere, "number" too large, "violation",
         or "involved" where a check would have no end.
@@ -58,7 +58,7 @@ class SchemaTasks:
 
 
 def invalid(text: str) -> Fields:
-    """What is wrong with a text as a schema."""
+    """The fault of a text as a schema."""
     try:
         schema = parsed(text)
         _draft(schema).check_schema(schema, format_checker=None)
@@ -72,7 +72,7 @@ def invalid(text: str) -> Fields:
 
 
 def violation(schema: Any, text: str) -> Fields:
-    """What is wrong with a text as JSON of a schema."""
+    """The fault of a text as JSON of a schema."""
     try:
         error = _first_violation(schema, parsed(text))
     except JsonTooDeepError:
@@ -134,7 +134,7 @@ class _Patterns:
         self._compiled: dict[str, LLMatcher] = {}
 
     def keywords(self) -> dict[str, Any]:
-        """As jsonschema calls them."""
+        """Named as jsonschema calls them."""
         return {
             "pattern": self._pattern,
             "patternProperties": self._pattern_properties,

@@ -64,8 +64,7 @@ def answer_line(finished: Finished, form: ReplyFormat | None) -> Line:
 
 
 def _is_valid(finished: Finished, form: ReplyFormat) -> bool | None:
-    """What was cut off isn't, even where it happens to be of the form as far as it goes; None where
-    the check took too long."""
+    """A reply that was cut off is never valid; None if the check took too long."""
     try:
         return finished.reason == "stop" and not fault(form, finished.reply.text)
     except NotCheckedError:

@@ -1,1 +1,1 @@
-"""What window, engine and kernels need of the operating system alike; imports none of them."""
+"""Operating-system helpers for window, engine and kernels; imports none of them."""

@@ -158,7 +158,7 @@ def _others_may_write(status: os.stat_result) -> bool:
 
 
 def _is_our_own_group(group: int) -> bool:
-    """Whether a group is root's, or the one of this user alone that many systems make."""
+    """True if a group is root's, or the one of this user alone that many systems make."""
     if sys.platform == "win32" or group == 0:
         return True
     import grp

@@ -305,7 +305,7 @@ class ChatText:
         return False
 
     def _closes_reasoning(self, pieces: Sequence[Piece]) -> bool:
-        """Whether the last control token that the template writes before a reply closes a thought,
+        """True if the last control token that the template writes before a reply closes a thought,
         as it does to say that there is none."""
         own = takewhile(lambda piece: piece.message is None, reversed(pieces))
         controls = (each.content.id for each in own if isinstance(each.content, AddedToken))

@@ -117,13 +117,13 @@ def joined_texts(message: Message) -> Message:
 
 
 def says_something(message: UserMessage) -> bool:
-    """Whether there is a picture or a word in it."""
+    """True if there is a picture or a word in it."""
     parts = message.content
     return any(not isinstance(part, TextPart) or part.text.strip() for part in parts)
 
 
 def holds_something(reply: AssistantMessage) -> bool:
-    """Whether a reply got as far as a token."""
+    """True if a reply got as far as a token."""
     return bool(reply.text or reply.reasoning or (reply.ids is not None and reply.ids.data))
 
 

@@ -125,7 +125,7 @@ class Deletion(QObject):
                     await self._remove_unused(self._chat.digests())
 
     async def _old_ones(self) -> Purge:
-        """What deletes the chats that have been in the trash for long enough."""
+        """Delete the chats that have been in the trash for long enough."""
         clock = partial(trash_clock.confirmed, self._folders.data / trash_clock.NAME, time.time())
         now: float | None = None
         with contextlib.suppress(OSError):  # without a clock nothing is old

@@ -101,7 +101,7 @@ class _GivenUpError(Exception):
 
 
 async def _apart(work: Callable[[Check], T]) -> T:
-    """What a function returns, in a thread of its own.
+    """Run a function in a thread of its own.
 
     When the task is cancelled, as it is at closing, the function is told by its `check`: the loop
     can't end before the thread has.

@@ -77,7 +77,7 @@ class EngineStatus:
 
 
 def model_name(model: ModelInfo) -> str:
-    """What the window calls a loaded model."""
+    """The display name of a loaded model."""
     return DEMO if model.path == str(DEMO_MODEL) else model.name
 
 

@@ -86,7 +86,7 @@ class LiveReply:
         return Length(len(self.text), len(self.reasoning), len(self.ids))
 
     def gained(self, since: Length) -> tuple[str, Reply]:
-        """What has arrived since it was so long, to be stored behind what is stored."""
+        """The text and ids that arrived since the stored length."""
         ids = None
         if self.opening is not None:
             ids = self.opening.model_copy(update={"data": b""}).extended(self.ids[since.ids :])
@@ -166,7 +166,7 @@ class Row:
 
     @property
     def offers_continue(self) -> bool:
-        """Whether Continue would add to it."""
+        """True if Continue would add to it."""
         return self.can_go_on and not self.full
 
     def sibling(self, step: int) -> int | None:

@@ -38,7 +38,7 @@ def models_in(folder: Path) -> tuple[Path, ...]:
 
 
 def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str, str]) -> str:
-    """Where a dialog for folders begins: beside the last model, or in the hub cache; '' if
+    """The folder in which a dialog begins: beside the last model, or in the hub cache; '' if
     neither is there."""
     for path in (chosen, *recent):
         if path and (parent := _beside(Path(path))).is_dir():
@@ -48,7 +48,7 @@ def first_folder(chosen: str, recent: tuple[str, ...], environment: Mapping[str,
 
 
 def hub_cache(environment: Mapping[str, str]) -> Path:
-    """Where the Hugging Face libraries keep what they download."""
+    """The Hugging Face libraries' download cache."""
     if named := environment.get("HF_HUB_CACHE"):
         return Path(named)
     home = environment.get("HF_HOME")

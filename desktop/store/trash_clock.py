@@ -34,7 +34,7 @@ def confirmed(path: Path, now: float) -> float | None:
 
 
 def _read(path: Path) -> tuple[float | None, float | None]:
-    """What was kept; nothing of a file that is missing or damaged."""
+    """The stored moments; none if the file is missing or damaged."""
     try:
         kept = json.loads(path.read_bytes())
         seen, trusted = kept["seen"], kept["confirmed"]

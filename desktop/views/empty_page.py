@@ -124,7 +124,7 @@ class EmptyPage(QWidget):
         return label
 
     def _lay_out(self) -> None:
-        """As many samples beside one another as there is room for."""
+        """Lay out as many samples in a row as there is room for."""
         widest = max(sample.sizeHint().width() for sample in self._shown)
         for sample in self._shown:
             sample.setMinimumWidth(widest)

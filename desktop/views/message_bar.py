@@ -96,7 +96,7 @@ class MessageBar(QWidget):
             layout.addStretch(1)
 
     def entries(self, parent: QObject) -> list[QAction]:
-        """What the buttons do, as entries of a menu; none while they are hidden."""
+        """The buttons as entries of a menu; none while they are hidden."""
         layout = self.layout()
         assert layout is not None
         entries: list[QAction] = []

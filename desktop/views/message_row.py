@@ -61,7 +61,7 @@ class MessageRow(TextOwner):
             self._hidden.setEnabled(not (self.shows_always() or self.underMouse() or has_focus))
 
     def shows_always(self) -> bool:
-        """Whether its buttons are seen wherever the reader is: where there are versions."""
+        """True if its buttons are seen wherever the reader is: where there are versions."""
         return len(self.row.message.siblings) > 1
 
     def hides(self, buttons: QWidget) -> None:
@@ -103,7 +103,7 @@ class MessageRow(TextOwner):
         """Open what `unfolded` says of the same message."""
 
     def is_drawn(self) -> bool:
-        """Whether all of it is drawn that will be until more is asked for."""
+        """True if all of it is drawn that will be until more is asked for."""
         return True
 
     def shed(self) -> bool:

@@ -90,7 +90,7 @@ class ModelBox(QWidget):
         self._show_status(self._settings.engine.status)
 
     def _trouble(self, status: EngineStatus) -> str:
-        """What went wrong last; of a folder that is chosen since then nothing is said here."""
+        """The last error; '' once another folder was chosen."""
         if status.trouble != self._told[0]:
             self._told = status.trouble, self._settings.choices
         return status.trouble if self._told[1] == self._settings.choices else ""

@@ -112,14 +112,14 @@ class RowWidgets(QObject):
             row.show_words()
 
     def is_drawn(self, place: int) -> bool:
-        """Whether all of a message is drawn that will be until more is asked for."""
+        """True if all of a message is drawn that will be until more is asked for."""
         row = self._by_place.get(place)
         if row is None:
             return True
         return row.is_drawn() and all(each.is_complete() for each in row.findChildren(LongText))
 
     def has_more(self, place: int) -> bool:
-        """Whether only a part of a message is drawn."""
+        """True if only a part of a message is drawn."""
         return self._more_button(place) is not None
 
     def show_more(self, place: int) -> bool:

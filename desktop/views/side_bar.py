@@ -82,7 +82,7 @@ class SideBar(QFrame):
 
     @property
     def has_selected(self) -> bool:
-        """Whether a chat of the list is selected."""
+        """True if a chat of the list is selected."""
         return self._current() is not None
 
     def rename_current(self) -> None:

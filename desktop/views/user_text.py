@@ -96,7 +96,7 @@ class UserText(WholeText):
 
 
 def _width(block: BlockText | CodeBlock) -> int:
-    """As wide as a block of Markdown wishes to be."""
+    """The preferred width of a block of Markdown."""
     if isinstance(block, CodeBlock):
         measure = QFontMetrics(theme.fixed_font()).horizontalAdvance
         longest = max(map(measure, block.code()[:MEASURED].split("\n")))

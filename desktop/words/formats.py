@@ -57,7 +57,7 @@ def format_words(reply_format: ReplyFormat) -> str:
 
 
 def validity_words(reply_format: ReplyFormat, fault: str, unchecked: str) -> str:
-    """Whether a finished reply is of its form, or why that is not known."""
+    """The verdict on a finished reply's format, or why there is none."""
     if unchecked:
         return f"Not checked: {unchecked}"
     return f"Not valid: {fault}" if fault else VALID.get(reply_format.kind, "")

@@ -59,7 +59,7 @@ FEW_SAMPLES = 3
 
 
 def sample_spoken(number: int, question: str) -> str:
-    """What a screen reader says of a sample."""
+    """A sample's name for screen readers."""
     return f"Try sample {number}: {question}"
 
 

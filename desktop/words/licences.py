@@ -1,4 +1,4 @@
-"""What Waymark and every package that it is installed with are licensed under.
+"""The licences of Waymark and of every package that it is installed with.
 
 Written down, because an installed app has no metadata to ask. A test compares the names with
 requirements.lock, and the words with the metadata of what is installed.

@@ -1,4 +1,4 @@
-"""Whether a reply says the same again and again."""
+"""Detects a reply that repeats the same tokens."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Reply:
         return self._constraint.fitting(draft)
 
     def message(self, complete: bool) -> AssistantMessage:
-        """As far as it is written; one that is not `complete` pauses there."""
+        """The reply so far; one that is not `complete` pauses there."""
         reader, ids = self._reader, self.packed()
         if not complete:
             ids = ids.paused()
@@ -124,7 +124,7 @@ class Reply:
         return self._beyond_limits(token_id, in_thought)
 
     def _beyond_limits(self, token_id: int, in_thought: bool) -> FinishReason | None:
-        """Whether the reply ends at a limit that the user did not set."""
+        """The default limit at which the reply ends, or None."""
         if self._num_bytes >= LONGEST_REPLY_BYTES:
             return "size"
         if not in_thought and self._command.format is None:

@@ -70,7 +70,7 @@ class ReplyReader:
 
     @property
     def in_thought(self) -> bool:
-        """Whether the next id belongs to the thought, unless it ends it."""
+        """True if the next id belongs to the thought, unless it ends it."""
         return self._in_thought
 
     def reply_ids(self) -> list[int]:

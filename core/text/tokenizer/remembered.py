@@ -1,4 +1,4 @@
-"""What was found out about texts: least recently used first out, bounded in bytes.
+"""An LRU cache of results for texts, keyed by digest and bounded in bytes.
 
 A conversation is sent whole with every turn, and only what is new in it is asked of the tokenizer.
 Texts are known by their digest, so none is held here.
@@ -26,7 +26,7 @@ class RememberedTexts:
         self._known: OrderedDict[bytes, Numbers] = OrderedDict()
 
     def find(self, kind: str, text: str, ask: Callable[[], Numbers]) -> Numbers:
-        """What is remembered of `text`; else what `ask` says, which is remembered."""
+        """The cached result for `text`, or that of `ask`, which is cached."""
         key = hashlib.sha256(f"{kind}\0{text}".encode("utf-8", "surrogatepass")).digest()
         known = self._known.get(key)
         if known is not None:

@@ -71,7 +71,7 @@ def _parsed(source: str) -> list[_Node]:
 
 
 def _followed(nodes: Iterable[_Node], repeats: int, levels: int) -> bool:
-    """Whether every part is of a kind that `_Matching` knows, no more than `levels` deep, with no
+    """True if every part is of a kind that `_Matching` knows, no more than `levels` deep, with no
     more than `repeats` repetitions one within the other."""
     if not levels:
         return False
@@ -103,11 +103,11 @@ class _Matching:
         self._name = name
 
     def matches(self, nodes: Sequence[_Node]) -> bool:
-        """Whether these parts, one after the other, match from the start."""
+        """True if these parts, one after the other, match from the start."""
         return bool(self._ends(nodes, 1))
 
     def _ends(self, nodes: Iterable[_Node], places: int) -> int:
-        """Where these parts may end, one after the other, if they begin at any of the places."""
+        """The places where these parts may end, in sequence, if they begin at any of `places`."""
         for kind, detail in nodes:
             if not places:
                 break
@@ -169,7 +169,7 @@ class _Matching:
 
 
 def _fits(kind: str, detail: Any, character: str) -> bool:
-    """Whether a part that is one character long is this one."""
+    """True if a part that is one character long is this one."""
     match kind:
         case "LITERAL":
             return bool(detail == ord(character))

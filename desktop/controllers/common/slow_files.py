@@ -16,7 +16,7 @@ READ_PATIENCE_S = 30.0
 
 
 async def answered(work: Callable[[], T]) -> T:
-    """What a function returns that reads a file, in a thread. Raises SlowFileError."""
+    """Run a function that reads a file in a thread. Raises SlowFileError."""
     future = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         # The thread of a file server that is gone stays behind.

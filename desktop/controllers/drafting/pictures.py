@@ -100,7 +100,7 @@ class PictureController(QObject):
         return await self._engine.client.ask(command).last()
 
     def path_of(self, picture: Picture) -> Path:
-        """Where a stored picture's file is."""
+        """The path of a stored picture's file."""
         return self._blobs.path(picture.digest)
 
     def held(self) -> asyncio.Lock:

@@ -1,4 +1,4 @@
-"""What a reply gains while it streams: a row each second, until the reply is stored whole.
+"""Parts of a streaming reply: one row a second, until the reply is stored whole.
 
 An UPDATE writes a row's whole text anew, so a reply of a megabyte would write a gigabyte.
 """

@@ -96,7 +96,7 @@ class CodeText(LongText):
         self.fit()
 
     def shows_tail(self) -> bool:
-        """Whether only the end of the code is shown, because it grows in endless lines."""
+        """True if only the end of the code is shown, because it grows in endless lines."""
         return self._skipped > 0
 
     def _tail_start(self, code: str) -> int:

@@ -116,7 +116,7 @@ def _list_with_code(tokens: list[Token], begin: int) -> SyntaxTreeNode | None:
 
 
 def _has_code(node: SyntaxTreeNode) -> bool:
-    """Whether there is code in an item of a list; code in a quote is drawn with the quote."""
+    """True if there is code in an item of a list; code in a quote is drawn with the quote."""
     kinds = ("fence", "list_item", *_LISTS)
     inside = [child for child in node.children if child.type in kinds]
     return any(child.type == "fence" or _has_code(child) for child in inside)

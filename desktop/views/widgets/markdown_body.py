@@ -236,7 +236,7 @@ class MarkdownBody(WholeText):
         return widget
 
     def _held(self, widget: QWidget) -> QWidget:
-        """What stands in the layout for a block's widget."""
+        """The item of a block's widget in the layout."""
         parent = widget.parentWidget()
         return parent if isinstance(parent, _Indented) else widget
 

@@ -17,7 +17,7 @@ from markdown_it.token import Token
 FOOTNOTE_REF = "footnote_ref"
 # Bounds the search for the end of `<sub>` and `<sup>`.
 LONGEST_MARK = 300
-TODO, DONE = "\N{BALLOT BOX}", "\N{BALLOT BOX WITH CHECK}"
+UNCHECKED, CHECKED = "\N{BALLOT BOX}", "\N{BALLOT BOX WITH CHECK}"
 
 _TAG = re.compile(r"<(?:(su[bp])>|br[ \t]*/?>)", re.IGNORECASE)
 _REF = re.compile(r"\[\^(\d{1,4})\]")
@@ -114,6 +114,6 @@ def _draw_box(begin: list[Token]) -> bool:
     found, children = _TASK.match(begin[1].content), begin[1].children or []
     if found is None or not children or not children[0].content.startswith(found[0]):
         return False
-    box = TODO if found[1] == " " else DONE
+    box = UNCHECKED if found[1] == " " else CHECKED
     children[0].content = box + children[0].content[len(found[0]) :]
     return True

@@ -82,7 +82,7 @@ def _math_inline(state: StateInline, silent: bool) -> bool:
 
 
 def _math_end(text: str, start: int, limit: int) -> int | None:
-    """Where the formula at `start` ends; None if none begins there."""
+    """The end of the formula at `start`; None if none begins there."""
     opener = text[start : start + 2]
     if opener in _CLOSERS:
         end = text.find(_CLOSERS[opener], start + 2, limit)
@@ -115,7 +115,7 @@ def _dollar_end(text: str, start: int, limit: int) -> int | None:
 
 
 def _is_formula(text: str) -> bool:
-    """Whether what stands between dollar signs is clearly mathematics."""
+    """True if what stands between dollar signs is clearly mathematics."""
     text = text[:LONGEST_DOLLARS].strip()
     if not text or "`" in text or (text[0].isdigit() and _has_words(text)):
         return False

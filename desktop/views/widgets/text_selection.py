@@ -88,7 +88,7 @@ class TextSelection(QObject):
         self._whole = self._first = None
 
     def is_in(self, widget: QWidget) -> bool:
-        """Whether any text of a widget is selected."""
+        """True if any text of a widget is selected."""
         whole = self._valid_whole()
         return whole is not None and widget.isAncestorOf(whole) and bool(self._selected())
 
@@ -209,7 +209,7 @@ class TextSelection(QObject):
         return y - height if y > height and top + whole.height() > height else 0
 
     def _page(self) -> QAbstractScrollArea | None:
-        """What scrolls the text."""
+        """The scroll area around the text."""
         parent = self._valid_whole()
         around = parent.parentWidget() if parent is not None else None
         while around is not None and not isinstance(around, QAbstractScrollArea):
