@@ -36,7 +36,7 @@ INSTALLERS := packaging/installers
 BUILT := build/installers
 BUILDER := $(BUILT)/environment
 
-.PHONY: help lock run test test-gpu test-long test-hostile bench bench-cache native installer test-installer check house format clean
+.PHONY: help lock run test test-slow test-gpu test-long test-hostile bench bench-cache native installer test-installer check house format clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -48,8 +48,11 @@ help: ## show this list
 run: $(STAMPS)/run $(STAMPS)/qt-run ## set up and open the window
 	$(BIN)/python -m desktop $(ARGS)
 
-test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run all tests headless
-	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test: $(STAMPS)/test $(STAMPS)/qt-test ## set up and run the tests headless, all but the slow ones
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
+
+test-slow: $(STAMPS)/test $(STAMPS)/qt-test ## run the slow tests: interpreter sweeps, hostile mutants, every processor level
+	QT_QPA_PLATFORM=offscreen $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m slow $(ARGS)
 
 test-gpu: $(STAMPS)/test ## compile the GPU kernels on this machine's GPU and hold them to their references
 	WAYMARK_TEST_DEVICE=cuda $(BIN)/python -m pytest -m gpu -rs tests/kernels tests/models $(ARGS)
