@@ -34,11 +34,11 @@ from core.engine.writing.sampler import Drawing
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
-from core.loading.looking import LookingTime
 from core.loading.model import ReadModel, read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
-from core.loading.quantised_weights import kept_bytes, open_keeping, weights_budget
+from core.loading.quantised_store import kept_bytes, open_keeping, weights_budget
+from core.model_files import LookingTime
 from core.models.model import Model
 from core.storage.store import DiskStore
 from core.text.chat_text import ChatText

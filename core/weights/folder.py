@@ -26,8 +26,8 @@ from core.api.errors import (
 from core.model_files import INDEX_BYTES, read_object
 from core.weights.safetensors_file import (
     HeaderBudget,
-    SafetensorsFile,
     StoredTensor,
+    WeightsFile,
     read_header,
     shown,
 )
@@ -47,7 +47,7 @@ class ModelFolder:
 
     path: Path
     config: dict[str, Any]
-    files: tuple[SafetensorsFile, ...]
+    files: tuple[WeightsFile, ...]
 
     @staticmethod
     def open(path: Path, check: Callable[[], None] = lambda: None) -> ModelFolder:
@@ -87,7 +87,7 @@ def _refuse_gguf(path: Path) -> None:
         )
 
 
-def _weights_files(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...]:
+def _weights_files(path: Path, check: Callable[[], None]) -> tuple[WeightsFile, ...]:
     # In this order: what saves one file over a sharded model may leave the old index behind.
     if (path / SINGLE).is_file():
         return (read_header(path / SINGLE, check),)
@@ -102,7 +102,7 @@ def _weights_files(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFi
     raise MissingFileError(f"{SINGLE} is missing in {path}.")
 
 
-def _shards(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...]:
+def _shards(path: Path, check: Callable[[], None]) -> tuple[WeightsFile, ...]:
     """The files that the index names, in the order of their names."""
     weight_map = read_object(path / INDEX, BrokenWeightsError, INDEX_BYTES).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
@@ -121,10 +121,10 @@ def _shards(path: Path, check: Callable[[], None]) -> tuple[SafetensorsFile, ...
     return tuple(files.values())
 
 
-def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, SafetensorsFile]:
+def _read_once(paths: list[Path], check: Callable[[], None]) -> dict[str, WeightsFile]:
     """The files by name; names that are links to one file share what its header says."""
     budget = HeaderBudget()
-    known: dict[tuple[int, int], SafetensorsFile] = {}
+    known: dict[tuple[int, int], WeightsFile] = {}
     files = {}
     for path in paths:
         status = path.stat()

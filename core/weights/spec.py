@@ -1,4 +1,4 @@
-"""What is known of a tensor before a byte of it is read: its shape, its type, what it is for."""
+"""A tensor's shape, type and use, known before a byte of it is read, and sizes that follow."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from kernels.linear.reference import PLAIN, WeightFormats
 
 Shape = tuple[int, ...]
 
+# A matrix of more than twice these bytes is read in slices of whole rows: in another format it
+# would otherwise be in memory twice, and an output head is a third of a small model.
+SLICE_BYTES = 64 * 2**20
+SLICE_ROWS = 1024  # slices have multiples of it
+
 
 class Use(enum.Flag):
     """What a model does with a tensor."""
@@ -28,7 +33,7 @@ class Use(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """Shape of a tensor, the type it has once loaded if it stays plain, and what it is for."""
+    """Shape of a tensor, its type once loaded unless it is quantised, and its use."""
 
     shape: Shape
     dtype: torch.dtype
@@ -38,7 +43,7 @@ class TensorSpec:
     input_norm: InputNorm | None = None
     """The norm whose result this matrix reads, if only matrices read it."""
     stack: int | None = None
-    """Of so many matrices of equal size, one below the other: the file has an axis for them."""
+    """The number of equal matrices, one below the other; the file has an axis for them."""
     transposed: bool = False
     """The file has inputs before outputs of each matrix of a stack."""
 
@@ -73,3 +78,33 @@ def _bytes(spec: TensorSpec, formats: WeightFormats) -> int:
     weight_format = formats.of(spec.exact)
     looked_up = Use.TABLE in spec.use and not formats.rows_from_file and not weight_format.is_plain
     return weight_format.num_bytes(spec.shape, spec.dtype) + (spec.num_bytes if looked_up else 0)
+
+
+def floats_on_the_way(plan: WeightPlan, formats: WeightFormats) -> int:
+    """The most bytes that one slice takes while it is transposed or quantised."""
+    sizes = (
+        max(slice_rows(spec, formats))
+        * (spec.num_bytes // spec.shape[0])
+        * (spec.transposed + (not formats.of(spec.exact).is_plain))
+        for spec in plan.values()
+        if Use.MATRIX in spec.use
+    )
+    return max(sizes, default=0)
+
+
+def slice_rows(spec: TensorSpec, formats: WeightFormats) -> list[int]:
+    """The numbers of rows of the slices in which a tensor is read; a stack in whole matrices.
+
+    A stack is sliced even if it stays plain: its matrices are packed one by one, and would be in
+    memory twice.
+    """
+    held = Use.TABLE in spec.use and not formats.rows_from_file
+    plain = spec.stack is None and formats.of(spec.exact).is_plain
+    whole = held or plain or Use.MATRIX not in spec.use
+    if whole or spec.num_bytes <= 2 * SLICE_BYTES:
+        return [spec.shape[0] if spec.shape else 1]
+    num_rows = spec.shape[0]
+    row_bytes = spec.num_bytes // num_rows
+    multiple = SLICE_ROWS if spec.stack is None else num_rows // spec.stack
+    rows = max(1, SLICE_BYTES // row_bytes // multiple) * multiple
+    return [min(rows, num_rows - start) for start in range(0, num_rows, rows)]

@@ -25,7 +25,7 @@ from kernels.dispatch import backend
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes
 from tests.hostile.watch import opened_elsewhere
-from tests.loading.quantised.keeping import keeping_in, kept_in, settle
+from tests.loading.keeping import keeping_in, kept_in, settle
 from tests.loads import load_model
 from tests.oracle.checkpoints import Tiny, write_folder
 from tests.oracle.runs import our_logits, text

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.loading.reading.stream import SLICE_BYTES
 from core.models.qwen3_5 import Qwen3_5Model, parse_config
 from core.weights.plan import plan_weights
-from core.weights.spec import Shape, WeightPlan, planned_bytes
+from core.weights.spec import SLICE_BYTES, Shape, WeightPlan, planned_bytes
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
 from tests.weights.files import write_sparse

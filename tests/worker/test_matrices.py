@@ -11,7 +11,7 @@ from core.api.commands import DeleteMatrices
 from core.api.model_info import LoadFacts
 from core.api.params import ModelSettings
 from core.client.client import EngineClient
-from tests.loading.quantised.keeping import settle
+from tests.loading.keeping import settle
 from tests.promises.fixtures import folder_of
 
 __all__ = ["folder_of"]

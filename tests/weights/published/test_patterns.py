@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.errors import BrokenConfigError, UnsupportedQuantisationError
-from core.weights.published.patterns import MAX_LENGTH, MOST, Patterns
+from core.weights.published.scheme import MAX_LENGTH, MOST, Patterns
 
 LAYERS = (
     "lm_head",
@@ -96,6 +96,7 @@ def test_a_pattern_made_to_take_long_is_followed_at_once(source: str) -> None:
 def test_a_stop_is_heard_between_two_patterns() -> None:
     asked: list[None] = []
     patterns = Patterns(["a", "b", "c"], lambda: asked.append(None))
+    asked.clear()
     assert patterns.match("b")
     assert len(asked) == 2
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.loading.quantised.layout import QuantisedLayout
-from core.loading.quantised.store import QuantisedStore
+from core.loading.quantised_file import QuantisedLayout
+from core.loading.quantised_store import QuantisedStore
 from core.storage.rows import WEIGHTS
 from core.storage.store import FLOOR_SHARE
 from core.weights.spec import TensorSpec, Use
 from kernels.linear.int8 import Int8Format
 from kernels.linear.reference import PlainFormat, WeightFormats
-from tests.loading.quantised.keeping import store_in
+from tests.loading.keeping import store_in
 from tests.storage.disks import PLENTY, DiedError, FailingFiles, RoomyFiles, check_whole
 
 FORMAT = Int8Format(None)
@@ -53,6 +53,14 @@ def has(store: QuantisedStore, key: str) -> bool:
     return found is not None
 
 
+def bytes_in(store: QuantisedStore) -> int:
+    return store.blobs.num_bytes(WEIGHTS)
+
+
+def delete(store: QuantisedStore) -> None:
+    store.blobs.forget(WEIGHTS)
+
+
 def names(folder: Path) -> list[str]:
     """The beginnings of the names of what is kept."""
     return sorted(path.name[:2] for path in (folder / WEIGHTS).glob("*"))
@@ -62,15 +70,15 @@ def test_what_was_kept_is_found_by_a_new_store(tmp_path: Path) -> None:
     assert put(store_in(tmp_path), KEYS[0])
     again = store_in(tmp_path)
     assert has(again, KEYS[0]) and not has(again, KEYS[1])
-    assert again.num_bytes == SIZE
+    assert bytes_in(again) == SIZE
 
 
 def test_nothing_is_kept_in_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"mine")
     store = store_in(tmp_path / "file")
-    assert store.num_bytes == 0 and not has(store, KEYS[0]) and not put(store, KEYS[0])
+    assert bytes_in(store) == 0 and not has(store, KEYS[0]) and not put(store, KEYS[0])
     store.trim()
-    store.delete_all()
+    delete(store)
     assert (tmp_path / "file").read_bytes() == b"mine"
 
 
@@ -88,7 +96,7 @@ def test_the_longest_unused_goes_first(tmp_path: Path) -> None:
     assert has(store, KEYS[0])
     put(store, KEYS[3])
     assert names(tmp_path) == ["00", "02", "03"]
-    assert store.num_bytes <= 3 * SIZE
+    assert bytes_in(store) <= 3 * SIZE
 
 
 def test_a_smaller_cap_makes_files_go(tmp_path: Path) -> None:
@@ -144,7 +152,7 @@ def test_a_load_killed_at_any_step_leaves_nothing_that_counts(tmp_path: Path) ->
             put(store_in(folder, files=files), KEYS[0])
         except DiedError:
             store = store_in(folder)
-            assert has(store, KEYS[0]) == (names(folder) == ["00"]) == (store.num_bytes > 0)
+            assert has(store, KEYS[0]) == (names(folder) == ["00"]) == (bytes_in(store) > 0)
             check_whole(store.blobs)
             assert put(store, KEYS[1]) and "01" in names(folder)
             continue
@@ -164,9 +172,9 @@ def killed(folder: Path) -> None:
 def test_what_a_killed_load_left_goes_with_the_next_look(tmp_path: Path) -> None:
     put(store_in(tmp_path), KEYS[0])
     killed(tmp_path)
-    assert store_in(tmp_path).num_bytes == SIZE and names(tmp_path) == ["00"]
+    assert bytes_in(store_in(tmp_path)) == SIZE and names(tmp_path) == ["00"]
     killed(tmp_path)
-    store_in(tmp_path).delete_all()
+    delete(store_in(tmp_path))
     assert not names(tmp_path)
 
 
@@ -182,9 +190,9 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     mine = tmp_path / WEIGHTS / "model-00001-of-00002.safetensors"
     mine.write_bytes(bytes(5 * SIZE))
     store = store_in(tmp_path, cap=1)
-    assert store.num_bytes == SIZE
+    assert bytes_in(store) == SIZE
     store.trim()
-    store.delete_all()
+    delete(store)
     assert list((tmp_path / WEIGHTS).iterdir()) == [mine]
 
 
@@ -205,7 +213,7 @@ def test_all_files_are_deleted_also_those_in_use(tmp_path: Path) -> None:
     found = store.find(KEYS[1], layout())
     assert found is not None
     if sys.platform != "win32":
-        store.delete_all()
+        delete(store)
         assert not names(tmp_path)
         assert len(found.matrix("weight")) == 1
     found.close()
@@ -218,9 +226,9 @@ def test_what_cannot_be_deleted_is_told_and_of_no_use(tmp_path: Path) -> None:
         put(store, key)
     files.fail_at = files.num_steps + 4
     with pytest.raises(OSError, match="Input") as caught:
-        store.delete_all()
+        delete(store)
     assert caught.value.errno == errno.EIO
     # All else is gone.
-    assert store.num_bytes == 0 and len(names(tmp_path)) == 1
-    store.delete_all()
+    assert bytes_in(store) == 0 and len(names(tmp_path)) == 1
+    delete(store)
     assert not names(tmp_path)

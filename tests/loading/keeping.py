@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from core.loading.quantised.keeping import Keeping
-from core.loading.quantised.known_files import KnownFiles
-from core.loading.quantised.store import QuantisedStore
-from core.loading.reading import raw, read_plan, stream
+from core.loading import read_plan, stream
+from core.loading.quantised_store import Keeping, QuantisedStore
 from core.storage.files import Files
 from core.storage.rows import WEIGHTS
 from core.storage.store import DiskStore
@@ -39,7 +37,7 @@ def keeping_in(
 ) -> Keeping:
     """What loads keep in `folder`."""
     store = store_in(folder, cap, files)
-    return Keeping(store, KnownFiles(store.blobs), conditions)
+    return Keeping(store, conditions)
 
 
 def kept_in(store: QuantisedStore) -> list[Path]:
@@ -51,7 +49,7 @@ def kept_in(store: QuantisedStore) -> list[Path]:
 def counted_reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Bytes of each read of a weights file's tensors."""
     counts: list[int] = []
-    real = raw.fill
+    real = read_plan.fill
 
     def fill(file: FileIO, view: memoryview, path: Path) -> None:
         counts.append(len(view))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.loading.quantised.keeping import settle
+from tests.loading.keeping import settle
 from tests.loading.test_load_memory import LOADER, write_big_model
 
 # Loads as LOADER does, but keeps what it quantises in argv[4].
@@ -18,7 +18,7 @@ KEEPER = LOADER.replace(
 ).replace(
     "import torch\n",
     "import torch\n\nfrom kernels.linear import int4, int8, native\n"
-    "from tests.loading.quantised.keeping import keeping_in\n"
+    "from tests.loading.keeping import keeping_in\n"
     # On a busy machine two processes may measure differently, and what one has kept the other
     # would not look for.
     "for each in (int4, int8, native):\n    each.keeps_up = lambda *products: True\n",

@@ -11,11 +11,18 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from core.loading.quantised.known_files import SETTLED_NS, Facts, KnownFiles, are_settled, facts_of
-from core.storage.rows import WEIGHTS
+from core.loading.quantised_store import (
+    SETTLED_NS,
+    Facts,
+    are_settled,
+    delete_quantised,
+    facts_of,
+    known_digest,
+    remember_digest,
+)
 from core.storage.store import DiskStore
 from core.weights.safetensors_file import read_header
-from tests.loading.quantised.keeping import WRITTEN_NS, settle
+from tests.loading.keeping import WRITTEN_NS, settle
 from tests.storage.disks import FailingFiles, RoomyFiles
 
 DIGEST = "5a" * 32
@@ -35,21 +42,21 @@ def facts(folder: Path) -> Facts:
     return facts_of(tuple(read_header(path) for path in sorted(folder.iterdir())))
 
 
-def known(tmp_path: Path) -> KnownFiles:
-    return KnownFiles(DiskStore(tmp_path / "known", 0, RoomyFiles()))
+def notes(tmp_path: Path) -> DiskStore:
+    return DiskStore(tmp_path / "known", 0, RoomyFiles())
 
 
 def test_files_are_known_again(tmp_path: Path, weights: Path) -> None:
-    assert known(tmp_path).digest(facts(weights)) is None
-    known(tmp_path).remember(facts(weights), DIGEST)
-    assert known(tmp_path).digest(facts(weights)) == DIGEST
-    assert known(tmp_path).digest(facts(weights)[:1]) is None
+    assert known_digest(notes(tmp_path), facts(weights)) is None
+    remember_digest(notes(tmp_path), facts(weights), DIGEST)
+    assert known_digest(notes(tmp_path), facts(weights)) == DIGEST
+    assert known_digest(notes(tmp_path), facts(weights)[:1]) is None
 
 
 @pytest.mark.parametrize("restored", [False, True])
 def test_a_file_written_to_is_another(tmp_path: Path, weights: Path, restored: bool) -> None:
     """Also where its time of writing was set back: its time of change can't be."""
-    known(tmp_path).remember(facts(weights), DIGEST)
+    remember_digest(notes(tmp_path), facts(weights), DIGEST)
     time.sleep(0.02)  # a step of the file system's clock
     with (weights / "b.safetensors").open("r+b") as file:
         file.seek(-1, os.SEEK_END)
@@ -58,14 +65,14 @@ def test_a_file_written_to_is_another(tmp_path: Path, weights: Path, restored: b
         settle(weights)
     if restored and os.name == "nt":
         pytest.skip("Windows has no time of change")
-    assert known(tmp_path).digest(facts(weights)) is None
+    assert known_digest(notes(tmp_path), facts(weights)) is None
 
 
 def test_a_file_of_another_size_or_header_is_another(tmp_path: Path, weights: Path) -> None:
-    known(tmp_path).remember(facts(weights), DIGEST)
+    remember_digest(notes(tmp_path), facts(weights), DIGEST)
     save_file({"v": torch.zeros(8)}, weights / "b.safetensors")
     settle(weights)
-    assert known(tmp_path).digest(facts(weights)) is None
+    assert known_digest(notes(tmp_path), facts(weights)) is None
 
 
 def test_files_are_settled_two_seconds_after_the_last_was_written(weights: Path) -> None:
@@ -78,17 +85,18 @@ def test_files_are_settled_two_seconds_after_the_last_was_written(weights: Path)
 
 def test_the_same_paths_have_one_digest(tmp_path: Path, weights: Path) -> None:
     before = facts(weights)
-    known(tmp_path).remember(before, DIGEST)
+    remember_digest(notes(tmp_path), before, DIGEST)
     settle(weights, WRITTEN_NS - 10**10)
-    known(tmp_path).remember(facts(weights), "6b" * 32)
-    assert known(tmp_path).digest(facts(weights)) == "6b" * 32
-    assert known(tmp_path).digest(before) is None
+    remember_digest(notes(tmp_path), facts(weights), "6b" * 32)
+    assert known_digest(notes(tmp_path), facts(weights)) == "6b" * 32
+    assert known_digest(notes(tmp_path), before) is None
 
 
 def test_only_so_many_are_remembered(tmp_path: Path, weights: Path) -> None:
     for number in range(70):
-        known(tmp_path).remember([[f"/m{number}", 1, 1, 1, "00"]], DIGEST)
-    found = [known(tmp_path).digest([[f"/m{number}", 1, 1, 1, "00"]]) for number in range(70)]
+        remember_digest(notes(tmp_path), [[f"/m{number}", 1, 1, 1, "00"]], DIGEST)
+    store = notes(tmp_path)
+    found = [known_digest(store, [[f"/m{number}", 1, 1, 1, "00"]]) for number in range(70)]
     assert found == [None] * 6 + [DIGEST] * 64
 
 
@@ -96,16 +104,15 @@ def test_a_disk_that_refuses_is_no_error(tmp_path: Path, weights: Path) -> None:
     files = FailingFiles()
     blobs = DiskStore(tmp_path / "known", 0, files)
     files.fail_at = files.num_steps + 1
-    KnownFiles(blobs).remember(facts(weights), DIGEST)
-    assert known(tmp_path).digest(facts(weights)) is None
+    remember_digest(blobs, facts(weights), DIGEST)
+    assert known_digest(notes(tmp_path), facts(weights)) is None
 
 
 def test_all_can_be_forgotten_and_nothing_of_it_lingers(tmp_path: Path, weights: Path) -> None:
-    known(tmp_path).remember(facts(weights), DIGEST)
+    remember_digest(notes(tmp_path), facts(weights), DIGEST)
     blobs = DiskStore(tmp_path / "known", 0, RoomyFiles())
-    KnownFiles(blobs).forget()
-    blobs.forget(WEIGHTS)
-    assert known(tmp_path).digest(facts(weights)) is None
+    delete_quantised(blobs)
+    assert known_digest(notes(tmp_path), facts(weights)) is None
     for path in (tmp_path / "known").iterdir():
         assert str(weights).encode() not in path.read_bytes()
 
@@ -118,4 +125,4 @@ def test_a_damaged_note_costs_a_reading_of_the_weights(tmp_path: Path, damaged: 
     asked: Any = [["a"]]
     blobs = DiskStore(tmp_path, 0, RoomyFiles())
     blobs.write_note("weights files", '["a"]', damaged)
-    assert KnownFiles(blobs).digest(asked) is None
+    assert known_digest(blobs, asked) is None

@@ -16,13 +16,12 @@ import torch
 
 from core.api.errors import BrokenWeightsError, MissingFileError, RequestCancelled
 from core.loading.model import ReadModel, _Reading
-from core.loading.quantised.keeping import Keeping
-from core.loading.quantised.known_files import SETTLED_NS
-from core.loading.reading import stream
+from core.loading.quantised_store import SETTLED_NS, Keeping, delete_quantised
+from core.weights import spec as specs
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
-from tests.loading.quantised.keeping import WRITTEN_NS, counted_reads, keeping_in, kept_in, settle
+from tests.loading.keeping import WRITTEN_NS, counted_reads, keeping_in, kept_in, settle
 from tests.loads import load_model
 from tests.models.outliers import plant
 from tests.models.quantised_folders import FORMATS, write_twins
@@ -104,7 +103,7 @@ def test_the_second_load_is_the_first_to_the_bit(
     integers: Integers,
     name: BackendName,
 ) -> None:
-    monkeypatch.setattr(stream, "SLICE_BYTES", 4096)  # so that a head has slices
+    monkeypatch.setattr(specs, "SLICE_BYTES", 4096)  # so that a head has slices
     alone = load(folders[kind], None, integers, name)
     first = load(folders[kind], keeping, integers, name)
     second = load(folders[kind], keeping, integers, name)
@@ -356,7 +355,7 @@ def test_deleting_what_is_kept_leaves_a_loaded_model_as_it_is(
     load(folders["plain"], keeping)
     loaded = load(folders["plain"], keeping)
     before = logits(loaded)
-    keeping.store.delete_all()
+    delete_quantised(keeping.store.blobs)
     assert torch.equal(logits(loaded), before)
     assert not load(folders["plain"], keeping).from_disk
 

@@ -8,9 +8,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.loading.quantised.file import QuantisedDamagedError, QuantisedFile, QuantisedWriter
-from core.loading.quantised.layout import QuantisedLayout
-from core.loading.reading import stream
+from core.loading.quantised_file import (
+    QuantisedDamagedError,
+    QuantisedFile,
+    QuantisedLayout,
+    QuantisedWriter,
+)
+from core.weights import spec as specs
 from core.weights.spec import TensorSpec, Use, WeightPlan
 from kernels.linear.int4 import Int4Format
 from kernels.linear.int8 import Int8Format
@@ -76,8 +80,8 @@ def same(found: list[QuantisedTensors], given: list[QuantisedTensors]) -> bool:
 @pytest.fixture(autouse=True)
 def _slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A matrix of 11 rows is taken in slices."""
-    monkeypatch.setattr(stream, "SLICE_BYTES", 4 * 33 * 4)
-    monkeypatch.setattr(stream, "_SLICE_ROWS", 1)
+    monkeypatch.setattr(specs, "SLICE_BYTES", 4 * 33 * 4)
+    monkeypatch.setattr(specs, "SLICE_ROWS", 1)
 
 
 @pytest.mark.parametrize("weight_format", FORMATS)
