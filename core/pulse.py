@@ -1,7 +1,6 @@
-"""Signs of life of the thread that computes: a count that rises with everything it has finished.
+"""Progress of the computing thread: a count that its watchers compare, to tell slow from hung.
 
-Whoever waits for that thread can tell a long piece of work, which moves on in small steps, from one
-that never ends. A step that is long by nature announces itself.
+Steps that take long by nature announce it with `long_step`.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ _longest = [STEP_S]
 
 
 def sign() -> None:
-    """Something is finished. Costs as much as any call of a function."""
+    """Count one finished step."""
     _signs[0] += 1
 
 
 def signs() -> int:
-    """How much was finished since the process began."""
+    """Steps finished since the process started."""
     return _signs[0]
 
 
 def longest_step_s() -> float:
-    """Seconds that may pass now between two signs."""
+    """Seconds that may pass between two signs now."""
     return _longest[-1]
 
 
@@ -42,7 +41,7 @@ def attention_s(rows: int, keys: int) -> float:
 
 @contextmanager
 def long_step(seconds: float) -> Iterator[None]:
-    """What is done inside may take `seconds` without a sign: a compiler, a driver, a slow disk."""
+    """Allow `seconds` without a sign inside: for a compiler, a driver, a slow disk."""
     _longest.append(max(seconds, _longest[-1]))
     try:
         yield

@@ -13,7 +13,7 @@ from desktop.store.database import open_or_salvage
 from desktop.store.tables import chats, drafts, messages, pictures, turns
 from desktop.store.tables import pending_deletions as forgets
 from desktop.store.tables.faults import StoreError
-from tests.hostile.counts import mutants
+from tests.hostile.counts import first_quick, mutants
 from tests.hostile.databases import (
     WORDS,
     Files,
@@ -37,7 +37,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Files, Files, dict[
     return closed, crashed, texts_by_id(folder / "chats.db")
 
 
-@pytest.mark.parametrize("share", range(SHARES))
+@pytest.mark.parametrize("share", first_quick(range(SHARES)))
 def test_H7_no_damage_ends_the_app_or_costs_more_than_it_hit(
     whole: tuple[Files, Files, dict[int, str]],
     tmp_path: Path,

@@ -21,7 +21,7 @@ from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
 from tests.desktop.loop_watch import LoopWatch
 from tests.desktop.views.hands import no_edits, no_formats
-from tests.hostile.counts import mutants
+from tests.hostile.counts import first_quick, mutants
 from tests.hostile.replies import reply
 
 FULL = 1_000
@@ -95,7 +95,7 @@ def look_around(view: TranscriptView, qtbot: QtBot) -> None:
     rest(qtbot)
 
 
-@pytest.mark.parametrize("first", range(0, mutants(FULL), BATCH))
+@pytest.mark.parametrize("first", first_quick(range(0, mutants(FULL), BATCH)))
 def test_hostile_replies(view: TranscriptView, qtbot: QtBot, bait: Bait, first: int) -> None:
     texts = {seed: reply(seed, str(bait.path)) for seed in range(first, first + BATCH)}
     rest(qtbot)

@@ -15,7 +15,7 @@ from core.text.template import chat_template as template_module
 from core.text.template.chat_template import ChatTemplate
 from core.text.tokenizer import tokenizer as tokenizer_module
 from core.text.tokenizer.tokenizer import Tokenizer
-from tests.hostile.counts import mutants
+from tests.hostile.counts import each_of
 from tests.hostile.mutation import mutated_bytes, mutated_text
 from tests.text.tiny_tokenizer import FAMILIES, TEMPLATES, tokenizer_json
 
@@ -78,12 +78,13 @@ def tokenizer_mutant(seed: int) -> bytes:
     return json.dumps(mutant).encode()
 
 
+@each_of(1_000)
 def test_mutants_of_tokenizers_cost_their_helper_at_most(
-    helper_of: Callable[[int], Helper],
+    helper_of: Callable[[int], Helper], count: int
 ) -> None:
     helper, worked = helper_of(MEMORY), 0
     ended: list[str] = []
-    for seed in range(mutants(1_000)):
+    for seed in range(count):
         data = tokenizer_mutant(seed)
         try:
             tokenizer = Tokenizer(lambda data=data: data, helper)  # type: ignore[misc]
@@ -161,12 +162,13 @@ def template_mutant(seed: int) -> str:
     return "".join(statement(random_, random_.randrange(4)) for _ in range(3))
 
 
+@each_of(1_000)
 def test_mutants_of_templates_cost_their_helper_at_most(
-    helper_of: Callable[[int], Helper],
+    helper_of: Callable[[int], Helper], count: int
 ) -> None:
     helper, worked = helper_of(MEMORY), 0
     ended: list[str] = []
-    for seed in range(mutants(1_000)):
+    for seed in range(count):
         try:
             template = ChatTemplate(template_mutant(seed), {"bos_token": "<s>"}, helper)
             assert isinstance(template.render(QUESTION, None, 0.0), str)

@@ -28,7 +28,7 @@ assert KEEPER.count("keeping_in") == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("precision", ["int8", "int4"])
+@pytest.mark.parametrize("precision", [pytest.param("int8", marks=pytest.mark.slow), "int4"])
 def test_keeping_takes_no_second_copy(tmp_path: Path, precision: str) -> None:
     model, kept = tmp_path / "model", tmp_path / "kept"
     model.mkdir()

@@ -190,7 +190,7 @@ def nothing_is_left(folder: Path) -> bool:
     return not rows and files <= {"index.db", "index.db-wal", "index.db-shm"}
 
 
-@pytest.mark.parametrize("stays_broken", [False, True])
+@pytest.mark.parametrize("stays_broken", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_D2_a_disk_that_fails_at_any_step_leaves_a_usable_store(
     tmp_path: Path, undisturbed: tuple[list[Held], int], stays_broken: bool
 ) -> None:
