@@ -122,12 +122,13 @@ class Generated(_Answer):
 
 class Finished(Last):
     """The reply is complete. `reply` is what the next request sends back; `reply_ids` holds every
-    sampled id, the one that ended the reply included."""
+    sampled id, the one that ended the reply included; `prompt_ids` is filled for a probed request.
+    """
 
     type: Literal["finished"] = "finished"
     reason: FinishReason
     reply: AssistantMessage
-    prompt_ids: tuple[int, ...]
+    prompt_ids: tuple[int, ...] = ()
     reply_ids: tuple[int, ...]
     stats: RequestStats
 
@@ -138,7 +139,6 @@ class Finished(Last):
             request=request,
             reason="cancelled",
             reply=AssistantMessage(text=""),
-            prompt_ids=(),
             reply_ids=(),
             stats=RequestStats(),
         )

@@ -17,6 +17,7 @@ from torch import Tensor
 from core.api.commands import Generate
 from core.api.errors import PromptTooLongError, RequestCancelled
 from core.api.events import Event, Finished, FinishReason, Prefilling
+from core.api.params import Probe
 from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
 from core.engine import debug
@@ -49,6 +50,7 @@ class Session:
         self._cache = loaded.cache
         self._context: ContextCache | SideBranch = loaded.cache
         self._command = command
+        self._probe = command.probe or Probe()
         self._flag = flag
         self._emit = emit
         self._started = time.perf_counter()
@@ -135,7 +137,7 @@ class Session:
         self._tell_progress()
         self._stop_here_if_asked()
         began = time.perf_counter()
-        wanted, stop = self._command.cancel_prefill_after_tokens, None
+        wanted, stop = self._probe.cancel_prefill_after_tokens, None
         if wanted is not None:
             stop = self._restored.cut.token.value + wanted
         for done in prefill.run(self._prompt, planned, stop):
@@ -148,7 +150,7 @@ class Session:
 
     def _stop_here_if_asked(self) -> None:
         """A script can stop a prefill at an exact place, as a user would by chance."""
-        wanted = self._command.cancel_prefill_after_tokens
+        wanted = self._probe.cancel_prefill_after_tokens
         if wanted is not None and self._report.evaluated_tokens >= wanted:
             self._flag.set()
 
@@ -175,7 +177,7 @@ class Session:
             self._prompt.end,
             self._flag.check,
             steps,
-            command.draft.skip_rollback,
+            self._probe.skip_rollback,
         )
         if debug.integrity():
             self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
@@ -197,7 +199,8 @@ class Session:
         drafters, head = drafters_of(
             settings, model, self._context.slab, self._prompt, costs, self._flag.check, steps
         )
-        return Speculation(settings, drafters, model.vocab_size, costs), head
+        noise = self._probe.draft_noise
+        return Speculation(settings, drafters, model.vocab_size, costs, noise), head
 
     def _generate(
         self,
@@ -226,7 +229,7 @@ class Session:
                 speculation.note(len(draft), accepted, decode.num_captured == captured)
             if debug.integrity():
                 debug.check_generated(decode, self._context.slab, self._prompt.end, len(ids) - 1)
-            if head is not None and draft is None and self._command.logits_file is not None:
+            if head is not None and draft is None and self._probe.logits_file is not None:
                 self._write_logits(head.logits(), ".mtp")
             if reason is not None or len(ids) == room:
                 return reason or "context"
@@ -240,17 +243,20 @@ class Session:
         return "context"
 
     def _write_logits(self, logits: Tensor, suffix: str = "") -> None:
-        if self._command.logits_file is not None:
-            file = Path(self._command.logits_file)
+        if self._probe.logits_file is not None:
+            file = Path(self._probe.logits_file)
             (file.with_suffix(suffix) if suffix else file).write_bytes(octets(logits.float()))
 
     def _finished(self, reason: FinishReason) -> Finished:
-        image_id = self._loaded.text.image_token_id
+        prompt_ids: list[int] = []
+        if self._command.probe is not None:
+            image_id = self._loaded.text.image_token_id
+            prompt_ids = self._prompt.ids(image_id if image_id is not None else 0)
         return Finished(
             request=self._command.request,
             reason=reason,
             reply=self._reply.message(complete=reason == "stop"),
-            prompt_ids=tuple(self._prompt.ids(image_id if image_id is not None else 0)),
+            prompt_ids=tuple(prompt_ids),
             reply_ids=tuple(self._reply.ids),
             stats=self._report.stats(),
         )

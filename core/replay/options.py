@@ -6,7 +6,14 @@ import argparse
 from pathlib import Path
 from typing import get_args
 
-from core.api.params import CacheSettings, DraftMode, DraftSettings, ModelSettings, Precision
+from core.api.params import (
+    CacheSettings,
+    DraftMode,
+    DraftSettings,
+    ModelSettings,
+    Precision,
+    Probe,
+)
 
 
 def model_settings(options: argparse.Namespace, data: Path) -> ModelSettings:
@@ -37,13 +44,11 @@ def cache_settings(options: argparse.Namespace) -> CacheSettings:
 
 
 def draft_settings(options: argparse.Namespace) -> DraftSettings:
-    """How tokens are drafted."""
-    return DraftSettings(
-        mode=options.draft,
-        tokens=options.draft_tokens,
-        noise=options.draft_noise,
-        skip_rollback=options.skip_rollback,
-    )
+    return DraftSettings(mode=options.draft, tokens=options.draft_tokens)
+
+
+def probe_settings(options: argparse.Namespace) -> Probe:
+    return Probe(draft_noise=options.draft_noise, skip_rollback=options.skip_rollback)
 
 
 def parse_options(arguments: list[str] | None) -> argparse.Namespace:

@@ -26,7 +26,7 @@ from core.client.blobs import BlobStore
 from core.client.client import EngineClient
 from core.replay.chats import Chat, Chats
 from core.replay.lines import Line, answer_line, empty_line, error_line, prepared_line
-from core.replay.options import cache_settings, draft_settings, model_settings
+from core.replay.options import cache_settings, draft_settings, model_settings, probe_settings
 from core.replay.steps import (
     AnsweringStep,
     ChatStep,
@@ -59,7 +59,7 @@ class Replay:
         self._options = options
         self._model = model_settings(options, data)
         self._cache = cache_settings(options)
-        self._draft = draft_settings(options)
+        self._draft, self._probe = draft_settings(options), probe_settings(options)
         self._blobs = BlobStore(data / "images")
         self._chats = Chats()
         self._logits: dict[str, bytes] = {}
@@ -140,6 +140,11 @@ class Replay:
             conversation = chat.answered()
         else:
             conversation = chat.unanswered()
+        probe = {
+            "stop_after_tokens": step.stop_after_tokens,
+            "cancel_prefill_after_tokens": step.cancel_prefill_after_tokens,
+            "logits_file": str(logits) if logits else None,
+        }
         command = Generate(
             conversation=conversation,
             chat=chat_key(step.chat),
@@ -149,9 +154,7 @@ class Replay:
             format=form,
             thinking=step.thinking,
             cache=self._cache,
-            stop_after_tokens=step.stop_after_tokens,
-            cancel_prefill_after_tokens=step.cancel_prefill_after_tokens,
-            logits_file=str(logits) if logits else None,
+            probe=self._probe.model_copy(update=probe),
         )
         finished = await self._client.ask(command).last()
         if isinstance(step, ContinueStep):

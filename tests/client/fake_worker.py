@@ -111,7 +111,6 @@ def generate(command: Generate, chatty: bool) -> None:
                 request=request,
                 reason="stop",
                 reply=AssistantMessage(text="yes"),
-                prompt_ids=(),
                 reply_ids=(1,),
                 stats=RequestStats(),
             )

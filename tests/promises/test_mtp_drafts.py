@@ -30,6 +30,7 @@ from tests.promises.machine import (
     Answer,
     CountdownFlag,
     CountingModel,
+    Drafts,
     Machine,
     same,
     system,
@@ -67,11 +68,8 @@ def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debug, "check", uncounted)
 
 
-def drafts(
-    mode: str = "mtp", tokens: int | None = None, noise: float = 0.0, **more: bool
-) -> DraftSettings:
-    values = {"mode": mode, "tokens": tokens, "noise": noise, **more}
-    return DraftSettings.model_validate(values)
+def drafts(mode: str = "mtp", tokens: int | None = None, noise: float = 0.0) -> Drafts:
+    return Drafts.model_validate({"mode": mode, "tokens": tokens, "draft_noise": noise})
 
 
 def foresees(monkeypatch: pytest.MonkeyPatch, plain: Answer) -> None:

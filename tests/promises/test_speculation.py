@@ -18,7 +18,7 @@ from core.engine.loaded import LoadedModel
 from core.engine.passes.decode import Decode
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.promises.fixtures import PURE, RECURRENT
-from tests.promises.machine import Answer, CountdownFlag, Machine, same, user, words
+from tests.promises.machine import Answer, CountdownFlag, Drafts, Machine, same, user, words
 
 pytestmark = NEEDS_COMPILER
 
@@ -41,8 +41,8 @@ def _checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debug, "check", lambda *_: None)
 
 
-def drafts(tokens: int | None = None, noise: float = 0.0) -> DraftSettings:
-    return DraftSettings(mode="lookup", tokens=tokens, noise=noise)
+def drafts(tokens: int | None = None, noise: float = 0.0) -> Drafts:
+    return Drafts(mode="lookup", tokens=tokens, draft_noise=noise)
 
 
 DRAFTS = [drafts(), drafts(1), drafts(3, 0.5), drafts(7), drafts(4, 1.0)]

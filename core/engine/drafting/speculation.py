@@ -32,13 +32,14 @@ class Speculation:
         drafters: Sequence[Drafter],
         vocab_size: int,
         costs: StepCosts,
+        noise: float = 0.0,
     ) -> None:
         self._settings, self._vocab_size, self._costs = settings, vocab_size, costs
         self._on = settings.mode != "off"
         self._drafters = drafters
         self._forced = Acceptance(_FORCED_PRIOR)
         self._used: Acceptance | None = None
-        self._noise = random.Random(0)
+        self._noise, self._random = noise, random.Random(0)
         self._began, self._offered = 0.0, 0
         self._cycles = self._drafted = self._accepted = self._empty = self._rejected = 0
 
@@ -111,9 +112,10 @@ class Speculation:
         return [offer for each in self._drafters if (offer := each.offer(most)).most]
 
     def _noisy(self, ids: Sequence[int]) -> list[int]:
-        """Each token is replaced by any other as often as the settings ask for."""
-        wrong = self._settings.noise
+        """Replace the probed share of tokens by random ones."""
         return [
-            self._noise.randrange(self._vocab_size) if self._noise.random() < wrong else token_id
+            self._random.randrange(self._vocab_size)
+            if self._random.random() < self._noise
+            else token_id
             for token_id in ids
         ]

@@ -33,6 +33,7 @@ class Reply:
         """Raises ReplyFormatError."""
         self.ids: list[int] = []
         self._rendered, self._command = rendered, command
+        self._stop_after = command.probe.stop_after_tokens if command.probe is not None else None
         self._fingerprint = text.tokenizer_fingerprint
         self._sampling = resolve(command.sampling, text.sampling_defaults)
         seed = self._sampling.seed
@@ -69,7 +70,7 @@ class Reply:
 
     def most(self, room: int) -> int:
         """Tokens that the reply has at most, where the context has `room` for so many."""
-        ends = room, self._sampling.max_tokens, self._command.stop_after_tokens
+        ends = room, self._sampling.max_tokens, self._stop_after
         return min(filter(None, ends), default=0)
 
     def draw(self, logits: Tensor, draft: Sequence[int]) -> FinishReason | None:
@@ -117,7 +118,7 @@ class Reply:
         self._num_bytes += _num_bytes(delta.answer) + _num_bytes(delta.reasoning)
         if self._reader.finished:
             return "stop"
-        if len(self.ids) == self._command.stop_after_tokens:
+        if len(self.ids) == self._stop_after:
             return "cancelled"
         if len(self.ids) == self._sampling.max_tokens:
             return "length"
