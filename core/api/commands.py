@@ -128,7 +128,7 @@ class Cancel(Command):
 
 
 class Ping(Command):
-    """Say that you live, whatever you do. Answered by a Beat at once."""
+    """Ask for a Beat, which is sent at once whatever the worker does."""
 
     type: Literal["ping"] = "ping"
 

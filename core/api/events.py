@@ -41,16 +41,16 @@ class Hello(Frozen):
 
 
 class Beat(Frozen):
-    """The engine lives; said every two seconds, and when it is asked.
+    """The worker's heartbeat, every two seconds and in answer to Ping.
 
-    `signs` counts what the work has finished. While it is `busy` the count rises at least every
-    `longest_step_s` seconds, or the work hangs.
+    `progress` counts what was computed. While the worker is `busy` it rises at least every
+    `step_limit_s` seconds, unless the work hangs.
     """
 
     type: Literal["beat"] = "beat"
     busy: bool
-    signs: int
-    longest_step_s: float
+    progress: int
+    step_limit_s: float
 
 
 class _Answer(Frozen):

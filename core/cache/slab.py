@@ -1,7 +1,6 @@
-"""The live slab: contiguous keys and values of the one sequence being worked on.
+"""The KV slab: contiguous keys and values of the one sequence being worked on.
 
-Token-major, one pair of tensors per full-attention layer, growing in steps up to the context
-length. Which tokens its rows belong to is the business of `core.cache.live`.
+Token-major, one pair of tensors per full-attention layer.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ GROWTH = 1_024
 
 @dataclass(frozen=True, slots=True)
 class KVRows:
-    """Keys and values [tokens, heads, head_dim] of tokens in a row, outside the slab."""
+    """Keys and values [tokens, heads, head_dim] of consecutive tokens."""
 
     layers: Mapping[int, tuple[Tensor, Tensor]]
 
@@ -29,7 +28,7 @@ class KVRows:
         return sum(keys.nbytes + values.nbytes for keys, values in self.layers.values())
 
     def matches(self, specs: Sequence[LayerSpec], num_tokens: int) -> bool:
-        """Whether there are exactly `num_tokens` rows of the declared shapes and types."""
+        """True if there are exactly `num_tokens` rows of the declared shapes and types."""
         declared = {
             layer: ((num_tokens, spec.num_kv_heads, spec.head_dim), spec.dtype)
             for layer, spec in enumerate(specs)
@@ -47,7 +46,7 @@ class KVSlab:
 
     All rows up to `limit` are one allocation, so growing copies nothing. On a CPU the system backs
     only rows that were written, and `capacity` counts those in steps; a GPU has all of them at
-    once. `make_room(num_bytes)` is called before the slab takes more and raises when there is none.
+    once. `make_room(num_bytes)` is called before the slab grows and raises if there is no room.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class KVSlab:
         self.capacity = 0
 
     def beside(self, limit: int) -> KVSlab:
-        """Another, empty slab for the same layers, of `limit` rows, whose bytes nobody asks for."""
+        """Another, empty slab of `limit` rows for the same layers; its bytes aren't requested."""
         slab = KVSlab((), self._device, limit)
         slab._specs = self._specs
         return slab
@@ -82,7 +81,7 @@ class KVSlab:
         return self.capacity * self.bytes_per_token
 
     def reserve(self, num_tokens: int) -> None:
-        """Make room for so many rows. Raises ValueError past the limit; what is held stays."""
+        """Make room for that many rows. Raises ValueError past the limit, keeping what is held."""
         if num_tokens > self._limit:
             raise ValueError(f"{num_tokens} rows do not fit a slab of {self._limit}")
         if num_tokens <= self.capacity:
@@ -103,18 +102,18 @@ class KVSlab:
         return all_keys[:end], all_values[:end]
 
     def clear(self, start: int, end: int) -> None:
-        """Leave nothing in rows start..end, which belong to nothing."""
+        """Zero rows start..end, which belong to nothing."""
         for pair in self.view(start, end).layers.values():
             for rows in pair:
                 rows.zero_()
 
     def rows(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Where a layer's rows lie, [limit, heads, head_dim] each, once there are any: the same
-        place as long as there is a slab, but only rows that were reserved may be written."""
+        """A layer's rows, [limit, heads, head_dim] each, which never move; only reserved ones may
+        be written."""
         return self._layers[layer]
 
     def view(self, start: int, end: int) -> KVRows:
-        """Rows start..end where they lie; the next write there changes them."""
+        """Rows start..end in place; the next write there changes them."""
         return KVRows(
             {
                 layer: (keys[start:end], values[start:end])
@@ -123,7 +122,7 @@ class KVSlab:
         )
 
     def copy_out(self, start: int, end: int) -> KVRows:
-        """A copy of rows start..end in host memory that no later write changes."""
+        """A copy of rows start..end in host memory."""
         return KVRows(
             {
                 layer: (_host_copy(keys[start:end]), _host_copy(values[start:end]))
@@ -132,7 +131,7 @@ class KVSlab:
         )
 
     def copy_in(self, start: int, rows: KVRows) -> None:
-        """Put rows back to where they were. Raises ValueError when they aren't this slab's kind."""
+        """Put rows back in place. Raises ValueError if they are of another kind."""
         if rows.layers.keys() != self._specs.keys():
             raise ValueError("the rows belong to other layers")
         for layer, (keys, values) in rows.layers.items():

@@ -1,8 +1,8 @@
-"""The disk tier as the tree sees it: what of a path survives a restart, and how it comes back.
+"""The disk tier: which places of a path survive a restart, and how they are read back.
 
-Only places where people go on from are written: the newest message end, the end of a reply that
-was stopped, the last picture's edge, the system prompt's end, with the runs above them. Files,
-owners and what goes first under the cap are the store's (`core.storage`).
+Only places that people resume from are written, with the runs above them: the newest message end,
+the end of a stopped reply, the last picture's edge, the system prompt's end. Files, owners and the
+eviction order under the cap belong to the store (`core.storage`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from core.cache.disk.store import SegmentStore
 from core.cache.embeddings import EmbeddingCache
 from core.cache.ledger import Held, Ledger
 from core.cache.node import Node
+from core.cache.policy import Throughput
 from core.cache.slab import KVRows, KVSlab
 from core.cache.state import Checkpoint, RecurrentState
-from core.cache.throughput import Throughput
 from core.cache.tree import PrefixTree
 from core.layers.memory import FullAttentionSpec, LayerSpec, RecurrentSpec
 
@@ -43,7 +43,7 @@ class DiskTier:
     def connect(
         self, ledger: Ledger, throughput: Throughput, make_room: Callable[[Held, int], bool]
     ) -> None:
-        """Count what passes through memory in `ledger` and learn the disk's speed."""
+        """Count bytes in flight in `ledger`, and learn the disk's speed."""
         self._ledger, self._throughput, self._make_room = ledger, throughput, make_room
 
     @property
@@ -60,7 +60,6 @@ class DiskTier:
         return self.store.cap if self.store is not None else 0
 
     def limit(self, cap: int) -> None:
-        """Stay within `cap` bytes from now on."""
         if self.store is not None and self.store.cap != cap:
             self.store.cap = cap
 
@@ -87,8 +86,8 @@ class DiskTier:
         return 0
 
     def slower_than_reading(self, runs: Sequence[Run], num_fetched: int) -> bool:
-        """Whether reading `runs` again is clearly quicker than fetching the last `num_fetched` of
-        them and the state behind them."""
+        """True if prefilling `runs` is clearly quicker than fetching the last `num_fetched` of them
+        and the state after them."""
         if self._throughput.disk is None:
             return False
         fetched = sum(run.num_tokens for run in runs[len(runs) - num_fetched :])
@@ -99,7 +98,7 @@ class DiskTier:
         return CLEARLY * reading <= self._throughput.fetch_seconds(num_bytes)
 
     def checkpoint(self, key: bytes) -> Checkpoint | None:
-        """The checkpoint at a node's end; None where there is none, or no room to read it."""
+        """The checkpoint at a node's end; None if there is none, or no room to read it."""
         tensors = self._get(SegmentKind.STATE, key)
         if tensors is None or "last_hidden" not in tensors:
             return None
@@ -114,7 +113,7 @@ class DiskTier:
         return Checkpoint(RecurrentState(states), tensors["last_hidden"])
 
     def rows(self, node: Node) -> KVRows | None:
-        """A run's keys and values; None where there are none, or no room to read them."""
+        """A run's keys and values; None if there are none, or no room to read them."""
         tensors = self._get(SegmentKind.KV, node.key)
         if tensors is None:
             return None
@@ -129,7 +128,7 @@ class DiskTier:
         return tensors["embedding"] if tensors is not None else None
 
     def own(self, owner: str, keys: Sequence[bytes]) -> None:
-        """A chat goes on from a path, given from its end: what is on disk of it is its own too."""
+        """A chat resumes from a path, given from its end: what is on disk of it is also its own."""
         if self.store is None:
             return
         # Whoever owns a segment owns the runs above it too.
@@ -149,9 +148,9 @@ class DiskTier:
             self.store.forget(owner)
 
     def want(self, path: Sequence[Node]) -> None:
-        """A request on `path` is over: its places worth coming back to are to be written.
+        """A request on `path` has ended: note the places to write.
 
-        A user message's end that a settled reply has passed before it was written no longer is.
+        A user message's end is no longer wanted once a prefilled reply has passed it.
         """
         if self.store is None:
             return
@@ -167,8 +166,8 @@ class DiskTier:
                 self._wanted[node.key] = node
 
     def write_some(self, tree: PrefixTree, slab: KVSlab, embeddings: EmbeddingCache) -> bool:
-        """Write one segment of what is wanted; False when nothing is left to write, or there is no
-        room to copy it: nothing goes from memory for that, so it waits."""
+        """Write one wanted segment; False if nothing is left to write, or there is no room to copy
+        it: nothing is evicted for that."""
         while self.store is not None and self._wanted:
             key, node = next(iter(self._wanted.items()))
             segment = self._missing(node, slab, embeddings) if node in tree else None
@@ -182,7 +181,7 @@ class DiskTier:
         return False
 
     def _missing(self, node: Node, slab: KVSlab, embeddings: EmbeddingCache) -> Segment | None:
-        """The first segment that a node's restart lacks, runs from the top first."""
+        """The first segment that a node's restore after a restart lacks, top runs first."""
         if node.checkpoint is None:
             return None
         path = node.path()

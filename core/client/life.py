@@ -18,7 +18,7 @@ from core.api.commands import PROTOCOL_VERSION, Command, Ping
 from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
 from core.api.events import Beat, Event, Hello
 from core.client.transport import WorkerTransport
-from core.client.vigil import TICK_S, Verdict, Vigil
+from core.watchdog import TICK_S, Health, Watchdog
 
 # Importing torch takes seconds on a cold disk; a worker that says nothing for this long never will.
 HELLO_PATIENCE_S = 120.0
@@ -63,7 +63,7 @@ class WorkerLife:
         self._deaths: list[float] = []
         self._live: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._vigil = Vigil()
+        self._watchdog = Watchdog()
         # Why we ended the present worker ourselves, in words.
         self._reason = ""
         self._ended = False
@@ -156,7 +156,7 @@ class WorkerLife:
         """Route events of the present worker; returns why it ended."""
         assert self._transport is not None
         transport = self._transport
-        self._vigil, self._reason = Vigil(), ""
+        self._watchdog, self._reason = Watchdog(), ""
         self._watch = asyncio.ensure_future(self._keep_watch())
         try:
             while (event := await transport.receive()) is not None:
@@ -172,26 +172,26 @@ class WorkerLife:
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, Beat):
-            self._vigil.heard(event)
+            self._watchdog.heard(event)
         else:
-            self._vigil.heard()
+            self._watchdog.heard()
             self._owner.received(event)
 
     async def _keep_watch(self) -> None:
         """Ask a worker that has fallen silent, and replace it if it stays so."""
-        before = Verdict.ALIVE
+        before = Health.ALIVE
         while True:
             await asyncio.sleep(TICK_S)
-            verdict = self._vigil.tick()
-            if verdict is Verdict.LOST:
+            health = self._watchdog.tick()
+            if health is Health.LOST:
                 self.replace(REPLACED_WORDS)
                 return
-            if verdict is Verdict.SILENT and before is Verdict.ALIVE:
+            if health is Health.SILENT and before is Health.ALIVE:
                 self._owner.changed(EngineState.SILENT, "")
                 self._ask()
-            elif verdict is Verdict.ALIVE and before is Verdict.SILENT:
+            elif health is Health.ALIVE and before is Health.SILENT:
                 self._owner.changed(EngineState.READY, "")
-            before = verdict
+            before = health
 
     def _ask(self) -> None:
         """Have it say anything. Not waited for: the pipe to a stopped process may be full."""

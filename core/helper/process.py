@@ -20,7 +20,7 @@ from typing import BinaryIO, cast
 
 import psutil
 
-from core import pulse
+from core import watchdog
 from core.api.errors import (
     BrokenTokenizerError,
     ImageEmptyError,
@@ -216,7 +216,7 @@ class _Running:
         if time.monotonic() > deadline:
             raise HelperFailedError("time")
         # The wait has an end of its own, so whoever watches over this process need not end it.
-        pulse.sign()
+        watchdog.report_progress()
         with contextlib.suppress(psutil.Error):
             if self._resident() > self._memory_bytes:
                 raise HelperFailedError("memory")

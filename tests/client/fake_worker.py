@@ -68,7 +68,7 @@ BUSY = threading.Event()
 
 def beat() -> None:
     while True:
-        emit(Beat(busy=BUSY.is_set(), signs=1, longest_step_s=0.1))
+        emit(Beat(busy=BUSY.is_set(), progress=1, step_limit_s=0.1))
         time.sleep(0.02)
 
 

@@ -18,9 +18,9 @@ from core.api.reply_format import ReplyFormat
 from core.engine import debug
 from core.engine.cancel import CancelFlag
 from core.engine.drafting import head
-from core.engine.drafting.controller import StepCosts
+from core.engine.drafting.costs import StepCosts
 from core.engine.drafting.head import HeadDrafter
-from core.engine.drafting.offer import Offer
+from core.engine.drafting.speculation import Offer
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.decode import MOST_TOKENS
