@@ -28,9 +28,7 @@ from core.client.client import EngineClient
 from core.client.programs import forbid_core_dumps
 from core.client.running import say_running
 from core.client.traces import report_uncaught
-from desktop import lost_display
-from desktop.common import theme
-from desktop.common.threads import unfinished
+from desktop import lost_display, theme
 from desktop.controllers.common.engine import Engine
 from desktop.controllers.common.tasks import attempted
 from desktop.controllers.window_parts import WindowParts
@@ -46,6 +44,7 @@ from desktop.starting import (
 )
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.faults import StoreError
+from desktop.threads import unfinished
 from desktop.views import start_dialogs
 from desktop.views.main_window import MainWindow
 from desktop.window_log import log_uncaught, report_from_loop

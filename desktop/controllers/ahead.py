@@ -19,13 +19,13 @@ from core.api.events import Failed, Prepared
 from core.client.requests import Request
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.services import Services
 from desktop.controllers.conversation import conversation_of, draft_message
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.limit import LimitController
 from desktop.controllers.replies import Replies
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply
+from desktop.services import Services
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Reply, ReplyState
 

@@ -12,7 +12,6 @@ from PySide6.QtCore import Signal
 
 from core.api.errors import WaymarkError
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.services import Services
 from desktop.controllers.conversation import conversation_of
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.edits import Edits
@@ -24,6 +23,7 @@ from desktop.controllers.shown_chat import ShownChat
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.transcript import Transcript
+from desktop.services import Services
 from desktop.store.tables import messages, turns
 from desktop.store.tables.records import Message, Picture
 from desktop.store.tables.turns import Turn

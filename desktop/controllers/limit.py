@@ -20,7 +20,6 @@ from core.api.model_info import ModelInfo
 from core.client.requests import Request
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.services import Services
 from desktop.controllers.conversation import conversation_of
 from desktop.presentation.context_fill import (
     PREPARE,
@@ -32,6 +31,7 @@ from desktop.presentation.context_fill import (
     plan,
 )
 from desktop.presentation.setting_rows import MODEL_ROWS
+from desktop.services import Services
 from desktop.store.tables import chats, messages, summaries
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.commands import Forget
 from core.api.errors import EngineDiedError, WaymarkError
-from desktop.controllers.common.services import Services
+from desktop.services import Services
 from desktop.store.tables import pending_deletions
 from desktop.words.chats import not_forgotten
 

@@ -11,13 +11,13 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.reply_format import ReplyFormat
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.services import Services
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.instructions import Instructions
 from desktop.controllers.replies import Replies
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
+from desktop.services import Services
 from desktop.store.tables import chats as chat_table
 from desktop.store.tables import messages
 from desktop.store.tables.forks import Fork

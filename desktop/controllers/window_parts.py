@@ -8,12 +8,10 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import ErrorInfo
 from core.client.blobs import BlobStore
-from desktop.common.threads import DaemonExecutor
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.common.engine import Engine, EngineController
-from desktop.controllers.common.services import Services
 from desktop.controllers.common.settings import SettingsController
 from desktop.controllers.common.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.controllers.context import ContextController
@@ -30,11 +28,13 @@ from desktop.controllers.replies import Replies
 from desktop.presentation.chat_list import ChatList
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.transcript import Transcript
+from desktop.services import Services
 from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile
 from desktop.store.tables import messages
 from desktop.store.tables.records import Reply
+from desktop.threads import DaemonExecutor
 
 # More than ever work at once, so that some that hang keep no other from working.
 THREADS = 16

@@ -10,15 +10,15 @@ from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
 from core.api.model_info import ModelInfo
-from desktop.words import settings as words
-from desktop.words.number_format import (
+from desktop.number_format import (
     NotANumberError,
     UnclearNumberError,
     number,
     parse_number,
     whole,
 )
-from desktop.words.numbers import format_bytes
+from desktop.numbers import format_bytes
+from desktop.words import settings as words
 
 MB = 1000**2
 GB = 1000**3

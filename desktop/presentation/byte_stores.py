@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from core.api.stats import CacheBytes
+from desktop.numbers import format_bytes
 from desktop.words import context as words
-from desktop.words.numbers import format_bytes
 
 ShareKind = Literal["slab", "memory", "checkpoint", "image", "moving", "disk"]
 PlaceKind = Literal["device", "host", "disk"]

@@ -10,10 +10,10 @@ import platform
 from dataclasses import dataclass
 from importlib import metadata
 
+from desktop.numbers import format_count
 from desktop.presentation.engine_status import EngineStatus
 from desktop.words import frame as words
 from desktop.words.licences import LICENCES
-from desktop.words.numbers import format_count
 
 
 @dataclass(frozen=True, slots=True)

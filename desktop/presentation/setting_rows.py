@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
+from desktop.number_format import number
 from desktop.store.settings import (
     SHORTEST_INTERVAL,
     TEXT_SIZES,
@@ -20,7 +21,6 @@ from desktop.store.settings import (
     WindowSettings,
 )
 from desktop.words import settings as words
-from desktop.words.number_format import number
 
 # A checkpoint can only lie on the grid, so steps smaller than that change nothing.
 GRID: int = ModelSettings.model_fields["grid"].default

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from core.api.stats import ContextPart
+from desktop.numbers import count_of, format_count
 from desktop.presentation.context_view import Strip
 from desktop.words import context as words
-from desktop.words.numbers import count_of, format_count
 
 LegendKind = Literal[
     "slab",

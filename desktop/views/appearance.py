@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.common.settings import SettingsController
 
 

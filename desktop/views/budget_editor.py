@@ -7,7 +7,7 @@ from typing import Literal
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.budgets import automatic, too_small
 from desktop.presentation.setting_costs import setting_cost

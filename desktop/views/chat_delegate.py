@@ -12,7 +12,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.chat_list import CHAT_ROLE, FORKED_ROLE, LONGEST_TITLE, NOTE_ROLE
 
 AnyIndex = QModelIndex | QPersistentModelIndex

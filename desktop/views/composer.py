@@ -12,7 +12,7 @@ from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.chat import ChatController
 from desktop.controllers.draft_size import DraftSize
 from desktop.controllers.drafting.drafts import STORED_AFTER_MS

@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.views.widgets.plain import Button, Label, ToolButton
 from desktop.words import frame as words

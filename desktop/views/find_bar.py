@@ -12,7 +12,7 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QTextEdit
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.transcript import Transcript
 from desktop.views.transcript_view import TranscriptView
 from desktop.views.widgets.icon_button import IconButton

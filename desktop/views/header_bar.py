@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QSizePolicy
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.common.engine import EngineController
 from desktop.controllers.common.settings import SettingsController

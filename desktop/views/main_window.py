@@ -14,7 +14,7 @@ from PySide6.QtGui import QCloseEvent, QGuiApplication
 from PySide6.QtWidgets import QApplication, QMainWindow
 
 from core.api.errors import ErrorInfo
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.presentation.diagnostics import diagnostics
 from desktop.presentation.engine_status import Phase

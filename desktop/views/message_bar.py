@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.messages import Row
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.icon_button import IconButton

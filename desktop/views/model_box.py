@@ -12,13 +12,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.common.settings import SettingsController
+from desktop.numbers import describe_choice, describe_load
 from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label, set_tip
 from desktop.words import settings as words
-from desktop.words.numbers import describe_choice, describe_load
 
 # What the style leaves free beside the words.
 ROOM_PX = 4

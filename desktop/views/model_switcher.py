@@ -6,7 +6,7 @@ from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.common.settings import SettingsController
 from desktop.presentation.engine_status import EngineStatus, Phase, model_name, shown_name
 from desktop.views.widgets.plain import ToolButton, action, set_tip

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.engine_status import shown_name
 from desktop.views.widgets.plain import Button, Label
 from desktop.words import frame as words

@@ -8,7 +8,7 @@ from PySide6.QtCore import QSize
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFrame, QVBoxLayout
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.plain import Button, Label
 
 

@@ -12,13 +12,13 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWidget
 
-from desktop.common import theme
+from desktop import theme
+from desktop.numbers import picture_caption
 from desktop.presentation.draft import DraftPicture
 from desktop.store.tables.records import Picture
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.picture import PictureThumbnail
 from desktop.views.widgets.plain import Label, set_tip
-from desktop.words.numbers import picture_caption
 from desktop.words.pictures import LOOKING, count_in_strip
 
 MADE_AT_ONCE = 4

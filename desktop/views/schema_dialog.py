@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.formats import Formats
 from desktop.views.widgets.long_text import LongText
 from desktop.views.widgets.plain import Button, Label

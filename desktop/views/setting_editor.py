@@ -7,21 +7,21 @@ from collections.abc import Callable
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.common.settings import SettingsController
-from desktop.presentation.setting_costs import setting_cost
-from desktop.presentation.setting_rows import SettingRow
-from desktop.views.widgets.number_box import NumberBox
-from desktop.views.widgets.plain import Label
-from desktop.views.widgets.switch import Switch
-from desktop.words import settings as words
-from desktop.words.number_format import (
+from desktop.number_format import (
     NotANumberError,
     UnclearNumberError,
     number,
     parse_number,
     whole_number,
 )
+from desktop.presentation.setting_costs import setting_cost
+from desktop.presentation.setting_rows import SettingRow
+from desktop.views.widgets.number_box import NumberBox
+from desktop.views.widgets.plain import Label
+from desktop.views.widgets.switch import Switch
+from desktop.words import settings as words
 
 # Spin boxes would be lower than the fields beside them.
 CONTROL_HEIGHT = 30

@@ -8,8 +8,9 @@ from functools import partial
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.common.settings import SettingsController
+from desktop.numbers import format_count
 from desktop.presentation.setting_rows import (
     AHEAD_ROWS,
     BUDGET_ROWS,
@@ -31,7 +32,6 @@ from desktop.views.setting_editor import SettingEditor
 from desktop.views.settings_part import Found, SettingsPart
 from desktop.views.widgets.plain import Button, Label
 from desktop.words import settings as words
-from desktop.words.numbers import format_count
 
 WEIGHTS_KEY = "model.weights_bytes"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.plain import Button, Label
 from desktop.words import settings as words
 

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from desktop.common import theme
+from desktop import theme
 from desktop.controllers.chats import ChatsController
 from desktop.presentation.chat_list import CHAT_ROLE
 from desktop.store.tables.records import Chat

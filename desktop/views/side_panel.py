@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.scrolled import scrolled
 from desktop.views.settings_panel import SettingsPanel
 from desktop.views.widgets.context_panel import ContextPanel

@@ -10,7 +10,7 @@ from PySide6.QtCore import QByteArray, QSettings, QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
-from desktop.common import theme
+from desktop import theme
 
 LEFT_PX, MIDDLE_PX, RIGHT_PX = 160, 370, 312
 # Between both sides the conversation gets at least this, or one of them folds.

@@ -12,7 +12,7 @@ from typing import Literal
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.plain_text import shortened
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label

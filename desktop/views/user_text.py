@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, Signal
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.block_text import INDENT, SHORT_TEXT, BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.long_text import LongText

@@ -17,8 +17,8 @@ from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
+from desktop import theme
 from desktop.app import App
-from desktop.common import theme
 from desktop.controllers.common.engine import Engine
 from desktop.controllers.window_parts import WindowParts
 from desktop.garbage import GarbageCollector

@@ -17,8 +17,8 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QTextBrowser, QToolTip, QWidget
 from qasync import QEventLoop
 
+from desktop import theme
 from desktop.app import App
-from desktop.common import theme
 from desktop.presentation.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, turns

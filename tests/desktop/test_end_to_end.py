@@ -23,7 +23,7 @@ from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.records import ReplyState
 from desktop.views.reply_row import ReplyRow
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.views.hands import (
+from tests.desktop.hands import (
     drop,
     ended,
     files,

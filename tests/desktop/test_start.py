@@ -294,7 +294,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
 from desktop import app, lost_display
-from desktop.common import theme
+from desktop import theme
 
 def look():
     for box in QApplication.topLevelWidgets():

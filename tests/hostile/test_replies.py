@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
 from desktop.store.tables.records import Message, Reply, ReplyState
@@ -19,8 +19,8 @@ from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.pacing import pace
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
+from tests.desktop.hands import no_edits, no_formats
 from tests.desktop.loop_watch import LoopWatch
-from tests.desktop.views.hands import no_edits, no_formats
 from tests.hostile.counts import mutants
 from tests.hostile.replies import reply
 

@@ -19,11 +19,11 @@ from core.api.errors import (
 )
 from core.api.params import ModelSettings
 from desktop.controllers.common.engine import EngineController
+from desktop.number_format import number
 from desktop.presentation.budgets import too_large, too_small
 from desktop.presentation.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
 from desktop.store.settings import AppSettings, SettingsFile, kept_path
 from desktop.words import settings as words
-from desktop.words.number_format import number
 
 # A load may fail for these reasons with a folder that is as it should be.
 NOT_THE_FOLDERS = frozenset(

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from core.api.reply_format import ReplyFormat
-from desktop.controllers.common.services import Services
 from desktop.controllers.common.tasks import attempted
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
+from desktop.services import Services
 from desktop.store.tables import drafts
 from desktop.store.tables.drafts import StoredDraft
 from desktop.store.tables.records import Picture

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer
 
-from desktop.controllers.common.services import Services
 from desktop.controllers.common.tasks import attempted
 from desktop.controllers.drafting.drafts import STORED_AFTER_MS, Drafts
+from desktop.services import Services
 from desktop.store.tables import chats, messages
 
 

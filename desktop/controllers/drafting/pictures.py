@@ -23,7 +23,6 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import ImageDescribed, ImageRendered
-from desktop.controllers.common.services import Services
 from desktop.controllers.common.slow_files import answered
 from desktop.controllers.drafting.picture_files import (
     read_picture_file,
@@ -31,6 +30,7 @@ from desktop.controllers.drafting.picture_files import (
 )
 from desktop.presentation.draft import Draft, DraftPicture
 from desktop.presentation.engine_status import Phase
+from desktop.services import Services
 from desktop.store.tables.records import Picture
 from desktop.words.pictures import Refusal
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 from PySide6.QtGui import QColor
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.reply_data.reading import Item, Reading
 from desktop.words.formats import NAME, VALUE
 

@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.web_address import hover_words
 from desktop.views.widgets.markdown_html import CODE_EDGE, is_web_address, style, to_html
 from desktop.views.widgets.pacing import pace

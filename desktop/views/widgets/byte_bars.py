@@ -9,11 +9,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.stats import CacheBytes
+from desktop.numbers import format_bytes
 from desktop.presentation.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
 from desktop.views.widgets.fill_bar import FillBar
 from desktop.views.widgets.legend_entry import LegendEntry
 from desktop.views.widgets.plain import Label, set_tip
-from desktop.words.numbers import format_bytes
 
 BAR_HEIGHT = 10
 PLACES: tuple[PlaceKind, ...] = ("host", "device", "disk")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from PySide6.QtGui import QGuiApplication, QPaintEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.code_text import CodeText
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.highlight import Highlighting

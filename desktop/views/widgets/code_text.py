@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.highlight import Span
 from desktop.views.widgets.long_text import LongText
 from desktop.views.widgets.text_selection import text_selection

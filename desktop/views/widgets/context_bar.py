@@ -20,7 +20,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from core.api.stats import ContextPart
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.context_view import Strip
 from desktop.presentation.strip_words import part_words, tier_of
 from desktop.views.widgets.fills import (

@@ -10,14 +10,14 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
 from core.api.stats import RequestStats
+from desktop import numbers
+from desktop.numbers import format_count
 from desktop.presentation.context_view import ContextView, Strip
 from desktop.views.widgets.byte_bars import ByteBars
 from desktop.views.widgets.context_strip import ContextStrip
 from desktop.views.widgets.plain import Label, set_tip
 from desktop.views.widgets.value_grid import Row, ValueGrid
 from desktop.words import context as words
-from desktop.words import numbers
-from desktop.words.numbers import format_count
 
 TOKENS_ROW = Row(*words.TOKENS_ROW)
 GRIDS = [

@@ -9,7 +9,7 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import QShowEvent, QWheelEvent
 from PySide6.QtWidgets import QAbstractItemView, QTreeView, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.reply_data.items import DataItems
 from desktop.presentation.reply_data.reading import Item
 from desktop.words.formats import TABLE_SPOKEN, TREE_SPOKEN

@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.fills import Fill, fill
 
 # What is used but thinner than this could not be seen.

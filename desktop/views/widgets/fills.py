@@ -11,7 +11,7 @@ from typing import Literal
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QPainter, QPolygonF
 
-from desktop.common import theme
+from desktop import theme
 
 Fill = Literal[
     "slab",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.plain import ToolButton, set_tip
 
 

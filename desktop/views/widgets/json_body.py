@@ -11,7 +11,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.reply_format import ReplyFormat
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.reply_data.items import DataItems
 from desktop.presentation.reply_data.reading import Reading
 from desktop.views.widgets.code_block import CodeBlock

@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.fills import TICK_HEIGHT, Fill, fill, tick_shape
 from desktop.views.widgets.plain import Label
 

@@ -15,8 +15,8 @@ from PySide6.QtCore import QCoreApplication, QEvent, QMimeData, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
+from desktop.number_format import whole
 from desktop.views.widgets.pacing import pace
-from desktop.words.number_format import whole
 
 # Taken in at a step: some milliseconds, if each letter has a line of its own.
 STEP = 4_000

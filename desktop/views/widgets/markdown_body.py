@@ -14,7 +14,7 @@ import shiboken6
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.block_text import INDENT, BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.markdown_blocks import Block

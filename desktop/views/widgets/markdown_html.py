@@ -20,7 +20,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFontDatabase
 
-from desktop.common.theme import Colours, px
+from desktop.theme import Colours, px
 from desktop.views.widgets.markdown_blocks import MOST_CELLS, make_parser
 
 # A block of more than these is shown as the text it is. Each mark may be a word in other letters,

@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import QSpinBox, QWidget
 
-from desktop.words.number_format import (
+from desktop.number_format import (
     NotANumberError,
     UnclearNumberError,
     parse_number,

@@ -10,12 +10,11 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 
 from core.api.stats import RequestStats
-from desktop.common import theme
+from desktop import numbers, theme
+from desktop.numbers import format_count
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Label, set_tip
 from desktop.views.widgets.value_grid import Row, ValueGrid
-from desktop.words import numbers
-from desktop.words.numbers import format_count
 
 GAP = 4
 # In less the line would stand in a column of single words.

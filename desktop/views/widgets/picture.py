@@ -21,7 +21,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Label, set_tip
 from desktop.words import pictures as words

@@ -15,6 +15,7 @@ from PySide6.QtGui import QImage, QShowEvent
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from core.api.events import ImageRendered
+from desktop.numbers import format_count
 from desktop.store.tables.records import Picture
 from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.icon_button import IconButton
@@ -22,7 +23,6 @@ from desktop.views.widgets.picture import read_thumbnail
 from desktop.views.widgets.picture_canvas import PictureCanvas
 from desktop.views.widgets.plain import Label
 from desktop.words import pictures as words
-from desktop.words.numbers import format_count
 
 # More would take the pipe from the engine's process longer than the window may be kept waiting.
 MOST_PIXELS = 6_000_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.plain import Button, set_tip
 from desktop.words.conversation import THINKING, THOUGHT

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
+from desktop.number_format import UnclearNumberError
 from desktop.presentation.budgets import exact_bytes, parse_size, stepped
-from desktop.words.number_format import UnclearNumberError
 
 LONGEST_SIZE = 40
 

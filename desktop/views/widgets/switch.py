@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
-from desktop.common import theme
+from desktop import theme
 
 WIDTH, HEIGHT = 36, 20
 KNOB = 14

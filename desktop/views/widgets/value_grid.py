@@ -8,7 +8,7 @@ from typing import NamedTuple
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets.plain import Label, set_tip
 
 # Grids below one another line up; pixels in text of the usual size.

@@ -18,7 +18,7 @@ from desktop.store.folders import Folders
 from tests.desktop.conftest import OpenApp, OpenParts, until
 from tests.desktop.controllers.test_deletion import age, confirm_the_clock
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.views.hands import send, type_in
+from tests.desktop.hands import send, type_in
 
 SECRET = "zanzibar"
 STEPS = [

@@ -11,7 +11,7 @@ from desktop.controllers.draft_size import DraftTokens
 from desktop.presentation.context_fill import GLUE_TOKENS
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
-from tests.desktop.views.hands import drop, ended, files, find, send, type_in, words
+from tests.desktop.hands import drop, ended, files, find, send, type_in, words
 
 
 async def test_tokens_and_what_is_left_follow_what_is_typed(

@@ -8,9 +8,9 @@ import pytest
 from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox
 
-from desktop.common import theme
+from desktop import theme
 from tests.desktop.conftest import OpenApp
-from tests.desktop.views.hands import find
+from tests.desktop.hands import find
 
 
 @pytest.fixture(autouse=True)

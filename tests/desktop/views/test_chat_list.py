@@ -21,8 +21,8 @@ from desktop.app import App
 from desktop.store.tables import chats, turns
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.hands import find, press, settle, type_in, words
 from tests.desktop.loop_watch import LoopWatch
-from tests.desktop.views.hands import find, press, settle, type_in, words
 
 DAY_S = 86_400.0
 MANY = 2_000

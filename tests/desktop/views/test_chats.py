@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from desktop.app import App
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.views.hands import (
+from tests.desktop.hands import (
     drop,
     ended,
     files,

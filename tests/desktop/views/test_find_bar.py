@@ -11,7 +11,7 @@ from desktop.app import App
 from desktop.views.widgets import markdown_body
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.views.hands import ended, find, send, settle, words
+from tests.desktop.hands import ended, find, send, settle, words
 
 
 async def talk(open_app: OpenApp, engine: FakeEngine) -> App:

@@ -15,7 +15,7 @@ from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.picture import PictureThumbnail
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.views.hands import drop, ended, files, find, press_key, send, settle, type_in
+from tests.desktop.hands import drop, ended, files, find, press_key, send, settle, type_in
 
 
 async def opened(open_app: OpenApp) -> App:

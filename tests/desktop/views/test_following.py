@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QAbstractButton
 from desktop.app import App
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine
-from tests.desktop.views.hands import ended, find, press, send, settle
+from tests.desktop.hands import ended, find, press, send, settle
 
 
 async def stopped_reply(open_app: OpenApp, engine: FakeEngine) -> App:

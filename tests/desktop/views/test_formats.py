@@ -24,7 +24,7 @@ from desktop.views.widgets.data_view import DataView
 from desktop.words.formats import EXAMPLE
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.views.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import ended, find, press, send, settle, words
 from tests.formats.test_check import chain
 
 JSON = ReplyFormat(kind="json")

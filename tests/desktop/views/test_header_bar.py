@@ -19,7 +19,7 @@ from desktop.presentation.engine_status import Phase
 from desktop.store.folders import DEMO_MODEL
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.views.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import ended, find, press, send, settle, words
 
 
 def entries(app: App) -> dict[str, bool]:

@@ -12,7 +12,7 @@ from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.words.licences import LICENCES
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.views.hands import ended, press, send
+from tests.desktop.hands import ended, press, send
 
 
 def page(app: App, action: str, name: str) -> QDialog:

@@ -27,8 +27,7 @@ from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.views.widgets.text_selection import text_selection
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.loop_watch import LoopWatch
-from tests.desktop.views.hands import (
+from tests.desktop.hands import (
     drop,
     ended,
     files,
@@ -42,6 +41,7 @@ from tests.desktop.views.hands import (
     user_rows,
     words,
 )
+from tests.desktop.loop_watch import LoopWatch
 
 MB = 1_000_000
 WIDE = "|" + "a|" * 60 + "\n|" + "-|" * 60 + "\n" + ("|" + "b|" * 60 + "\n") * 40 + "\n"

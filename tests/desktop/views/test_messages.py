@@ -28,7 +28,7 @@ from desktop.views.widgets.copy_button import CopyButton
 from desktop.words.conversation import ANOTHER, CONTINUE_TIP, FORK
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.views.hands import ended, find, press, send, settle, user_rows
+from tests.desktop.hands import ended, find, press, send, settle, user_rows
 from tests.desktop.views.test_window import STATS
 
 

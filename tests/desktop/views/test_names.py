@@ -30,7 +30,7 @@ from desktop.views.widgets.data_view import DataView
 from desktop.views.widgets.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.views.hands import (
+from tests.desktop.hands import (
     drop,
     ended,
     files,

@@ -26,7 +26,7 @@ from desktop.views.viewing import suggested_name
 from desktop.views.widgets.picture_viewer import PictureViewer
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, png
-from tests.desktop.views.hands import (
+from tests.desktop.hands import (
     drop,
     ended,
     files,

@@ -30,7 +30,7 @@ from desktop.views import start_dialogs
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
-from tests.desktop.views.hands import drop, ended, files, send, settle, thumbnails, words
+from tests.desktop.hands import drop, ended, files, send, settle, thumbnails, words
 
 # A name, a title or a sentence of a stranger's. FILE stands for a path that must not be opened.
 HOSTILE = (

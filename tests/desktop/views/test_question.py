@@ -14,7 +14,7 @@ from desktop.store.tables import chats
 from desktop.views.link_dialog import LinkDialog
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.views.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import ended, find, press, send, settle, words
 
 LEFT = Qt.MouseButton.LeftButton
 

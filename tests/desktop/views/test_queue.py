@@ -15,7 +15,7 @@ from desktop.store.tables import drafts
 from desktop.views.elided_label import ElidedLabel
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
-from tests.desktop.views.hands import (
+from tests.desktop.hands import (
     drop,
     ended,
     files,

@@ -32,7 +32,7 @@ from desktop.views.widgets.switch import Switch
 from desktop.words.settings import ROWS, SYNONYMS
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
-from tests.desktop.views.hands import ended, find, press, send, words
+from tests.desktop.hands import ended, find, press, send, words
 
 GB = 10**9
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from desktop.app import App
 from tests.desktop.conftest import OpenApp
-from tests.desktop.views.hands import press, settle
+from tests.desktop.hands import press, settle
 
 ALL_THREE = 934
 

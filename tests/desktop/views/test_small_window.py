@@ -10,15 +10,15 @@ from PySide6.QtCore import QSize
 from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
 
 from core.client.life import EngineState
+from desktop import theme
 from desktop.app import App
-from desktop.common import theme
 from desktop.presentation.setting_rows import TEXT_SIZE_ROW
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables import chats
 from desktop.views.widgets.icon_button import IconButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
-from tests.desktop.views.hands import drop, ended, files, press, send, settle
+from tests.desktop.hands import drop, ended, files, press, send, settle
 
 QUESTIONS = (
     "Which shapes do you see in the picture, and which of them is the largest one?",

@@ -24,7 +24,7 @@ from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.markdown_body import PAGE, MarkdownBody
 from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.text_selection import text_selection
-from tests.desktop.views.hands import no_edits, no_formats
+from tests.desktop.hands import no_edits, no_formats
 
 MakeView = Callable[..., TranscriptView]
 

@@ -18,7 +18,7 @@ from desktop.controllers.drafting import drafts
 from desktop.store.folders import Folders
 from tests.desktop.conftest import PATIENCE_S, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.views.hands import ended, find, press, send, settle
+from tests.desktop.hands import ended, find, press, send, settle
 
 
 def stored(folders: Folders, query: str) -> list[str]:

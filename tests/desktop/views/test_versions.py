@@ -13,7 +13,7 @@ from desktop.app import App
 from desktop.views.reply_row import ReplyRow
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
-from tests.desktop.views.hands import ended, find, press, send, settle, words
+from tests.desktop.hands import ended, find, press, send, settle, words
 
 LONG = "A line of a reply.\n\n" * 60
 STATS = RequestStats(

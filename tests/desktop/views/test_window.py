@@ -22,8 +22,8 @@ from PySide6.QtWidgets import (
 )
 
 from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
+from desktop import theme
 from desktop.app import App
-from desktop.common import theme
 from desktop.presentation.draft import Draft
 from desktop.presentation.engine_status import Phase
 from desktop.store.folders import DEMO_MODEL
@@ -35,7 +35,7 @@ from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.views.widgets.reasoning_fold import ReasoningFold
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
-from tests.desktop.views.hands import (
+from tests.desktop.hands import (
     drop,
     ended,
     files,

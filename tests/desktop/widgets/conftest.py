@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from PySide6.QtWidgets import QApplication
 
-from desktop.common import theme
+from desktop import theme
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
 
 from core.api.events import ImageRendered
 from core.client.programs import RESOURCES
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.context_view import Strip
 from desktop.store.tables.records import Picture
 from desktop.views.widgets.context_panel import ContextPanel

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from core.api.reply_format import ReplyFormat
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets import code_block
 from desktop.views.widgets import highlight as highlighting
 from desktop.views.widgets.code_block import CodeBlock

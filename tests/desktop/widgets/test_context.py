@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from core.api.events import Prepared
 from core.api.stats import CacheBytes, ContextPart, DraftCounts, HeldCheckpoint, RequestStats
-from desktop.common import theme
+from desktop import theme
 from desktop.presentation.byte_stores import stores
 from desktop.presentation.context_view import ContextView, Strip, prepared_strip
 from desktop.views.widgets.byte_bars import ByteBars, PlaceBytes

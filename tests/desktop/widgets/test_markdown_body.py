@@ -7,7 +7,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPlainTextEdit, QScrollArea
 from pytestqt.qtbot import QtBot
 
-from desktop.common import theme
+from desktop import theme
 from desktop.views.widgets import markdown_body
 from desktop.views.widgets.block_text import INDENT, BlockText
 from desktop.views.widgets.code_block import CodeBlock

@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
 
 from core.api.stats import DraftCounts
+from desktop.numbers import numbers_text
 from desktop.views.widgets.numbers_line import NumbersLine
-from desktop.words.numbers import numbers_text
 from tests.desktop.widgets import samples
 
 

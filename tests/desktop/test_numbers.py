@@ -6,7 +6,7 @@ import pytest
 
 from core.api.model_info import LoadFacts, PrecisionChoice, TooLarge
 from core.api.stats import Miss, MissReason, Place, RequestStats
-from desktop.words import numbers
+from desktop import numbers
 
 Size = tuple[int, int]
 

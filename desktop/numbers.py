@@ -10,7 +10,7 @@ from datetime import datetime
 
 from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.stats import Miss, MissReason, RequestStats, Tier
-from desktop.words.number_format import number, whole
+from desktop.number_format import number, whole
 
 BETWEEN = " \N{MIDDLE DOT} "
 

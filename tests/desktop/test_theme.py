@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from core.client.programs import RESOURCES
-from desktop.common import theme
-from desktop.common.theme import Colours, Scheme
+from desktop import theme
+from desktop.theme import Colours, Scheme
 
 ICONS = sorted(path.stem for path in (RESOURCES / "icons").glob("*.svg"))
 PAGES = ("window", "side", "surface", "raised")

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QLocale
 
-from desktop.presentation.budgets import exact_bytes, parse_size
-from desktop.words.number_format import (
+from desktop.number_format import (
     NotANumberError,
     UnclearNumberError,
     number,
     parse_number,
     whole,
 )
-from desktop.words.numbers import format_bytes, format_seconds, format_speed
+from desktop.numbers import format_bytes, format_seconds, format_speed
+from desktop.presentation.budgets import exact_bytes, parse_size
 
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 LOCALES = ("de_DE", "en_US", "fr_FR", "C", "de_CH", "en_IN", "es_ES", "ar_EG", "sv_SE")
