@@ -29,9 +29,9 @@ from core.client.programs import forbid_core_dumps
 from core.client.running import say_running
 from core.client.traces import report_uncaught
 from desktop import lost_display, theme
-from desktop.controllers.common.engine import Engine
-from desktop.controllers.common.tasks import attempted
 from desktop.controllers.window_parts import WindowParts
+from desktop.engine.engine import Engine
+from desktop.engine.tasks import attempted
 from desktop.garbage import GarbageCollector
 from desktop.lost_display import DisplayLostError
 from desktop.second_start import SecondStarts, ask_to_raise

@@ -13,7 +13,7 @@ from typing import TypeVar
 from PySide6.QtCore import QObject, Signal
 
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
-from desktop.controllers.common.tasks import Tasks
+from desktop.engine.tasks import Tasks
 from desktop.presentation.reply_data.pretty import pretty
 from desktop.presentation.reply_data.reading import Reading, read
 from desktop.store.tables.messages import storable

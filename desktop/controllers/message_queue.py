@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from PySide6.QtCore import QObject, Signal
 
 from core.api.events import CUT_SHORT
-from desktop.controllers.common.tasks import Tasks
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.replies import Replies
+from desktop.engine.tasks import Tasks
 from desktop.presentation.draft import Draft
 from desktop.presentation.messages import LiveReply
 from desktop.store.tables.records import Reply, ReplyState

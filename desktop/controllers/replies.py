@@ -14,8 +14,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.chat import Conversation
 from core.api.events import Generated
-from desktop.controllers.common.tasks import attempted
 from desktop.controllers.reply_run import ReplyRun
+from desktop.engine.tasks import attempted
 from desktop.presentation.messages import LiveReply
 from desktop.services import Services
 from desktop.store.settings import AppSettings

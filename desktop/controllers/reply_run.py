@@ -24,8 +24,8 @@ from core.api.events import (
     Queued,
 )
 from core.client.requests import Request
-from desktop.controllers.common.engine import EngineController
-from desktop.presentation.engine_status import EngineStatus, Phase, model_name
+from desktop.engine.engine import EngineController
+from desktop.engine.engine_status import EngineStatus, Phase, model_name
 from desktop.presentation.messages import Length, LiveReply
 from desktop.store.database import Database
 from desktop.store.settings import AppSettings

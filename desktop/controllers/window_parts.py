@@ -11,9 +11,7 @@ from core.client.blobs import BlobStore
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.engine import Engine, EngineController
 from desktop.controllers.common.settings import SettingsController
-from desktop.controllers.common.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.controllers.context import ContextController
 from desktop.controllers.deletion import Deletion
 from desktop.controllers.draft_size import DraftSize
@@ -25,6 +23,8 @@ from desktop.controllers.formats import Formats
 from desktop.controllers.limit import LimitController
 from desktop.controllers.pending_deletions import PendingDeletions
 from desktop.controllers.replies import Replies
+from desktop.engine.engine import Engine, EngineController
+from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.presentation.chat_list import ChatList
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.transcript import Transcript

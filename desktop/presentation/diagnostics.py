@@ -10,8 +10,8 @@ import platform
 from dataclasses import dataclass
 from importlib import metadata
 
+from desktop.engine.engine_status import EngineStatus
 from desktop.numbers import format_count
-from desktop.presentation.engine_status import EngineStatus
 from desktop.words import frame as words
 from desktop.words.licences import LICENCES
 

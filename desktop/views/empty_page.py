@@ -9,7 +9,7 @@ from PySide6.QtGui import QIcon, QResizeEvent
 from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from desktop import theme
-from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.views.widgets.plain import Button, Label, ToolButton
 from desktop.words import frame as words
 

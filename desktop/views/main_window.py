@@ -16,8 +16,8 @@ from PySide6.QtWidgets import QApplication, QMainWindow
 from core.api.errors import ErrorInfo
 from desktop import theme
 from desktop.controllers.window_parts import WindowParts
+from desktop.engine.engine_status import Phase
 from desktop.presentation.diagnostics import diagnostics
-from desktop.presentation.engine_status import Phase
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.views import dialogs
 from desktop.views.actions import add_menus

@@ -9,7 +9,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QDialog, QWidget
 
 from core.api.errors import SlowFileError
-from desktop.controllers.common.slow_files import answered
+from desktop.engine.slow_files import answered
 from desktop.store.model_folders import first_folder, models_in
 from desktop.store.settings import AppSettings
 from desktop.views import dialogs

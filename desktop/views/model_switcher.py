@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from desktop import theme
 from desktop.controllers.common.settings import SettingsController
-from desktop.presentation.engine_status import EngineStatus, Phase, model_name, shown_name
+from desktop.engine.engine_status import EngineStatus, Phase, model_name, shown_name
 from desktop.views.widgets.plain import ToolButton, action, set_tip
 from desktop.words import frame as words
 

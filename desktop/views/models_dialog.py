@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
-from desktop.presentation.engine_status import shown_name
+from desktop.engine.engine_status import shown_name
 from desktop.views.widgets.plain import Button, Label
 from desktop.words import frame as words
 

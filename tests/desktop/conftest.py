@@ -19,8 +19,8 @@ from qasync import QEventLoop
 
 from desktop import theme
 from desktop.app import App
-from desktop.controllers.common.engine import Engine
 from desktop.controllers.window_parts import WindowParts
+from desktop.engine.engine import Engine
 from desktop.garbage import GarbageCollector
 from desktop.store.folders import Folders
 from tests.desktop.fake_engine import FakeEngine

@@ -16,11 +16,11 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 from core.api.stats import RequestStats
 from core.client.blobs import BlobStore
 from desktop.app import App
-from desktop.controllers.common.engine import EngineController
-from desktop.controllers.common.tasks import Tasks
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.formats import Formats
+from desktop.engine.engine import EngineController
+from desktop.engine.tasks import Tasks
 from desktop.services import Services
 from desktop.store.tables.records import Reply
 from desktop.views.reply_row import ReplyRow

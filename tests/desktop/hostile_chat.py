@@ -19,7 +19,7 @@ from qasync import QEventLoop
 
 from desktop import theme
 from desktop.app import App
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, turns
 from desktop.views.reply_row import ReplyRow

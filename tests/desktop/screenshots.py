@@ -19,7 +19,7 @@ from qasync import QEventLoop
 from core.client.client import EngineClient
 from desktop import theme
 from desktop.app import App
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from tests.desktop.conftest import until
 

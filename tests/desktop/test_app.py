@@ -114,7 +114,7 @@ from PySide6.QtCore import QTimer
 from pathlib import Path
 from desktop import app
 from desktop.controllers import window_parts
-from desktop.controllers.common import tasks
+from desktop.engine import tasks
 from desktop.controllers.drafting import pictures
 from desktop.store import database
 from desktop.views.main_window import MainWindow

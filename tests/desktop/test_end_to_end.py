@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QLineEdit, QSpinBox
 from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.presentation.setting_rows import AHEAD_ROWS
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.records import ReplyState

@@ -18,7 +18,7 @@ from core.api.errors import (
     UnsupportedDeviceError,
 )
 from core.api.params import ModelSettings
-from desktop.controllers.common.engine import EngineController
+from desktop.engine.engine import EngineController
 from desktop.number_format import number
 from desktop.presentation.budgets import too_large, too_small
 from desktop.presentation.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from core.api.reply_format import ReplyFormat
-from desktop.controllers.common.tasks import attempted
 from desktop.controllers.drafting.pictures import PictureController
+from desktop.engine.tasks import attempted
 from desktop.presentation.draft import Draft
 from desktop.services import Services
 from desktop.store.tables import drafts

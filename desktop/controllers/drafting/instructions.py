@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from PySide6.QtCore import QObject, QTimer
 
-from desktop.controllers.common.tasks import attempted
 from desktop.controllers.drafting.drafts import STORED_AFTER_MS, Drafts
+from desktop.engine.tasks import attempted
 from desktop.services import Services
 from desktop.store.tables import chats, messages
 

@@ -10,7 +10,7 @@ from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.errors import InternalError
 from desktop.controllers.ahead import LONG_TEXT
 from desktop.controllers.window_parts import WindowParts
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.presentation.setting_rows import AHEAD_ROWS
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended

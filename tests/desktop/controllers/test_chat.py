@@ -16,8 +16,8 @@ from core.client.client import EngineState
 from core.client.requests import Request
 from desktop.controllers import reply_run
 from desktop.controllers.window_parts import WindowParts
+from desktop.engine.engine_status import Phase
 from desktop.presentation.draft import DraftPicture
-from desktop.presentation.engine_status import Phase
 from desktop.presentation.messages import LiveReply, ending_words
 from desktop.store.folders import Folders
 from desktop.store.tables import messages

@@ -13,7 +13,7 @@ import pytest
 from core.client.lock import DataFolderLock
 from desktop.app import App
 from desktop.controllers.window_parts import WindowParts
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from tests.desktop.conftest import OpenApp, OpenParts, until
 from tests.desktop.controllers.test_deletion import age, confirm_the_clock

@@ -11,8 +11,8 @@ from core.api.events import Failed, Prepared
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
 from desktop.controllers.window_parts import WindowParts
+from desktop.engine.engine_status import Phase
 from desktop.presentation.context_view import Strip
-from desktop.presentation.engine_status import Phase
 from desktop.presentation.setting_rows import AHEAD_ROWS
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended

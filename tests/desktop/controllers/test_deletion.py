@@ -9,7 +9,7 @@ from pathlib import Path
 
 from core.api.errors import ErrorInfo
 from desktop.controllers.window_parts import WindowParts
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.store import trash_clock
 from desktop.store.folders import Folders
 from desktop.store.tables import chats

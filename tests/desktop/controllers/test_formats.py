@@ -10,7 +10,7 @@ from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from core.formats import check
 from desktop.controllers.window_parts import WindowParts
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended

@@ -7,7 +7,7 @@ from core.api.errors import InternalError, PromptTooLongError
 from core.api.events import Finished
 from core.api.stats import RequestStats
 from desktop.controllers.window_parts import WindowParts
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.store.tables.records import ReplyState
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended, shown

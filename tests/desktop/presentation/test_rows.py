@@ -13,8 +13,8 @@ from core.api.chat import ReplyIds
 from core.api.errors import EngineDiedError
 from core.api.events import FinishReason
 from core.api.stats import RequestStats
+from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.presentation.chat_list import CHAT_ROLE, FORKED_ROLE, NOTE_ROLE, ChatList, sections
-from desktop.presentation.engine_status import EngineStatus, Phase
 from desktop.presentation.messages import LiveReply, Row, ending_words
 from desktop.presentation.transcript import Transcript
 from desktop.presentation.trash_list import TrashList

@@ -15,7 +15,7 @@ from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from core.formats import check
 from desktop.app import App
 from desktop.controllers import formats
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.views.reply_row import ReplyRow
 from desktop.views.schema_dialog import SchemaDialog
 from desktop.views.tab_order import tab_stops

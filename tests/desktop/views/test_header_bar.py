@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from desktop.app import App
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.store.folders import DEMO_MODEL
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QPlainTextEdit
 
 from core.api.reply_format import ReplyFormat
 from desktop.app import App
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.store.tables import chats, turns
 from desktop.views.schema_dialog import SchemaDialog
 from desktop.views.widgets.block_text import BlockText

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
 
 from core.api.errors import ErrorInfo, ImageUnreadableError, TemplateError
 from desktop.app import App
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.views import start_dialogs
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import Loop, OpenApp, until

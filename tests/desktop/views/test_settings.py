@@ -23,7 +23,7 @@ from core.api.errors import BudgetTooSmallError, InternalError, NotEnoughMemoryE
 from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.params import CacheSettings
 from desktop.app import App
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.presentation.setting_rows import DISK_ROW, HOST_ROW
 from desktop.store.folders import Folders
 from desktop.views.widgets.number_box import NumberBox

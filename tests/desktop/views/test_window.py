@@ -24,8 +24,8 @@ from PySide6.QtWidgets import (
 from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
+from desktop.engine.engine_status import Phase
 from desktop.presentation.draft import Draft
-from desktop.presentation.engine_status import Phase
 from desktop.store.folders import DEMO_MODEL
 from desktop.views import toast as toast_module
 from desktop.views.composer_text import ComposerText

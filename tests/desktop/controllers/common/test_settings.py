@@ -9,7 +9,7 @@ import pytest
 from core.api.errors import EngineDiedError
 from core.client.client import EngineState
 from desktop.controllers.window_parts import WindowParts
-from desktop.presentation.engine_status import EngineStatus, Phase
+from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.store.folders import DEMO_MODEL, Folders
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, model_info

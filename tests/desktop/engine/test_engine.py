@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.client.client import EngineState
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine
 

@@ -21,8 +21,8 @@ from core.api.params import ModelSettings
 from core.client.client import ANSWERING, EngineState
 from core.client.life import RESTARTED_WORDS
 from core.client.requests import Request
-from desktop.controllers.common.tasks import Tasks
-from desktop.presentation.engine_status import EngineStatus, Phase, shown_name
+from desktop.engine.engine_status import EngineStatus, Phase, shown_name
+from desktop.engine.tasks import Tasks
 from desktop.words.frame import STARTING_ALREADY, not_loaded
 
 

@@ -6,7 +6,7 @@ import asyncio
 import gc
 
 from core.api.errors import ErrorInfo, MissingFileError
-from desktop.controllers.common.tasks import Tasks
+from desktop.engine.tasks import Tasks
 from desktop.garbage import GarbageCollector
 from tests.desktop.conftest import Loop, until
 
