@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.client.blobs import BlobStore
-from desktop.controllers.common.settings import SettingsController
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
+from desktop.settings.settings import SettingsController
 from desktop.store.database import Database
 
 

@@ -30,8 +30,8 @@ from desktop.presentation.context_fill import (
     longer_context,
     plan,
 )
-from desktop.presentation.setting_rows import MODEL_ROWS
 from desktop.services import Services
+from desktop.settings.setting_rows import MODEL_ROWS
 from desktop.store.tables import chats, messages, summaries
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState

@@ -11,7 +11,6 @@ from core.client.blobs import BlobStore
 from desktop.controllers.ahead import AheadController
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.settings import SettingsController
 from desktop.controllers.context import ContextController
 from desktop.controllers.deletion import Deletion
 from desktop.controllers.draft_size import DraftSize
@@ -29,6 +28,7 @@ from desktop.presentation.chat_list import ChatList
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.transcript import Transcript
 from desktop.services import Services
+from desktop.settings.settings import SettingsController
 from desktop.store.database import Database
 from desktop.store.folders import Folders
 from desktop.store.settings import SettingsFile

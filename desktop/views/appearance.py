@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QApplication
 
 from desktop import theme
-from desktop.controllers.common.settings import SettingsController
+from desktop.settings.settings import SettingsController
 
 
 class Appearance(QObject):

@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QProgressBar, QSizePolicy
 
 from desktop import theme
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.common.settings import SettingsController
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
+from desktop.settings.settings import SettingsController
 from desktop.views.elided_label import ElidedLabel
 from desktop.views.model_switcher import ModelSwitcher
 from desktop.views.widgets.icon_button import IconButton

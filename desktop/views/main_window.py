@@ -18,6 +18,7 @@ from desktop import theme
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.presentation.diagnostics import diagnostics
+from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.views import dialogs
 from desktop.views.actions import add_menus
@@ -26,7 +27,6 @@ from desktop.views.chat_page import ChatPage
 from desktop.views.help_dialogs import AboutDialog, ShortcutsDialog
 from desktop.views.model_choice import chosen_model
 from desktop.views.placing import fitted, fitted_size
-from desktop.views.settings_panel import SettingsPanel
 from desktop.views.side_bar import SideBar
 from desktop.views.side_panel import SidePanel
 from desktop.views.sides import Sides

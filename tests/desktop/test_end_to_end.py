@@ -18,7 +18,7 @@ from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
 from desktop.engine.engine_status import Phase
-from desktop.presentation.setting_rows import AHEAD_ROWS
+from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.records import ReplyState
 from desktop.views.reply_row import ReplyRow

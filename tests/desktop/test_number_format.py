@@ -18,7 +18,7 @@ from desktop.number_format import (
     whole,
 )
 from desktop.numbers import format_bytes, format_seconds, format_speed
-from desktop.presentation.budgets import exact_bytes, parse_size
+from desktop.settings.budgets import exact_bytes, parse_size
 
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 LOCALES = ("de_DE", "en_US", "fr_FR", "C", "de_CH", "en_IN", "es_ES", "ar_EG", "sv_SE")

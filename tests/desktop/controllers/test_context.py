@@ -13,7 +13,7 @@ from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.presentation.context_view import Strip
-from desktop.presentation.setting_rows import AHEAD_ROWS
+from desktop.settings.setting_rows import AHEAD_ROWS
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, model_info, png

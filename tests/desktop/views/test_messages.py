@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 
 from core.api.errors import PromptTooLongError
 from desktop.app import App
-from desktop.presentation.setting_rows import WINDOW_ROWS
+from desktop.settings.setting_rows import WINDOW_ROWS
 from desktop.views.composer_text import ComposerText
 from desktop.views.message_row import MessageRow
 from desktop.views.widgets.block_text import BlockText

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QLabel, QTextBrowser, QWidget
 from core.client.life import EngineState
 from desktop import theme
 from desktop.app import App
-from desktop.presentation.setting_rows import TEXT_SIZE_ROW
+from desktop.settings.setting_rows import TEXT_SIZE_ROW
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables import chats
 from desktop.views.widgets.icon_button import IconButton

@@ -9,9 +9,12 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QFrame, QScrollArea, QVBoxLayout, QWidget
 
 from desktop import theme
-from desktop.controllers.common.settings import SettingsController
 from desktop.numbers import format_count
-from desktop.presentation.setting_rows import (
+from desktop.settings.budget_editor import BudgetEditor
+from desktop.settings.model_box import ModelBox
+from desktop.settings.quantised_weights import QuantisedWeights
+from desktop.settings.setting_editor import SettingEditor
+from desktop.settings.setting_rows import (
     AHEAD_ROWS,
     BUDGET_ROWS,
     CHECKPOINT_ROWS,
@@ -24,12 +27,9 @@ from desktop.presentation.setting_rows import (
     WINDOW_ROWS,
     SettingRow,
 )
-from desktop.views.budget_editor import BudgetEditor
-from desktop.views.model_box import ModelBox
-from desktop.views.quantised_weights import QuantisedWeights
+from desktop.settings.settings import SettingsController
+from desktop.settings.settings_part import Found, SettingsPart
 from desktop.views.search_field import SearchField
-from desktop.views.setting_editor import SettingEditor
-from desktop.views.settings_part import Found, SettingsPart
 from desktop.views.widgets.plain import Button, Label
 from desktop.words import settings as words
 

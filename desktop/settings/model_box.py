@@ -13,9 +13,9 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
-from desktop.controllers.common.settings import SettingsController
 from desktop.engine.engine_status import EngineStatus, Phase, shown_name
 from desktop.numbers import describe_choice, describe_load
+from desktop.settings.settings import SettingsController
 from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.plain import Button, Label, set_tip
 from desktop.words import settings as words

@@ -20,8 +20,8 @@ from core.api.errors import (
 from core.api.params import ModelSettings
 from desktop.engine.engine import EngineController
 from desktop.number_format import number
-from desktop.presentation.budgets import too_large, too_small
-from desktop.presentation.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
+from desktop.settings.budgets import too_large, too_small
+from desktop.settings.setting_rows import DISK_ROW, HOST_ROW, WEIGHTS_ROW, SettingRow
 from desktop.store.settings import AppSettings, SettingsFile, kept_path
 from desktop.words import settings as words
 

@@ -8,13 +8,13 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
-from desktop.controllers.common.settings import SettingsController
-from desktop.presentation.budgets import automatic, too_small
-from desktop.presentation.setting_costs import setting_cost
-from desktop.presentation.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
-from desktop.views.setting_editor import CONTROL_HEIGHT, control_name
+from desktop.settings.budgets import automatic, too_small
+from desktop.settings.setting_costs import setting_cost
+from desktop.settings.setting_editor import CONTROL_HEIGHT, control_name
+from desktop.settings.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
+from desktop.settings.settings import SettingsController
+from desktop.settings.size_box import SizeBox
 from desktop.views.widgets.plain import Label
-from desktop.views.widgets.size_box import SizeBox
 from desktop.words import settings as words
 
 Way = Literal["automatic", "size", "nothing"]

@@ -8,7 +8,6 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
 from desktop import theme
-from desktop.controllers.common.settings import SettingsController
 from desktop.number_format import (
     NotANumberError,
     UnclearNumberError,
@@ -16,11 +15,12 @@ from desktop.number_format import (
     parse_number,
     whole_number,
 )
-from desktop.presentation.setting_costs import setting_cost
-from desktop.presentation.setting_rows import SettingRow
-from desktop.views.widgets.number_box import NumberBox
+from desktop.settings.number_box import NumberBox
+from desktop.settings.setting_costs import setting_cost
+from desktop.settings.setting_rows import SettingRow
+from desktop.settings.settings import SettingsController
+from desktop.settings.switch import Switch
 from desktop.views.widgets.plain import Label
-from desktop.views.widgets.switch import Switch
 from desktop.words import settings as words
 
 # Spin boxes would be lower than the fields beside them.

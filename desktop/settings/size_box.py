@@ -6,7 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
 from desktop.number_format import UnclearNumberError
-from desktop.presentation.budgets import exact_bytes, parse_size, stepped
+from desktop.settings.budgets import exact_bytes, parse_size, stepped
 
 LONGEST_SIZE = 40
 

@@ -24,11 +24,11 @@ from core.api.model_info import LoadFacts, PrecisionChoice
 from core.api.params import CacheSettings
 from desktop.app import App
 from desktop.engine.engine_status import Phase
-from desktop.presentation.setting_rows import DISK_ROW, HOST_ROW
+from desktop.settings.number_box import NumberBox
+from desktop.settings.setting_rows import DISK_ROW, HOST_ROW
+from desktop.settings.size_box import SizeBox
+from desktop.settings.switch import Switch
 from desktop.store.folders import Folders
-from desktop.views.widgets.number_box import NumberBox
-from desktop.views.widgets.size_box import SizeBox
-from desktop.views.widgets.switch import Switch
 from desktop.words.settings import ROWS, SYNONYMS
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info

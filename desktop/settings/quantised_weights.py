@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
-from desktop.controllers.common.settings import SettingsController
 from desktop.engine.engine_status import EngineStatus
+from desktop.settings.settings import SettingsController
 from desktop.views.widgets.plain import Button
 from desktop.words import settings as words
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from core.api.model_info import ModelInfo
 from core.api.params import CacheSettings
-from desktop.presentation.budgets import automatic, smallest, too_small
+from desktop.settings.budgets import automatic, smallest, too_small
 from desktop.words import settings as words
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from core.api.model_info import LoadFacts, ModelInfo
 from core.api.params import CacheSettings, ModelSettings, SamplingParams
-from desktop.presentation.setting_costs import setting_cost
-from desktop.presentation.setting_rows import (
+from desktop.settings.setting_costs import setting_cost
+from desktop.settings.setting_rows import (
     AHEAD_ROWS,
     BUDGET_ROWS,
     CHECKPOINT_ROWS,

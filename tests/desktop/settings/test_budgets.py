@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.api.model_info import LoadFacts
-from desktop.presentation.budgets import (
+from desktop.settings.budgets import (
     GB,
     MB,
     STEPS,
