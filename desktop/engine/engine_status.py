@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from core.api.model_info import ModelInfo
 from core.api.model_names import folder_name
-from desktop.presentation.plain_text import shortened
 from desktop.store.folders import DEMO_MODEL
+from desktop.widgets.plain_text import shortened
 from desktop.words import frame as words
 from desktop.words.settings import DEMO
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 
-from desktop.presentation.plain_text import shortened, tip
 from desktop.store.tables.records import Chat
+from desktop.widgets.plain_text import shortened, tip
 from desktop.words.chats import FORK, PINNED, THIS_WEEK, TODAY, YESTERDAY, month_words
 
 AnyIndex = QModelIndex | QPersistentModelIndex

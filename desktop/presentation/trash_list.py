@@ -8,9 +8,9 @@ from typing import Any
 from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt
 
 from desktop.presentation.chat_list import CHAT_ROLE, LONGEST_TITLE, NOTE_ROLE, AnyIndex
-from desktop.presentation.plain_text import shortened, tip
 from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.records import Chat
+from desktop.widgets.plain_text import shortened, tip
 from desktop.words.chats import kept_until
 
 _NOWHERE = QModelIndex()

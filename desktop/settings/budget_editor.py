@@ -14,7 +14,7 @@ from desktop.settings.setting_editor import CONTROL_HEIGHT, control_name
 from desktop.settings.setting_rows import DISK_ROW, WEIGHTS_ROW, SettingRow
 from desktop.settings.settings import SettingsController
 from desktop.settings.size_box import SizeBox
-from desktop.views.widgets.plain import Label
+from desktop.widgets.plain import Label
 from desktop.words import settings as words
 
 Way = Literal["automatic", "size", "nothing"]

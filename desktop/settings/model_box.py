@@ -16,8 +16,8 @@ from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase, shown_name
 from desktop.numbers import describe_choice, describe_load
 from desktop.settings.settings import SettingsController
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, Label, set_tip
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Button, Label, set_tip
 from desktop.words import settings as words
 
 # What the style leaves free beside the words.

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from desktop.engine.engine_status import EngineStatus
 from desktop.settings.settings import SettingsController
-from desktop.views.widgets.plain import Button
+from desktop.widgets.plain import Button
 from desktop.words import settings as words
 
 

@@ -20,7 +20,7 @@ from desktop.settings.setting_costs import setting_cost
 from desktop.settings.setting_rows import SettingRow
 from desktop.settings.settings import SettingsController
 from desktop.settings.switch import Switch
-from desktop.views.widgets.plain import Label
+from desktop.widgets.plain import Label
 from desktop.words import settings as words
 
 # Spin boxes would be lower than the fields beside them.

@@ -29,8 +29,8 @@ from desktop.settings.setting_rows import (
 )
 from desktop.settings.settings import SettingsController
 from desktop.settings.settings_part import Found, SettingsPart
-from desktop.views.search_field import SearchField
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label
+from desktop.widgets.search_field import SearchField
 from desktop.words import settings as words
 
 WEIGHTS_KEY = "model.weights_bytes"

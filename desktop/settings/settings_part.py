@@ -8,7 +8,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from desktop import theme
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label
 from desktop.words import settings as words
 
 # A widget, and the words by which a search finds it.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import QMainWindow
 
-from desktop.views.widgets.plain import action
+from desktop.widgets.plain import action
 from desktop.words.menus import ENTRIES
 
 

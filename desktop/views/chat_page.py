@@ -15,19 +15,19 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QVBoxLayout
 from desktop.controllers.formats import schema_format
 from desktop.controllers.window_parts import WindowParts
 from desktop.store.folders import DEMO_MODEL
-from desktop.views import dialogs
 from desktop.views.composer import Composer
 from desktop.views.empty_page import EmptyPage
 from desktop.views.find_bar import FindBar
 from desktop.views.header_bar import HeaderBar
 from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
-from desktop.views.question import Question
 from desktop.views.schema_dialog import SchemaDialog
-from desktop.views.scrolled import scrolled
 from desktop.views.taking import accept_copy, may_take
-from desktop.views.text_column import in_column
 from desktop.views.transcript_view import TranscriptView
+from desktop.widgets import dialogs
+from desktop.widgets.question import Question
+from desktop.widgets.scrolled import scrolled
+from desktop.widgets.text_column import in_column
 from desktop.words import chats as words
 from desktop.words.frame import SAMPLES
 

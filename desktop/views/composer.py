@@ -23,8 +23,8 @@ from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.queued_messages import QueuedMessages
 from desktop.views.taking import take_data
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, Label, set_tip
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Button, Label, set_tip
 from desktop.words.conversation import (
     ADD_PICTURES,
     INSTRUCTIONS_IN_USE,

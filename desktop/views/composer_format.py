@@ -10,8 +10,8 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QWidget
 
 from core.api.reply_format import ReplyFormat
 from desktop.controllers.chat import ChatController
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import ToolButton, action, set_tip
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import ToolButton, action, set_tip
 from desktop.words import formats as words
 
 JSON = ReplyFormat(kind="json")

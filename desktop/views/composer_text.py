@@ -7,7 +7,7 @@ from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy
 
 from desktop.views.given_data import RAW_FORMS
-from desktop.views.widgets.long_text import LongText
+from desktop.widgets.long_text import LongText
 from desktop.words.conversation import ASK, MESSAGE
 
 MOST_LINES_SEEN = 8

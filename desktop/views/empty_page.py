@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase
-from desktop.views.widgets.plain import Button, Label, ToolButton
+from desktop.widgets.plain import Button, Label, ToolButton
 from desktop.words import frame as words
 
 GAP_PX = 8

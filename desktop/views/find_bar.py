@@ -15,9 +15,9 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QTextEdit
 from desktop import theme
 from desktop.presentation.transcript import Transcript
 from desktop.views.transcript_view import TranscriptView
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Label
 from desktop.views.widgets.text_selection import TextField
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Label
 from desktop.words import find as words
 
 # Looking through a long chat at every key would be felt.

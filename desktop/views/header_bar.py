@@ -11,10 +11,10 @@ from desktop.controllers.chats import ChatsController
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.settings.settings import SettingsController
-from desktop.views.elided_label import ElidedLabel
 from desktop.views.model_switcher import ModelSwitcher
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, ToolButton, set_tip
+from desktop.widgets.elided_label import ElidedLabel
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Button, ToolButton, set_tip
 from desktop.words import frame as words
 
 # Narrower than this there is no room for all words beside the title.

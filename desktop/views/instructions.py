@@ -9,8 +9,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop.controllers.chat import ChatController
-from desktop.views.widgets.long_text import LongText
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.long_text import LongText
+from desktop.widgets.plain import Button, Label
 from desktop.words import chats as words
 
 HEIGHT = 110

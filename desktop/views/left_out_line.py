@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label
 from desktop.words.conversation import LEFT_OUT, READ_ALL, UNDO
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import Signal
 
 from desktop.controllers.limit import LimitController
-from desktop.views.notice_bar import NoticeBar
-from desktop.views.widgets.plain import set_tip
+from desktop.widgets.notice_bar import NoticeBar
+from desktop.widgets.plain import set_tip
 from desktop.words import limit as words
 
 

@@ -20,7 +20,6 @@ from desktop.engine.engine_status import Phase
 from desktop.presentation.diagnostics import diagnostics
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
-from desktop.views import dialogs
 from desktop.views.actions import add_menus
 from desktop.views.appearance import Appearance
 from desktop.views.chat_page import ChatPage
@@ -31,9 +30,10 @@ from desktop.views.side_bar import SideBar
 from desktop.views.side_panel import SidePanel
 from desktop.views.sides import Sides
 from desktop.views.tab_order import move_focus
-from desktop.views.toast import Toast
 from desktop.views.viewing import Viewing
 from desktop.views.widgets.context_panel import ContextPanel
+from desktop.widgets import dialogs
+from desktop.widgets.toast import Toast
 from desktop.words import chats as words
 from desktop.words import frame as frame_words
 

@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QWidget
 
 from desktop import theme
 from desktop.presentation.messages import Row
-from desktop.views.widgets.copy_button import CopyButton
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, Label, action, set_tip
+from desktop.widgets.copy_button import CopyButton
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Button, Label, action, set_tip
 from desktop.words.conversation import (
     ANOTHER,
     CONTINUE,

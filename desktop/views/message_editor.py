@@ -14,8 +14,8 @@ from desktop.presentation.draft import Draft
 from desktop.views.composer_text import ComposerText
 from desktop.views.picture_strip import PictureStrip
 from desktop.views.taking import accept_copy, may_take, take_data
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Button, Label
 from desktop.words import pictures as words
 
 

@@ -12,8 +12,8 @@ from core.api.errors import SlowFileError
 from desktop.engine.slow_files import answered
 from desktop.store.model_folders import first_folder, models_in
 from desktop.store.settings import AppSettings
-from desktop.views import dialogs
 from desktop.views.models_dialog import ModelsDialog
+from desktop.widgets import dialogs
 from desktop.words.frame import FOLDER_TITLE
 
 

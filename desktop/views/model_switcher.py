@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 from desktop import theme
 from desktop.engine.engine_status import EngineStatus, Phase, model_name, shown_name
 from desktop.settings.settings import SettingsController
-from desktop.views.widgets.plain import ToolButton, action, set_tip
+from desktop.widgets.plain import ToolButton, action, set_tip
 from desktop.words import frame as words
 
 WIDEST_PX = 160

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from desktop import theme
 from desktop.engine.engine_status import shown_name
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label
 from desktop.words import frame as words
 
 WIDTH, HEIGHT, ITEM_HEIGHT = 420, 320, 32

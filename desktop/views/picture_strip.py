@@ -16,9 +16,9 @@ from desktop import theme
 from desktop.numbers import picture_caption
 from desktop.presentation.draft import DraftPicture
 from desktop.store.tables.records import Picture
-from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.picture import PictureThumbnail
-from desktop.views.widgets.plain import Label, set_tip
+from desktop.widgets.pacing import pace
+from desktop.widgets.plain import Label, set_tip
 from desktop.words.pictures import LOOKING, count_in_strip
 
 MADE_AT_ONCE = 4

@@ -16,8 +16,8 @@ from desktop.views.message_row import SHED_AT_ONCE, MessageRow
 from desktop.views.widgets.json_body import SOURCE, JsonBody
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.numbers_line import NumbersLine
-from desktop.views.widgets.plain import Label
 from desktop.views.widgets.reasoning_fold import ReasoningFold
+from desktop.widgets.plain import Label
 
 
 class ReplyRow(MessageRow):

@@ -15,9 +15,9 @@ from desktop.controllers.formats import Formats
 from desktop.presentation.messages import Row
 from desktop.views.reply_row import ReplyRow
 from desktop.views.user_row import UserRow
-from desktop.views.widgets.long_text import LongText
-from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.text_selection import TextField
+from desktop.widgets.long_text import LongText
+from desktop.widgets.pacing import pace
 
 RowWidget = UserRow | ReplyRow
 

@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.controllers.formats import Formats
-from desktop.views.widgets.long_text import LongText
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.long_text import LongText
+from desktop.widgets.plain import Button, Label
 from desktop.words import formats as words
 
 WIDTH, HEIGHT = 560, 480

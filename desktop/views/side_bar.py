@@ -20,10 +20,10 @@ from desktop.controllers.chats import ChatsController
 from desktop.presentation.chat_list import CHAT_ROLE
 from desktop.store.tables.records import Chat
 from desktop.views.chat_delegate import ChatDelegate
-from desktop.views.search_field import SearchField
 from desktop.views.trash_page import TrashPage
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, Label, action
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.search_field import SearchField
 from desktop.words import chats as words
 
 

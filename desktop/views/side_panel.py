@@ -15,9 +15,9 @@ from PySide6.QtWidgets import (
 
 from desktop import theme
 from desktop.settings.settings_panel import SettingsPanel
-from desktop.views.scrolled import scrolled
 from desktop.views.widgets.context_panel import ContextPanel
-from desktop.views.widgets.plain import ToolButton
+from desktop.widgets.plain import ToolButton
+from desktop.widgets.scrolled import scrolled
 from desktop.words import frame as words
 
 

@@ -10,8 +10,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QMessageBox, QWidget
 
 from core.api.errors import WaymarkError
-from desktop.views import dialogs
-from desktop.views.widgets.plain import message_box
+from desktop.widgets import dialogs
+from desktop.widgets.plain import message_box
 from desktop.words import frame as words
 
 

@@ -8,7 +8,7 @@ from PySide6.QtGui import QDropEvent
 from desktop.controllers.drafting.pictures import PictureController
 from desktop.presentation.draft import Draft
 from desktop.views.given_data import sort_data
-from desktop.views.widgets.long_text import LongText
+from desktop.widgets.long_text import LongText
 from desktop.words.pictures import PASTED
 
 

@@ -18,10 +18,10 @@ from desktop.presentation.transcript import Transcript
 from desktop.views.reply_row import ReplyRow
 from desktop.views.row_places import RowPlaces
 from desktop.views.row_widgets import RowWidget, RowWidgets
-from desktop.views.text_column import column_width
-from desktop.views.widgets.pacing import pace
-from desktop.views.widgets.plain import Button
 from desktop.views.widgets.text_selection import TextField, text_selection
+from desktop.widgets.pacing import pace
+from desktop.widgets.plain import Button
+from desktop.widgets.text_column import column_width
 from desktop.words.conversation import JUMP
 
 # A message costs milliseconds to build: so many are built at once, the others one at a step.

@@ -9,9 +9,9 @@ from desktop.controllers.chats import ChatsController
 from desktop.presentation.chat_list import CHAT_ROLE
 from desktop.store.tables.chats import TRASH_DAYS
 from desktop.views.chat_delegate import ChatDelegate
-from desktop.views.question import Question
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, Label, action
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Button, Label, action
+from desktop.widgets.question import Question
 from desktop.words import chats as words
 
 

@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 from desktop import theme
 from desktop.views.widgets.block_text import INDENT, SHORT_TEXT, BlockText
 from desktop.views.widgets.code_block import CodeBlock
-from desktop.views.widgets.long_text import LongText
 from desktop.views.widgets.markdown_body import MarkdownBody, indent_of
 from desktop.views.widgets.text_selection import WholeText, text_selection
+from desktop.widgets.long_text import LongText
 from desktop.words.conversation import YOUR_MESSAGE
 
 # From here on a field is used, which lays out only what is seen.

@@ -16,11 +16,11 @@ from PySide6.QtWidgets import QWidget
 from core.api.errors import WaymarkError
 from core.api.events import ImageRendered
 from desktop.controllers.window_parts import WindowParts
-from desktop.presentation.plain_text import is_seen
 from desktop.store.tables.records import Picture
-from desktop.views import dialogs
 from desktop.views.given_data import png_bytes
 from desktop.views.widgets.picture_viewer import MOST_PIXELS, PictureViewer, within
+from desktop.widgets import dialogs
+from desktop.widgets.plain_text import is_seen
 from desktop.words import pictures as words
 
 SUFFIXES = (

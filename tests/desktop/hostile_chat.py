@@ -23,7 +23,7 @@ from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, turns
 from desktop.views.reply_row import ReplyRow
-from desktop.views.widgets.pacing import pace
+from desktop.widgets.pacing import pace
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.hostile.replies import reply

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLAIN = "desktop/views/widgets/plain.py"
+PLAIN = "desktop/widgets/plain.py"
 DOCUMENTS = "desktop/views/widgets/block_text.py"
 # Widgets whose words Qt would guess about, or underline, and the files that make them.
 MADE_IN: dict[str, tuple[str, ...]] = {
@@ -120,4 +120,4 @@ def test_H9_the_window_opens_addresses_in_one_place_and_knows_no_network() -> No
         assert reached == [], path
         if "openUrl" in source:
             opening.add(path.relative_to(ROOT).as_posix())
-    assert opening == {"desktop/views/dialogs.py"}
+    assert opening == {"desktop/widgets/dialogs.py"}

@@ -136,7 +136,7 @@ async def test_the_folder_can_be_looked_at_before_one_decides(
 ) -> None:
     folders.database.mkdir()
     opened: list[Path] = []
-    monkeypatch.setattr("desktop.views.dialogs.open_folder", opened.append)
+    monkeypatch.setattr("desktop.widgets.dialogs.open_folder", opened.append)
     task = asyncio.ensure_future(open_or_refuse(str(folders.data)))
     press(await dialog(), "Open folder")
     await until(lambda: opened == [folders.data] and refusal() is not None)

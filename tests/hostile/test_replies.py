@@ -16,7 +16,7 @@ from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.views.reply_row import ReplyRow
 from desktop.views.transcript_view import TranscriptView
 from desktop.views.widgets.code_block import CodeBlock
-from desktop.views.widgets.pacing import pace
+from desktop.widgets.pacing import pace
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
 from tests.desktop.hands import no_edits, no_formats

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from core.api.reply_format import ReplyFormat
-from desktop.presentation.plain_text import shortened, visible
 from desktop.presentation.reply_data.events import Event, NotJsonError, events
+from desktop.widgets.plain_text import shortened, visible
 from desktop.words.formats import more_columns_words, more_items_words, size_words
 
 # What is shown of a long reply: of each list so many values, no further list once there are so many

@@ -21,11 +21,11 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
 
 from desktop import theme
-from desktop.presentation.web_address import hover_words
 from desktop.views.widgets.markdown_html import CODE_EDGE, is_web_address, style, to_html
-from desktop.views.widgets.pacing import pace
-from desktop.views.widgets.plain import set_tip
 from desktop.views.widgets.text_selection import text_selection
+from desktop.widgets.pacing import pace
+from desktop.widgets.plain import set_tip
+from desktop.widgets.web_address import hover_words
 
 LONGEST_WORD = 1_000
 # A longer text fills any width it is given; a shorter one asks for no more than it needs.

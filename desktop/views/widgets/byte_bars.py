@@ -13,7 +13,7 @@ from desktop.numbers import format_bytes
 from desktop.presentation.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
 from desktop.views.widgets.fill_bar import FillBar
 from desktop.views.widgets.legend_entry import LegendEntry
-from desktop.views.widgets.plain import Label, set_tip
+from desktop.widgets.plain import Label, set_tip
 
 BAR_HEIGHT = 10
 PLACES: tuple[PlaceKind, ...] = ("host", "device", "disk")

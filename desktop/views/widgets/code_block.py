@@ -12,10 +12,10 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.views.widgets.code_text import CodeText
-from desktop.views.widgets.copy_button import CopyButton
 from desktop.views.widgets.highlight import Highlighting
-from desktop.views.widgets.pacing import pace
-from desktop.views.widgets.plain import Label
+from desktop.widgets.copy_button import CopyButton
+from desktop.widgets.pacing import pace
+from desktop.widgets.plain import Label
 from desktop.words.conversation import BEGINNING_LATER, COPY_CODE, code_words
 
 # How long words are looked up for their colours before others have their turn.

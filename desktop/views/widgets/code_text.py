@@ -22,8 +22,8 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from desktop import theme
 from desktop.views.widgets.highlight import Span
-from desktop.views.widgets.long_text import LongText
 from desktop.views.widgets.text_selection import text_selection
+from desktop.widgets.long_text import LongText
 
 # A line that is never wrapped is laid out and drawn whole when any of it is seen.
 LONGEST_LINE = 2_000

@@ -31,8 +31,8 @@ from desktop.views.widgets.fills import (
     mark_kept,
     tick_shape,
 )
-from desktop.views.widgets.plain import show_tip
 from desktop.views.widgets.strip_layout import StripLayout, lay_out
+from desktop.widgets.plain import show_tip
 from desktop.words import context as words
 
 BAR_HEIGHT = 24

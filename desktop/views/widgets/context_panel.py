@@ -15,8 +15,8 @@ from desktop.numbers import format_count
 from desktop.presentation.context_view import ContextView, Strip
 from desktop.views.widgets.byte_bars import ByteBars
 from desktop.views.widgets.context_strip import ContextStrip
-from desktop.views.widgets.plain import Label, set_tip
-from desktop.views.widgets.value_grid import Row, ValueGrid
+from desktop.widgets.plain import Label, set_tip
+from desktop.widgets.value_grid import Row, ValueGrid
 from desktop.words import context as words
 
 TOKENS_ROW = Row(*words.TOKENS_ROW)

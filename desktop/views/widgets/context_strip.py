@@ -12,8 +12,8 @@ from desktop.presentation.strip_words import asked_legend, describe_strip, where
 from desktop.views.widgets.context_bar import ContextBar
 from desktop.views.widgets.fill_bar import FillBar
 from desktop.views.widgets.legend import Legend
-from desktop.views.widgets.plain import Label
 from desktop.views.widgets.strip_layout import room_is_cut
+from desktop.widgets.plain import Label
 from desktop.words import context as words
 
 FILL_HEIGHT = 5

@@ -16,8 +16,8 @@ from desktop.presentation.reply_data.items import DataItems
 from desktop.presentation.reply_data.reading import Reading
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.data_view import DataView
-from desktop.views.widgets.plain import Label, ToolButton
 from desktop.views.widgets.text_selection import WholeText
+from desktop.widgets.plain import Label, ToolButton
 from desktop.words import formats as words
 
 DATA, SOURCE = 1, 2

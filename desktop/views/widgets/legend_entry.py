@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from desktop import theme
 from desktop.views.widgets.fills import TICK_HEIGHT, Fill, fill, tick_shape
-from desktop.views.widgets.plain import Label
+from desktop.widgets.plain import Label
 
 BAND: tuple[Fill, ...] = ("reused", "evaluated", "reply")
 

@@ -19,9 +19,9 @@ from desktop.views.widgets.block_text import INDENT, BlockText
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.markdown_blocks import Block
 from desktop.views.widgets.markdown_source import BlockStream
-from desktop.views.widgets.pacing import SLICE_S, pace
-from desktop.views.widgets.plain import Button
 from desktop.views.widgets.text_selection import WholeText
+from desktop.widgets.pacing import SLICE_S, pace
+from desktop.widgets.plain import Button
 from desktop.words.conversation import SHOW_MORE, more_words
 
 BLOCK_SPACING = 9

@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
 from core.api.stats import RequestStats
 from desktop import numbers, theme
 from desktop.numbers import format_count
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Label, set_tip
-from desktop.views.widgets.value_grid import Row, ValueGrid
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Label, set_tip
+from desktop.widgets.value_grid import Row, ValueGrid
 
 GAP = 4
 # In less the line would stand in a column of single words.

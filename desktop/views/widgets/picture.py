@@ -22,8 +22,8 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
 
 from desktop import theme
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Label, set_tip
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Label, set_tip
 from desktop.words import pictures as words
 
 # Large enough to recognise a picture, small enough for four in the narrowest composer.

@@ -17,11 +17,11 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout,
 from core.api.events import ImageRendered
 from desktop.numbers import format_count
 from desktop.store.tables.records import Picture
-from desktop.views.widgets.copy_button import CopyButton
-from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture import read_thumbnail
 from desktop.views.widgets.picture_canvas import PictureCanvas
-from desktop.views.widgets.plain import Label
+from desktop.widgets.copy_button import CopyButton
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Label
 from desktop.words import pictures as words
 
 # More would take the pipe from the engine's process longer than the window may be kept waiting.

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from desktop import theme
 from desktop.views.widgets.markdown_body import MarkdownBody
-from desktop.views.widgets.plain import Button, set_tip
+from desktop.widgets.plain import Button, set_tip
 from desktop.words.conversation import THINKING, THOUGHT
 
 

@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from desktop.views.widgets.plain import action
+from desktop.widgets.plain import action
 from desktop.words.conversation import COPY, COPY_LINK, SELECT_ALL
 
 TextField = QTextEdit | QPlainTextEdit

@@ -22,9 +22,9 @@ from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_text import CodeText
 from desktop.views.widgets.data_view import DataView
 from desktop.views.widgets.markdown_body import MarkdownBody
-from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.views.widgets.text_selection import text_selection
+from desktop.widgets.pacing import pace
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import (

@@ -24,7 +24,7 @@ from desktop.views.composer_text import ComposerText
 from desktop.views.message_row import MessageRow
 from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.code_block import CodeBlock
-from desktop.views.widgets.copy_button import CopyButton
+from desktop.widgets.copy_button import CopyButton
 from desktop.words.conversation import ANOTHER, CONTINUE_TIP, FORK
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info

@@ -15,7 +15,7 @@ from desktop.app import App
 from desktop.settings.setting_rows import TEXT_SIZE_ROW
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.tables import chats
-from desktop.views.widgets.icon_button import IconButton
+from desktop.widgets.icon_button import IconButton
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 from tests.desktop.hands import drop, ended, files, press, send, settle

@@ -22,8 +22,8 @@ from desktop.views.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.views.user_row import UserRow
 from desktop.views.widgets.block_text import BlockText
 from desktop.views.widgets.markdown_body import PAGE, MarkdownBody
-from desktop.views.widgets.pacing import pace
 from desktop.views.widgets.text_selection import text_selection
+from desktop.widgets.pacing import pace
 from tests.desktop.hands import no_edits, no_formats
 
 MakeView = Callable[..., TranscriptView]

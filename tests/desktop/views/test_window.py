@@ -27,12 +27,12 @@ from desktop.app import App
 from desktop.engine.engine_status import Phase
 from desktop.presentation.draft import Draft
 from desktop.store.folders import DEMO_MODEL
-from desktop.views import toast as toast_module
 from desktop.views.composer_text import ComposerText
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.long_text import LONGEST_TEXT
 from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.views.widgets.reasoning_fold import ReasoningFold
+from desktop.widgets import toast as toast_module
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.long_text import LONGEST_TEXT
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 from tests.desktop.hands import (

@@ -17,11 +17,11 @@ from desktop.views.widgets import highlight as highlighting
 from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.code_text import LONGEST_LINE, TAIL, TAIL_GROWTH, CodeText
 from desktop.views.widgets.highlight import LANGUAGES, Highlighting, Span
-from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.json_body import JsonBody
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.markdown_source import LONGEST_CODE
-from desktop.views.widgets.pacing import pace
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.pacing import pace
 
 CODE = "def f(x):\n    return x + 1  # one\n\n"
 

@@ -14,7 +14,7 @@ from desktop.views.widgets.code_block import CodeBlock
 from desktop.views.widgets.code_text import CodeText
 from desktop.views.widgets.markdown_body import MarkdownBody
 from desktop.views.widgets.markdown_html import CODE_EDGE
-from desktop.views.widgets.plain import Button
+from desktop.widgets.plain import Button
 from tests.desktop.widgets import samples
 
 HOSTILE = {

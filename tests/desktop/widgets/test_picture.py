@@ -8,8 +8,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
-from desktop.views.widgets.icon_button import IconButton
 from desktop.views.widgets.picture import LARGEST, SMALLEST, PictureThumbnail, read_thumbnail
+from desktop.widgets.icon_button import IconButton
 from tests.desktop.widgets import samples
 
 CAPTION = "4000 x 3000 \N{RIGHTWARDS ARROW} 1184 x 864, 999 tokens"

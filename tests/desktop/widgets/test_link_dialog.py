@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
 from pytestqt.qtbot import QtBot
 
 from desktop.app import App
-from desktop.presentation.web_address import web_address
-from desktop.views.link_dialog import LinkDialog
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.link_dialog import LinkDialog
+from desktop.widgets.plain import Button, Label
+from desktop.widgets.web_address import web_address
 from tests.desktop.conftest import OpenApp, until
 
 PLAIN = "https://example.org/a?b=c"

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton
 
-from desktop.views.widgets.plain import set_tip
+from desktop.widgets.plain import set_tip
 from desktop.words.chats import CLEAR
 
 LONGEST = 200

@@ -9,7 +9,7 @@ from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QFrame, QVBoxLayout
 
 from desktop import theme
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label
 
 
 class NoticeBar(QFrame):

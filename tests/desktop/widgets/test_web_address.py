@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PySide6.QtCore import QUrl
 
-from desktop.presentation.web_address import (
+from desktop.widgets.web_address import (
     LONGEST_ADDRESS,
     RefusedAddressError,
     WebAddress,

@@ -16,7 +16,7 @@ from PySide6.QtGui import QKeyEvent, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QWidget
 
 from desktop.number_format import whole
-from desktop.views.widgets.pacing import pace
+from desktop.widgets.pacing import pace
 
 # Taken in at a step: some milliseconds, if each letter has a line of its own.
 STEP = 4_000

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from desktop import theme
-from desktop.views.widgets.plain import Label, set_tip
+from desktop.widgets.plain import Label, set_tip
 
 # Grids below one another line up; pixels in text of the usual size.
 NAME_WIDTH = 112

@@ -2,7 +2,7 @@
 
 In some places Qt guesses whether it was given HTML, and HTML may name files, which Qt then opens.
 Knows that guess, how much a person reads of a label or a tool tip, and which characters are not
-seen. Leaves the widgets to `desktop.views.widgets.plain`.
+seen. Leaves the widgets to `desktop.widgets.plain`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from desktop import theme
-from desktop.views.widgets.plain import ToolButton, set_tip
+from desktop.widgets.plain import ToolButton, set_tip
 
 
 class IconButton(ToolButton):

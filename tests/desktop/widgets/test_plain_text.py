@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtGui import Qt, QTextDocument
 
-from desktop.presentation.plain_text import (
+from desktop.widgets.plain_text import (
     LONGEST_TIP,
     breakable,
     shortened,

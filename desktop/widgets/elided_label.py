@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 
-from desktop.presentation.plain_text import shortened
-from desktop.views.widgets.plain import Label, set_tip
+from desktop.widgets.plain import Label, set_tip
+from desktop.widgets.plain_text import shortened
 
 # More than the widest window shows.
 LONGEST = 500

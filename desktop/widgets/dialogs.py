@@ -9,9 +9,9 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QDialog, QFileDialog, QWidget
 
-from desktop.presentation.web_address import RefusedAddressError, web_address
-from desktop.views.link_dialog import LinkDialog
-from desktop.views.widgets.plain import make_plain
+from desktop.widgets.link_dialog import LinkDialog
+from desktop.widgets.plain import make_plain
+from desktop.widgets.web_address import RefusedAddressError, web_address
 from desktop.words import frame as words
 
 KINDS = "*.png *.jpg *.jpeg *.webp *.gif *.bmp *.tif *.tiff"

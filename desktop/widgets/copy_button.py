@@ -5,7 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QWidget
 
-from desktop.views.widgets.icon_button import IconButton
+from desktop.widgets.icon_button import IconButton
 from desktop.words.conversation import COPIED
 
 COPIED_MS = 1_500

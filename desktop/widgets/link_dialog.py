@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtGui import QTextOption
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPlainTextEdit, QVBoxLayout, QWidget
 
-from desktop.presentation.plain_text import shortened, visible
-from desktop.presentation.web_address import WebAddress
-from desktop.views.question import GuardedButton
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain_text import shortened, visible
+from desktop.widgets.question import GuardedButton
+from desktop.widgets.web_address import WebAddress
 from desktop.words import links as words
 
 WIDTH = 460

@@ -27,7 +27,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from desktop.presentation.plain_text import breakable, shortened, tip, unbroken
+from desktop.widgets.plain_text import breakable, shortened, tip, unbroken
 
 # A label lays out all of its words whenever its size is asked for.
 LONGEST_LABEL = 4_000

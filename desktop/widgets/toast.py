@@ -13,9 +13,9 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QTimer
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QWidget
 
 from desktop import theme
-from desktop.presentation.plain_text import shortened
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Button, Label
+from desktop.widgets.plain_text import shortened
 from desktop.words.frame import CLOSE_MESSAGE, MESSAGE
 
 SHOWN_FOR_MS = 8_000

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from PySide6.QtCore import QUrl
 
-from desktop.presentation.plain_text import is_seen, visible
+from desktop.widgets.plain_text import is_seen, visible
 from desktop.words import links as words
 
 # No site needs more, and some systems hand a browser no more than this.

@@ -13,7 +13,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QRect, Qt, Signal, SignalIns
 from PySide6.QtGui import QCursor, QHideEvent, QKeyEvent, QMouseEvent, QShowEvent
 from PySide6.QtWidgets import QApplication, QFrame, QVBoxLayout, QWidget
 
-from desktop.views.widgets.plain import Button, Label
+from desktop.widgets.plain import Button, Label
 
 WIDEST = 400
 
