@@ -20,10 +20,10 @@ from core.client.requests import Request
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.conversation import conversation_of, draft_message
-from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.limit import LimitController
 from desktop.controllers.replies import Replies
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
+from desktop.pictures.pictures import PictureController
 from desktop.presentation.messages import LiveReply
 from desktop.services import Services
 from desktop.store.tables import messages

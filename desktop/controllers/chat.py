@@ -16,11 +16,11 @@ from desktop.controllers.conversation import conversation_of
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.instructions import Instructions
-from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.message_queue import MessageQueue
 from desktop.controllers.replies import Replies
 from desktop.controllers.shown_chat import ShownChat
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
+from desktop.pictures.pictures import PictureController
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.transcript import Transcript
 from desktop.services import Services

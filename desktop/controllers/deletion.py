@@ -22,9 +22,9 @@ from core.api.errors import NotDeletedError, WaymarkError
 from core.client.blobs import BlobStore
 from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.pending_deletions import PendingDeletions
 from desktop.controllers.replies import Replies
+from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store import trash_clock
 from desktop.store.folders import Folders

@@ -12,10 +12,10 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.events import CUT_SHORT
 from desktop.controllers.drafting.drafts import Drafts
-from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.replies import Replies
 from desktop.engine.tasks import Tasks
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
+from desktop.pictures.pictures import PictureController
 from desktop.presentation.messages import LiveReply
 from desktop.store.tables.records import Reply, ReplyState
 

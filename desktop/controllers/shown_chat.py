@@ -14,7 +14,7 @@ from desktop.controllers.chats import ChatsController
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.instructions import Instructions
 from desktop.controllers.replies import Replies
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
 from desktop.presentation.messages import LiveReply, Row
 from desktop.presentation.transcript import Transcript
 from desktop.services import Services

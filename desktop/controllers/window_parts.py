@@ -17,13 +17,13 @@ from desktop.controllers.draft_size import DraftSize
 from desktop.controllers.drafting.drafts import Drafts
 from desktop.controllers.drafting.edits import Edits
 from desktop.controllers.drafting.instructions import Instructions
-from desktop.controllers.drafting.pictures import PictureController
 from desktop.controllers.formats import Formats
 from desktop.controllers.limit import LimitController
 from desktop.controllers.pending_deletions import PendingDeletions
 from desktop.controllers.replies import Replies
 from desktop.engine.engine import Engine, EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
+from desktop.pictures.pictures import PictureController
 from desktop.presentation.chat_list import ChatList
 from desktop.presentation.messages import LiveReply
 from desktop.presentation.transcript import Transcript

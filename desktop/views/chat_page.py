@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QVBoxLayout
 
 from desktop.controllers.formats import schema_format
 from desktop.controllers.window_parts import WindowParts
+from desktop.pictures.taking import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
 from desktop.views.composer import Composer
 from desktop.views.empty_page import EmptyPage
@@ -22,7 +23,6 @@ from desktop.views.header_bar import HeaderBar
 from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
 from desktop.views.schema_dialog import SchemaDialog
-from desktop.views.taking import accept_copy, may_take
 from desktop.views.transcript_view import TranscriptView
 from desktop.widgets import dialogs
 from desktop.widgets.question import Question

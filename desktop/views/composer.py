@@ -16,13 +16,13 @@ from desktop import theme
 from desktop.controllers.chat import ChatController
 from desktop.controllers.draft_size import DraftSize
 from desktop.controllers.drafting.drafts import STORED_AFTER_MS
-from desktop.controllers.drafting.pictures import PictureController
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
+from desktop.pictures.picture_strip import PictureStrip
+from desktop.pictures.pictures import PictureController
+from desktop.pictures.taking import take_data
 from desktop.views.composer_format import ComposerFormat
 from desktop.views.composer_text import ComposerText
-from desktop.views.picture_strip import PictureStrip
 from desktop.views.queued_messages import QueuedMessages
-from desktop.views.taking import take_data
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, set_tip
 from desktop.words.conversation import (

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy
 
-from desktop.views.given_data import RAW_FORMS
+from desktop.pictures.given_data import RAW_FORMS
 from desktop.widgets.long_text import LongText
 from desktop.words.conversation import ASK, MESSAGE
 

@@ -9,11 +9,11 @@ from PySide6.QtCore import QMimeData, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop.controllers.drafting.pictures import PictureController
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
+from desktop.pictures.picture_strip import PictureStrip
+from desktop.pictures.pictures import PictureController
+from desktop.pictures.taking import accept_copy, may_take, take_data
 from desktop.views.composer_text import ComposerText
-from desktop.views.picture_strip import PictureStrip
-from desktop.views.taking import accept_copy, may_take, take_data
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label
 from desktop.words import pictures as words

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
 from desktop.widgets.elided_label import ElidedLabel
 from desktop.widgets.icon_button import IconButton
 from desktop.words.conversation import TAKE_BACK, waiting_message_words

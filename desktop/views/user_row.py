@@ -6,11 +6,11 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QSizePolicy, QVBoxLayout
 
 from desktop.controllers.drafting.edits import Edits
+from desktop.pictures.picture_strip import PictureStrip
 from desktop.presentation.messages import Row
 from desktop.views.left_out_line import LeftOutLine
 from desktop.views.message_editor import MessageEditor
 from desktop.views.message_row import SHED_AT_ONCE, MessageRow
-from desktop.views.picture_strip import PictureStrip
 from desktop.views.user_text import UserText
 
 

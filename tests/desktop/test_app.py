@@ -115,7 +115,7 @@ from pathlib import Path
 from desktop import app
 from desktop.controllers import window_parts
 from desktop.engine import tasks
-from desktop.controllers.drafting import pictures
+from desktop.pictures import pictures
 from desktop.store import database
 from desktop.views.main_window import MainWindow
 

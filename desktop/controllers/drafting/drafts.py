@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from core.api.reply_format import ReplyFormat
-from desktop.controllers.drafting.pictures import PictureController
 from desktop.engine.tasks import attempted
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
+from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables import drafts
 from desktop.store.tables.drafts import StoredDraft

@@ -5,8 +5,8 @@ They are in memory alone, and outlive the widgets they are written in.
 
 from __future__ import annotations
 
-from desktop.controllers.drafting.pictures import PictureController
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
+from desktop.pictures.pictures import PictureController
 from desktop.store.tables.records import Message, Picture
 
 

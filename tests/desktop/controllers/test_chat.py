@@ -17,7 +17,7 @@ from core.client.requests import Request
 from desktop.controllers import reply_run
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
-from desktop.presentation.draft import DraftPicture
+from desktop.pictures.draft import DraftPicture
 from desktop.presentation.messages import LiveReply, ending_words
 from desktop.store.folders import Folders
 from desktop.store.tables import messages

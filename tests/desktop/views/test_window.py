@@ -25,10 +25,10 @@ from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
 from desktop.engine.engine_status import Phase
-from desktop.presentation.draft import Draft
+from desktop.pictures.draft import Draft
+from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import DEMO_MODEL
 from desktop.views.composer_text import ComposerText
-from desktop.views.widgets.picture_viewer import PictureViewer
 from desktop.views.widgets.reasoning_fold import ReasoningFold
 from desktop.widgets import toast as toast_module
 from desktop.widgets.icon_button import IconButton

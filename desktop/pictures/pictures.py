@@ -23,13 +23,13 @@ from core.api.errors import (
     WaymarkError,
 )
 from core.api.events import ImageDescribed, ImageRendered
-from desktop.controllers.drafting.picture_files import (
+from desktop.engine.engine_status import Phase
+from desktop.engine.slow_files import answered
+from desktop.pictures.draft import Draft, DraftPicture
+from desktop.pictures.picture_files import (
     read_picture_file,
     why_no_picture,
 )
-from desktop.engine.engine_status import Phase
-from desktop.engine.slow_files import answered
-from desktop.presentation.draft import Draft, DraftPicture
 from desktop.services import Services
 from desktop.store.tables.records import Picture
 from desktop.words.pictures import Refusal

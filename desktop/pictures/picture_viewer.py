@@ -16,9 +16,9 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QStackedLayout, QVBoxLayout,
 
 from core.api.events import ImageRendered
 from desktop.numbers import format_count
+from desktop.pictures.picture import read_thumbnail
+from desktop.pictures.picture_canvas import PictureCanvas
 from desktop.store.tables.records import Picture
-from desktop.views.widgets.picture import read_thumbnail
-from desktop.views.widgets.picture_canvas import PictureCanvas
 from desktop.widgets.copy_button import CopyButton
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Label

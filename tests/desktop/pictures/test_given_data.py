@@ -6,8 +6,8 @@ import pytest
 from PySide6.QtCore import QMimeData, QUrl
 from PySide6.QtGui import QImage
 
-from desktop.views import given_data
-from desktop.views.given_data import sort_data
+from desktop.pictures import given_data
+from desktop.pictures.given_data import sort_data
 from desktop.words.pictures import ADDRESS_REFUSED, FORM_REFUSED, SIZE_REFUSED
 from tests.desktop.bait import Bait
 from tests.desktop.fake_engine import png

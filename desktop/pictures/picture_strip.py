@@ -14,9 +14,9 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWi
 
 from desktop import theme
 from desktop.numbers import picture_caption
-from desktop.presentation.draft import DraftPicture
+from desktop.pictures.draft import DraftPicture
+from desktop.pictures.picture import PictureThumbnail
 from desktop.store.tables.records import Picture
-from desktop.views.widgets.picture import PictureThumbnail
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Label, set_tip
 from desktop.words.pictures import LOOKING, count_in_strip

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
 from core.api.events import ImageRendered
+from desktop.pictures.picture_canvas import PictureCanvas
+from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer
 from desktop.store.tables.records import Picture
-from desktop.views.widgets.picture_canvas import PictureCanvas
-from desktop.views.widgets.picture_viewer import MOST_PIXELS, PictureViewer
 from tests.desktop.widgets import samples
 
 Asked = list[tuple[int, int]]

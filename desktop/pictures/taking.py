@@ -5,9 +5,9 @@ from __future__ import annotations
 from PySide6.QtCore import QMimeData, Qt
 from PySide6.QtGui import QDropEvent
 
-from desktop.controllers.drafting.pictures import PictureController
-from desktop.presentation.draft import Draft
-from desktop.views.given_data import sort_data
+from desktop.pictures.draft import Draft
+from desktop.pictures.given_data import sort_data
+from desktop.pictures.pictures import PictureController
 from desktop.widgets.long_text import LongText
 from desktop.words.pictures import PASTED
 

@@ -8,9 +8,9 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication, QLabel
 from pytestqt.qtbot import QtBot
 
-from desktop.presentation.draft import DraftPicture
+from desktop.pictures.draft import DraftPicture
+from desktop.pictures.picture_strip import MADE_AT_ONCE, PictureStrip
 from desktop.store.tables.records import Picture
-from desktop.views.picture_strip import MADE_AT_ONCE, PictureStrip
 from tests.desktop.fake_engine import png
 
 
