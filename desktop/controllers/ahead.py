@@ -17,14 +17,14 @@ from core.api.commands import ReadAhead, Settle
 from core.api.errors import BudgetTooSmallError
 from core.api.events import Failed, Prepared
 from core.client.requests import Request
-from desktop.controllers.chat import ChatController
+from desktop.chat.chat import ChatController
+from desktop.chat.conversation import conversation_of, draft_message
+from desktop.chat.messages import LiveReply
+from desktop.chat.replies import Replies
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.conversation import conversation_of, draft_message
 from desktop.controllers.limit import LimitController
-from desktop.controllers.replies import Replies
 from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
-from desktop.presentation.messages import LiveReply
 from desktop.services import Services
 from desktop.store.tables import messages
 from desktop.store.tables.records import ChatPath, Reply, ReplyState

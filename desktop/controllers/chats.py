@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from desktop.controllers.replies import Replies
+from desktop.chat.messages import LiveReply
+from desktop.chat.replies import Replies
 from desktop.presentation.chat_list import ChatList
-from desktop.presentation.messages import LiveReply
 from desktop.presentation.trash_list import TrashList
 from desktop.services import Services
 from desktop.store.tables import chats, forks

@@ -12,13 +12,13 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.api.events import Prepared
 from core.api.stats import CacheBytes, RequestStats
+from desktop.chat.chat import ChatController
+from desktop.chat.messages import LiveReply, Row
+from desktop.chat.replies import Replies
 from desktop.controllers.ahead import AheadController
-from desktop.controllers.chat import ChatController
-from desktop.controllers.replies import Replies
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus
 from desktop.presentation.context_view import ContextView, Strip, prepared_strip
-from desktop.presentation.messages import LiveReply, Row
 from desktop.store.tables.records import Reply
 from desktop.words.context import disk_trouble_words
 

@@ -20,10 +20,10 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import NotDeletedError, WaymarkError
 from core.client.blobs import BlobStore
-from desktop.controllers.chat import ChatController
+from desktop.chat.chat import ChatController
+from desktop.chat.replies import Replies
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.pending_deletions import PendingDeletions
-from desktop.controllers.replies import Replies
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store import trash_clock

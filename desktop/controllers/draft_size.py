@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.commands import CountTokens
 from core.api.errors import WaymarkError
-from desktop.controllers.shown_chat import ShownChat
+from desktop.chat.shown_chat import ShownChat
 from desktop.numbers import context_used
 from desktop.presentation.context_fill import GLUE_TOKENS, PICTURE_TOKENS, fill_of
 from desktop.services import Services

@@ -18,9 +18,9 @@ from core.api.errors import NoModelError, WaymarkError
 from core.api.events import Finished
 from core.api.model_info import ModelInfo
 from core.client.requests import Request
-from desktop.controllers.chat import ChatController
+from desktop.chat.chat import ChatController
+from desktop.chat.conversation import conversation_of
 from desktop.controllers.chats import ChatsController
-from desktop.controllers.conversation import conversation_of
 from desktop.presentation.context_fill import (
     PREPARE,
     ContextFill,

@@ -8,25 +8,25 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.errors import ErrorInfo
 from core.client.blobs import BlobStore
+from desktop.chat.chat import ChatController
+from desktop.chat.drafts import Drafts
+from desktop.chat.edits import Edits
+from desktop.chat.formats import Formats
+from desktop.chat.instructions import Instructions
+from desktop.chat.messages import LiveReply
+from desktop.chat.replies import Replies
+from desktop.chat.transcript import Transcript
 from desktop.controllers.ahead import AheadController
-from desktop.controllers.chat import ChatController
 from desktop.controllers.chats import ChatsController
 from desktop.controllers.context import ContextController
 from desktop.controllers.deletion import Deletion
 from desktop.controllers.draft_size import DraftSize
-from desktop.controllers.drafting.drafts import Drafts
-from desktop.controllers.drafting.edits import Edits
-from desktop.controllers.drafting.instructions import Instructions
-from desktop.controllers.formats import Formats
 from desktop.controllers.limit import LimitController
 from desktop.controllers.pending_deletions import PendingDeletions
-from desktop.controllers.replies import Replies
 from desktop.engine.engine import Engine, EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.pictures.pictures import PictureController
 from desktop.presentation.chat_list import ChatList
-from desktop.presentation.messages import LiveReply
-from desktop.presentation.transcript import Transcript
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
 from desktop.store.database import Database

@@ -12,18 +12,18 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
 from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QVBoxLayout, QWidget
 
-from desktop.controllers.formats import schema_format
+from desktop.chat.composer import Composer
+from desktop.chat.empty_page import EmptyPage
+from desktop.chat.find_bar import FindBar
+from desktop.chat.formats import schema_format
+from desktop.chat.instructions_view import Instructions
+from desktop.chat.schema_dialog import SchemaDialog
+from desktop.chat.transcript_view import TranscriptView
 from desktop.controllers.window_parts import WindowParts
 from desktop.pictures.taking import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
-from desktop.views.composer import Composer
-from desktop.views.empty_page import EmptyPage
-from desktop.views.find_bar import FindBar
 from desktop.views.header_bar import HeaderBar
-from desktop.views.instructions import Instructions
 from desktop.views.limit_bar import LimitBar
-from desktop.views.schema_dialog import SchemaDialog
-from desktop.views.transcript_view import TranscriptView
 from desktop.widgets import dialogs
 from desktop.widgets.question import Question
 from desktop.widgets.scrolled import scrolled

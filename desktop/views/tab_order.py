@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QComboBox, QScrollArea, QWidget
 
-from desktop.views.transcript_view import TranscriptView
+from desktop.chat.transcript_view import TranscriptView
 
 
 def tab_stops(root: QWidget, held: QWidget | None = None) -> list[QWidget]:

@@ -16,17 +16,17 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
 from core.api.stats import RequestStats
 from core.client.blobs import BlobStore
 from desktop.app import App
-from desktop.controllers.drafting.edits import Edits
-from desktop.controllers.formats import Formats
+from desktop.chat.edits import Edits
+from desktop.chat.formats import Formats
+from desktop.chat.markdown.markdown_body import MarkdownBody
+from desktop.chat.reply_row import ReplyRow
+from desktop.chat.user_row import UserRow
 from desktop.engine.engine import EngineController
 from desktop.engine.tasks import Tasks
 from desktop.pictures.picture import PictureThumbnail
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store.tables.records import Reply
-from desktop.views.reply_row import ReplyRow
-from desktop.views.user_row import UserRow
-from desktop.views.widgets.markdown_body import MarkdownBody
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import Asked, FakeEngine
 

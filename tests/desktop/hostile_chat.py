@@ -19,10 +19,10 @@ from qasync import QEventLoop
 
 from desktop import theme
 from desktop.app import App
+from desktop.chat.reply_row import ReplyRow
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, turns
-from desktop.views.reply_row import ReplyRow
 from desktop.widgets.pacing import pace
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine, model_info

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLAIN = "desktop/widgets/plain.py"
-DOCUMENTS = "desktop/views/widgets/block_text.py"
+DOCUMENTS = "desktop/chat/markdown/block_text.py"
 # Widgets whose words Qt would guess about, or underline, and the files that make them.
 MADE_IN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("QLabel", "QPushButton", "QToolButton", "QAction", "QToolTip"), (PLAIN,)),

@@ -12,8 +12,8 @@ from desktop.controllers.ahead import LONG_TEXT
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.settings.setting_rows import AHEAD_ROWS
+from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import OpenParts, until
-from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 
 

@@ -14,8 +14,8 @@ from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.presentation.context_view import Strip
 from desktop.settings.setting_rows import AHEAD_ROWS
+from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import OpenParts, until
-from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 
 STATS = RequestStats(

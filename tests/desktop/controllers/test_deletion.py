@@ -14,8 +14,8 @@ from desktop.store import trash_clock
 from desktop.store.folders import Folders
 from desktop.store.tables import chats
 from desktop.store.tables import pending_deletions as forgets
+from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import Loop, OpenParts, until
-from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.store.damage import root_of, zero_page
 

@@ -9,8 +9,8 @@ from core.api.stats import RequestStats
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.store.tables.records import ReplyState
+from tests.desktop.chat.test_chat import ask, ended, shown
 from tests.desktop.conftest import OpenParts, until
-from tests.desktop.controllers.test_chat import ask, ended, shown
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info
 
 LIMIT = 1000

@@ -17,8 +17,8 @@ from desktop.engine.engine_status import Phase
 from desktop.pictures import picture_files, pictures
 from desktop.store.folders import Folders
 from desktop.words.pictures import not_taken
+from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import OpenParts, until
-from tests.desktop.controllers.test_chat import ask, ended
 from tests.desktop.fake_engine import FakeEngine, model_info, png
 
 

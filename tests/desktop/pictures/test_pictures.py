@@ -19,10 +19,10 @@ from PySide6.QtWidgets import (
 
 from core.api.chat import ImagePart, UserMessage
 from desktop.app import App
+from desktop.chat.composer_text import ComposerText
+from desktop.chat.message_editor import MessageEditor
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import Folders
-from desktop.views.composer_text import ComposerText
-from desktop.views.message_editor import MessageEditor
 from desktop.views.viewing import suggested_name
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, png

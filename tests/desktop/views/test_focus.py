@@ -10,9 +10,9 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
 
 from desktop.app import App
+from desktop.chat.composer_text import ComposerText
+from desktop.chat.markdown.block_text import BlockText
 from desktop.pictures.picture import PictureThumbnail
-from desktop.views.composer_text import ComposerText
-from desktop.views.widgets.block_text import BlockText
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import drop, ended, files, find, press_key, send, settle, type_in

@@ -25,9 +25,9 @@ from PySide6.QtWidgets import (
 from core.api.reply_format import ReplyFormat
 from core.api.stats import HeldCheckpoint, Miss, RequestStats
 from desktop.app import App
+from desktop.chat.data.data_view import DataView
+from desktop.chat.markdown import markdown_body
 from desktop.pictures.picture_viewer import PictureViewer
-from desktop.views.widgets import markdown_body
-from desktop.views.widgets.data_view import DataView
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png
 from tests.desktop.hands import (

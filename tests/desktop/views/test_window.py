@@ -24,12 +24,12 @@ from PySide6.QtWidgets import (
 from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
+from desktop.chat.composer_text import ComposerText
+from desktop.chat.reasoning_fold import ReasoningFold
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import Draft
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import DEMO_MODEL
-from desktop.views.composer_text import ComposerText
-from desktop.views.widgets.reasoning_fold import ReasoningFold
 from desktop.widgets import toast as toast_module
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.long_text import LONGEST_TEXT
