@@ -20,7 +20,7 @@ from desktop.chat.messages import LiveReply
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import Transcript
-from desktop.controllers.chats import ChatsController
+from desktop.chats.chats import ChatsController
 from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services

@@ -15,7 +15,7 @@ from desktop.chat.instructions import Instructions
 from desktop.chat.messages import LiveReply, Row
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import Transcript
-from desktop.controllers.chats import ChatsController
+from desktop.chats.chats import ChatsController
 from desktop.pictures.draft import Draft
 from desktop.services import Services
 from desktop.store.tables import chats as chat_table

@@ -20,7 +20,7 @@ from core.api.model_info import ModelInfo
 from core.client.requests import Request
 from desktop.chat.chat import ChatController
 from desktop.chat.conversation import conversation_of
-from desktop.controllers.chats import ChatsController
+from desktop.chats.chats import ChatsController
 from desktop.presentation.context_fill import (
     PREPARE,
     ContextFill,

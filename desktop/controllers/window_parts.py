@@ -16,17 +16,17 @@ from desktop.chat.instructions import Instructions
 from desktop.chat.messages import LiveReply
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import Transcript
+from desktop.chats.chat_list import ChatList
+from desktop.chats.chats import ChatsController
+from desktop.chats.deletion import Deletion
+from desktop.chats.pending_deletions import PendingDeletions
 from desktop.controllers.ahead import AheadController
-from desktop.controllers.chats import ChatsController
 from desktop.controllers.context import ContextController
-from desktop.controllers.deletion import Deletion
 from desktop.controllers.draft_size import DraftSize
 from desktop.controllers.limit import LimitController
-from desktop.controllers.pending_deletions import PendingDeletions
 from desktop.engine.engine import Engine, EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.pictures.pictures import PictureController
-from desktop.presentation.chat_list import ChatList
 from desktop.services import Services
 from desktop.settings.settings import SettingsController
 from desktop.store.database import Database

@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow
 
 from core.api.errors import ErrorInfo
 from desktop import theme
+from desktop.chats.side_bar import SideBar
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.presentation.diagnostics import diagnostics
@@ -26,7 +27,6 @@ from desktop.views.chat_page import ChatPage
 from desktop.views.help_dialogs import AboutDialog, ShortcutsDialog
 from desktop.views.model_choice import chosen_model
 from desktop.views.placing import fitted, fitted_size
-from desktop.views.side_bar import SideBar
 from desktop.views.side_panel import SidePanel
 from desktop.views.sides import Sides
 from desktop.views.tab_order import move_focus

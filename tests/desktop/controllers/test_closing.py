@@ -15,8 +15,8 @@ from desktop.app import App
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
+from tests.desktop.chats.test_deletion import age, confirm_the_clock
 from tests.desktop.conftest import OpenApp, OpenParts, until
-from tests.desktop.controllers.test_deletion import age, confirm_the_clock
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import send, type_in
 

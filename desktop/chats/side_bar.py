@@ -16,11 +16,11 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
-from desktop.controllers.chats import ChatsController
-from desktop.presentation.chat_list import CHAT_ROLE
+from desktop.chats.chat_delegate import ChatDelegate
+from desktop.chats.chat_list import CHAT_ROLE
+from desktop.chats.chats import ChatsController
+from desktop.chats.trash_page import TrashPage
 from desktop.store.tables.records import Chat
-from desktop.views.chat_delegate import ChatDelegate
-from desktop.views.trash_page import TrashPage
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, action
 from desktop.widgets.search_field import SearchField

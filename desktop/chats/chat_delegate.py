@@ -13,7 +13,7 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
-from desktop.presentation.chat_list import CHAT_ROLE, FORKED_ROLE, LONGEST_TITLE, NOTE_ROLE
+from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, LONGEST_TITLE, NOTE_ROLE
 
 AnyIndex = QModelIndex | QPersistentModelIndex
 # Where the style, with the style sheet's padding, has a title begin.

@@ -9,8 +9,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from desktop.chat.messages import LiveReply
 from desktop.chat.replies import Replies
-from desktop.presentation.chat_list import ChatList
-from desktop.presentation.trash_list import TrashList
+from desktop.chats.chat_list import ChatList
+from desktop.chats.trash_list import TrashList
 from desktop.services import Services
 from desktop.store.tables import chats, forks
 from desktop.store.tables.records import Chat

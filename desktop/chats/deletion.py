@@ -22,8 +22,8 @@ from core.api.errors import NotDeletedError, WaymarkError
 from core.client.blobs import BlobStore
 from desktop.chat.chat import ChatController
 from desktop.chat.replies import Replies
-from desktop.controllers.chats import ChatsController
-from desktop.controllers.pending_deletions import PendingDeletions
+from desktop.chats.chats import ChatsController
+from desktop.chats.pending_deletions import PendingDeletions
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
 from desktop.store import trash_clock

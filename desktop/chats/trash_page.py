@@ -5,10 +5,10 @@ from __future__ import annotations
 from PySide6.QtCore import QPoint, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QListView, QMenu, QVBoxLayout, QWidget
 
-from desktop.controllers.chats import ChatsController
-from desktop.presentation.chat_list import CHAT_ROLE
+from desktop.chats.chat_delegate import ChatDelegate
+from desktop.chats.chat_list import CHAT_ROLE
+from desktop.chats.chats import ChatsController
 from desktop.store.tables.chats import TRASH_DAYS
-from desktop.views.chat_delegate import ChatDelegate
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, action
 from desktop.widgets.question import Question

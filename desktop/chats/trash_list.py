@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QAbstractListModel, QModelIndex, Qt
 
-from desktop.presentation.chat_list import CHAT_ROLE, LONGEST_TITLE, NOTE_ROLE, AnyIndex
+from desktop.chats.chat_list import CHAT_ROLE, LONGEST_TITLE, NOTE_ROLE, AnyIndex
 from desktop.store.tables.chats import TRASH_S
 from desktop.store.tables.records import Chat
 from desktop.widgets.plain_text import shortened, tip
