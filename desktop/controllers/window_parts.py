@@ -20,10 +20,10 @@ from desktop.chats.chat_list import ChatList
 from desktop.chats.chats import ChatsController
 from desktop.chats.deletion import Deletion
 from desktop.chats.pending_deletions import PendingDeletions
-from desktop.controllers.ahead import AheadController
-from desktop.controllers.context import ContextController
-from desktop.controllers.draft_size import DraftSize
-from desktop.controllers.limit import LimitController
+from desktop.context.ahead import AheadController
+from desktop.context.context import ContextController
+from desktop.context.draft_size import DraftSize
+from desktop.context.limit import LimitController
 from desktop.engine.engine import Engine, EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
 from desktop.pictures.pictures import PictureController

@@ -19,11 +19,11 @@ from desktop.chat.formats import schema_format
 from desktop.chat.instructions_view import Instructions
 from desktop.chat.schema_dialog import SchemaDialog
 from desktop.chat.transcript_view import TranscriptView
+from desktop.context.limit_bar import LimitBar
 from desktop.controllers.window_parts import WindowParts
 from desktop.pictures.taking import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
 from desktop.views.header_bar import HeaderBar
-from desktop.views.limit_bar import LimitBar
 from desktop.widgets import dialogs
 from desktop.widgets.question import Question
 from desktop.widgets.scrolled import scrolled

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow
 from core.api.errors import ErrorInfo
 from desktop import theme
 from desktop.chats.side_bar import SideBar
+from desktop.context.context_panel import ContextPanel
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.presentation.diagnostics import diagnostics
@@ -31,7 +32,6 @@ from desktop.views.side_panel import SidePanel
 from desktop.views.sides import Sides
 from desktop.views.tab_order import move_focus
 from desktop.views.viewing import Viewing
-from desktop.views.widgets.context_panel import ContextPanel
 from desktop.widgets import dialogs
 from desktop.widgets.toast import Toast
 from desktop.words import chats as words

@@ -14,8 +14,8 @@ from PySide6.QtWidgets import (
 )
 
 from desktop import theme
+from desktop.context.context_panel import ContextPanel
 from desktop.settings.settings_panel import SettingsPanel
-from desktop.views.widgets.context_panel import ContextPanel
 from desktop.widgets.plain import ToolButton
 from desktop.widgets.scrolled import scrolled
 from desktop.words import frame as words

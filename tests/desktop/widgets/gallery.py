@@ -33,12 +33,12 @@ from desktop import theme
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.numbers_line import NumbersLine
 from desktop.chat.reasoning_fold import ReasoningFold
+from desktop.context.context_panel import ContextPanel
+from desktop.context.context_strip import ContextStrip
+from desktop.context.context_view import Strip
 from desktop.pictures.picture import PictureThumbnail
 from desktop.pictures.picture_viewer import PictureViewer
-from desktop.presentation.context_view import Strip
 from desktop.store.tables.records import Picture
-from desktop.views.widgets.context_panel import ContextPanel
-from desktop.views.widgets.context_strip import ContextStrip
 from desktop.widgets.icon_button import IconButton
 from tests.desktop.widgets import samples
 

@@ -9,14 +9,14 @@ from pytestqt.qtbot import QtBot
 from core.api.events import Prepared
 from core.api.stats import CacheBytes, ContextPart, DraftCounts, HeldCheckpoint, RequestStats
 from desktop import theme
-from desktop.presentation.byte_stores import stores
-from desktop.presentation.context_view import ContextView, Strip, prepared_strip
-from desktop.views.widgets.byte_bars import ByteBars, PlaceBytes
-from desktop.views.widgets.context_bar import BAND_TOP, BAR_HEIGHT, ContextBar
-from desktop.views.widgets.context_panel import ContextPanel
-from desktop.views.widgets.context_strip import ContextStrip
-from desktop.views.widgets.fill_bar import THINNEST, FillBar
-from desktop.views.widgets.fills import TICK_HALF_WIDTH, TICK_HEIGHT
+from desktop.context.byte_bars import ByteBars, PlaceBytes
+from desktop.context.byte_stores import stores
+from desktop.context.context_bar import BAND_TOP, BAR_HEIGHT, ContextBar
+from desktop.context.context_panel import ContextPanel
+from desktop.context.context_strip import ContextStrip
+from desktop.context.context_view import ContextView, Strip, prepared_strip
+from desktop.context.fill_bar import THINNEST, FillBar
+from desktop.context.fills import TICK_HALF_WIDTH, TICK_HEIGHT
 from tests.desktop.widgets import samples
 
 VALUES = (

@@ -21,7 +21,7 @@ from core.client.requests import Request
 from desktop.chat.chat import ChatController
 from desktop.chat.conversation import conversation_of
 from desktop.chats.chats import ChatsController
-from desktop.presentation.context_fill import (
+from desktop.context.context_fill import (
     PREPARE,
     ContextFill,
     estimate,

@@ -9,10 +9,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from core.api.stats import CacheBytes
+from desktop.context.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
+from desktop.context.fill_bar import FillBar
+from desktop.context.legend_entry import LegendEntry
 from desktop.numbers import format_bytes
-from desktop.presentation.byte_stores import TITLES, ByteStore, PlaceKind, Share, stores
-from desktop.views.widgets.fill_bar import FillBar
-from desktop.views.widgets.legend_entry import LegendEntry
 from desktop.widgets.plain import Label, set_tip
 
 BAR_HEIGHT = 10

@@ -9,7 +9,7 @@ from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from desktop import theme
-from desktop.views.widgets.fills import Fill, fill
+from desktop.context.fills import Fill, fill
 
 # What is used but thinner than this could not be seen.
 THINNEST = 2.0

@@ -22,7 +22,7 @@ from desktop.chat.conversation import conversation_of, draft_message
 from desktop.chat.messages import LiveReply
 from desktop.chat.replies import Replies
 from desktop.chats.chats import ChatsController
-from desktop.controllers.limit import LimitController
+from desktop.context.limit import LimitController
 from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services

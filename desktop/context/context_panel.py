@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QProgressBar, QVBoxLayout, QWidget
 
 from core.api.stats import RequestStats
 from desktop import numbers
+from desktop.context.byte_bars import ByteBars
+from desktop.context.context_strip import ContextStrip
+from desktop.context.context_view import ContextView, Strip
 from desktop.numbers import format_count
-from desktop.presentation.context_view import ContextView, Strip
-from desktop.views.widgets.byte_bars import ByteBars
-from desktop.views.widgets.context_strip import ContextStrip
 from desktop.widgets.plain import Label, set_tip
 from desktop.widgets.value_grid import Row, ValueGrid
 from desktop.words import context as words

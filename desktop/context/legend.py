@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from PySide6.QtWidgets import QGridLayout, QWidget
 
-from desktop.presentation.strip_words import LegendKind
-from desktop.views.widgets.legend_entry import LegendEntry
+from desktop.context.legend_entry import LegendEntry
+from desktop.context.strip_words import LegendKind
 
 COLUMNS = 2
 

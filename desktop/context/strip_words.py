@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Literal
 
 from core.api.stats import ContextPart
+from desktop.context.context_view import Strip
 from desktop.numbers import count_of, format_count
-from desktop.presentation.context_view import Strip
 from desktop.words import context as words
 
 LegendKind = Literal[

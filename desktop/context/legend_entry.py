@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from desktop import theme
-from desktop.views.widgets.fills import TICK_HEIGHT, Fill, fill, tick_shape
+from desktop.context.fills import TICK_HEIGHT, Fill, fill, tick_shape
 from desktop.widgets.plain import Label
 
 BAND: tuple[Fill, ...] = ("reused", "evaluated", "reply")

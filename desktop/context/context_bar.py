@@ -21,9 +21,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from core.api.stats import ContextPart
 from desktop import theme
-from desktop.presentation.context_view import Strip
-from desktop.presentation.strip_words import part_words, tier_of
-from desktop.views.widgets.fills import (
+from desktop.context.context_view import Strip
+from desktop.context.fills import (
     TICK_HALF_WIDTH,
     TICK_HEIGHT,
     fill,
@@ -31,7 +30,8 @@ from desktop.views.widgets.fills import (
     mark_kept,
     tick_shape,
 )
-from desktop.views.widgets.strip_layout import StripLayout, lay_out
+from desktop.context.strip_layout import StripLayout, lay_out
+from desktop.context.strip_words import part_words, tier_of
 from desktop.widgets.plain import show_tip
 from desktop.words import context as words
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import Signal
 
-from desktop.controllers.limit import LimitController
+from desktop.context.limit import LimitController
 from desktop.widgets.notice_bar import NoticeBar
 from desktop.widgets.plain import set_tip
 from desktop.words import limit as words

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from desktop.presentation.context_view import Strip
-from desktop.presentation.strip_words import asked_legend, describe_strip, where_legend
-from desktop.views.widgets.context_bar import ContextBar
-from desktop.views.widgets.fill_bar import FillBar
-from desktop.views.widgets.legend import Legend
-from desktop.views.widgets.strip_layout import room_is_cut
+from desktop.context.context_bar import ContextBar
+from desktop.context.context_view import Strip
+from desktop.context.fill_bar import FillBar
+from desktop.context.legend import Legend
+from desktop.context.strip_layout import room_is_cut
+from desktop.context.strip_words import asked_legend, describe_strip, where_legend
 from desktop.widgets.plain import Label
 from desktop.words import context as words
 

@@ -15,10 +15,10 @@ from core.api.stats import CacheBytes, RequestStats
 from desktop.chat.chat import ChatController
 from desktop.chat.messages import LiveReply, Row
 from desktop.chat.replies import Replies
-from desktop.controllers.ahead import AheadController
+from desktop.context.ahead import AheadController
+from desktop.context.context_view import ContextView, Strip, prepared_strip
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus
-from desktop.presentation.context_view import ContextView, Strip, prepared_strip
 from desktop.store.tables.records import Reply
 from desktop.words.context import disk_trouble_words
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.errors import InternalError
-from desktop.controllers.ahead import LONG_TEXT
+from desktop.context.ahead import LONG_TEXT
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.settings.setting_rows import AHEAD_ROWS
