@@ -10,8 +10,8 @@ from desktop import theme
 from desktop.chats.chats import ChatsController
 from desktop.engine.engine import EngineController
 from desktop.engine.engine_status import EngineStatus, Phase
+from desktop.models.model_switcher import ModelSwitcher
 from desktop.settings.settings import SettingsController
-from desktop.views.model_switcher import ModelSwitcher
 from desktop.widgets.elided_label import ElidedLabel
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, ToolButton, set_tip

@@ -19,6 +19,7 @@ from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
+from desktop.models.model_choice import chosen_model
 from desktop.presentation.diagnostics import diagnostics
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
@@ -26,7 +27,6 @@ from desktop.views.actions import add_menus
 from desktop.views.appearance import Appearance
 from desktop.views.chat_page import ChatPage
 from desktop.views.help_dialogs import AboutDialog, ShortcutsDialog
-from desktop.views.model_choice import chosen_model
 from desktop.views.placing import fitted, fitted_size
 from desktop.views.side_panel import SidePanel
 from desktop.views.sides import Sides

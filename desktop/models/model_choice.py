@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QDialog, QWidget
 
 from core.api.errors import SlowFileError
 from desktop.engine.slow_files import answered
-from desktop.store.model_folders import first_folder, models_in
+from desktop.models.model_folders import first_folder, models_in
+from desktop.models.models_dialog import ModelsDialog
 from desktop.store.settings import AppSettings
-from desktop.views.models_dialog import ModelsDialog
 from desktop.widgets import dialogs
 from desktop.words.frame import FOLDER_TITLE
 
