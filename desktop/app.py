@@ -29,7 +29,6 @@ from core.client.programs import forbid_core_dumps
 from core.client.running import say_running
 from core.client.traces import report_uncaught
 from desktop import lost_display, theme
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine import Engine
 from desktop.engine.tasks import attempted
 from desktop.garbage import GarbageCollector
@@ -45,8 +44,9 @@ from desktop.starting import (
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.faults import StoreError
 from desktop.threads import unfinished
-from desktop.views import start_dialogs
-from desktop.views.main_window import MainWindow
+from desktop.window import start_dialogs
+from desktop.window.main_window import MainWindow
+from desktop.window.window_parts import WindowParts
 from desktop.window_log import log_uncaught, report_from_loop
 from desktop.words import frame as words
 

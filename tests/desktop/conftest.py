@@ -19,10 +19,10 @@ from qasync import QEventLoop
 
 from desktop import theme
 from desktop.app import App
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine import Engine
 from desktop.garbage import GarbageCollector
 from desktop.store.folders import Folders
+from desktop.window.window_parts import WindowParts
 from tests.desktop.fake_engine import FakeEngine
 
 # The offscreen platform's own screen is smaller than the window wants to be. Set before Qt starts.

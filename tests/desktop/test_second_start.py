@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 def raises(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How often a window was raised."""
     told: list[str] = []
-    monkeypatch.setattr("desktop.views.main_window.MainWindow.raise_", lambda _: told.append("up"))
+    monkeypatch.setattr("desktop.window.main_window.MainWindow.raise_", lambda _: told.append("up"))
     return told
 
 

@@ -23,7 +23,7 @@ from desktop.app import EXIT_REFUSED, open_or_refuse
 from desktop.store.folders import Folders
 from desktop.store.tables.fields import DAMAGED
 from desktop.store.tables.schema import MIGRATIONS
-from desktop.views.main_window import MainWindow
+from desktop.window.main_window import MainWindow
 from tests.desktop.conftest import PATIENCE_S, Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.store.damage import (

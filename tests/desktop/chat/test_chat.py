@@ -16,12 +16,12 @@ from core.client.client import EngineState
 from core.client.requests import Request
 from desktop.chat import reply_run
 from desktop.chat.messages import LiveReply, ending_words
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import DraftPicture
 from desktop.store.folders import Folders
 from desktop.store.tables import messages
 from desktop.store.tables.records import Message, Picture, Reply, ReplyState
+from desktop.window.window_parts import WindowParts
 from desktop.words.conversation import LEFT_RUNNING
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png

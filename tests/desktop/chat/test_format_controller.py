@@ -9,9 +9,9 @@ import pytest
 from core.api.reply_format import ReplyFormat
 from core.api.stats import RequestStats
 from core.formats import check
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
+from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine

@@ -20,7 +20,7 @@ from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.reply_row import ReplyRow
 from desktop.chat.schema_dialog import SchemaDialog
 from desktop.engine.engine_status import Phase
-from desktop.views.tab_order import tab_stops
+from desktop.window.tab_order import tab_stops
 from desktop.words.formats import EXAMPLE
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine

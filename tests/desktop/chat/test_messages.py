@@ -29,7 +29,7 @@ from desktop.words.conversation import ANOTHER, CONTINUE_TIP, FORK
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, send, settle, user_rows
-from tests.desktop.views.test_window import STATS
+from tests.desktop.window.test_window import STATS
 
 
 async def talk(open_app: OpenApp, engine: FakeEngine, count: int = 2) -> App:

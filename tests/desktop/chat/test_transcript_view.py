@@ -22,8 +22,8 @@ from desktop.chat.transcript import Transcript
 from desktop.chat.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.chat.user_row import UserRow
 from desktop.store.tables.records import Message, Reply, ReplyState
-from desktop.views.tab_order import move_focus
 from desktop.widgets.pacing import pace
+from desktop.window.tab_order import move_focus
 from tests.desktop.hands import no_edits, no_formats
 
 MakeView = Callable[..., TranscriptView]

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 from core.api.errors import ErrorInfo
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.store import trash_clock
 from desktop.store.folders import Folders
 from desktop.store.tables import chats
 from desktop.store.tables import pending_deletions as forgets
+from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, png

@@ -9,9 +9,9 @@ import pytest
 from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.errors import InternalError
 from desktop.context.ahead import LONG_TEXT
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.settings.setting_rows import AHEAD_ROWS
+from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png

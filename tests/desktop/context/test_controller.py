@@ -11,9 +11,9 @@ from core.api.events import Failed, Prepared
 from core.api.model_info import ModelInfo
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, RequestStats
 from desktop.context.context_view import Strip
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.settings.setting_rows import AHEAD_ROWS
+from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png

@@ -6,9 +6,9 @@ from core.api.chat import AssistantMessage, Conversation, ImagePart, SystemMessa
 from core.api.errors import InternalError, PromptTooLongError
 from core.api.events import Finished
 from core.api.stats import RequestStats
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.store.tables.records import ReplyState
+from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended, shown
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info

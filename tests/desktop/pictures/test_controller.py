@@ -11,11 +11,11 @@ import pytest
 from core.api.chat import ImagePart
 from core.api.errors import EngineDiedError
 from core.api.events import ImageDescribed
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine import slow_files
 from desktop.engine.engine_status import Phase
 from desktop.pictures import picture_files, pictures
 from desktop.store.folders import Folders
+from desktop.window.window_parts import WindowParts
 from desktop.words.pictures import not_taken
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import OpenParts, until

@@ -23,7 +23,7 @@ from desktop.chat.composer_text import ComposerText
 from desktop.chat.message_editor import MessageEditor
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.folders import Folders
-from desktop.views.viewing import suggested_name
+from desktop.window.viewing import suggested_name
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import Asked, FakeEngine, png
 from tests.desktop.hands import (

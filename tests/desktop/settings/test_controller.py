@@ -8,9 +8,9 @@ import pytest
 
 from core.api.errors import EngineDiedError
 from core.client.client import EngineState
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import EngineStatus, Phase
 from desktop.store.folders import DEMO_MODEL, Folders
+from desktop.window.window_parts import WindowParts
 from tests.desktop.conftest import OpenParts, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 

@@ -20,14 +20,14 @@ from desktop.chat.instructions_view import Instructions
 from desktop.chat.schema_dialog import SchemaDialog
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit_bar import LimitBar
-from desktop.controllers.window_parts import WindowParts
 from desktop.pictures.taking import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
-from desktop.views.header_bar import HeaderBar
 from desktop.widgets import dialogs
 from desktop.widgets.question import Question
 from desktop.widgets.scrolled import scrolled
 from desktop.widgets.text_column import in_column
+from desktop.window.header_bar import HeaderBar
+from desktop.window.window_parts import WindowParts
 from desktop.words import chats as words
 from desktop.words.frame import SAMPLES
 

@@ -8,9 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QDialog, QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
-from desktop.presentation.diagnostics import Diagnostics
 from desktop.widgets.plain import Button, Label
 from desktop.widgets.scrolled import scrolled
+from desktop.window.diagnostics import Diagnostics
 from desktop.words import frame as words
 
 WIDTH, HEIGHT = 460, 520

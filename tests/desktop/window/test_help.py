@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QDialog, QLabel
 from core.api.model_info import LoadFacts
 from desktop.app import App
 from desktop.engine.engine_status import EngineStatus, Phase
-from desktop.presentation.diagnostics import diagnostics, version
+from desktop.window.diagnostics import diagnostics, version
 from desktop.words.licences import LICENCES
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info

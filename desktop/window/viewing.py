@@ -15,12 +15,12 @@ from PySide6.QtWidgets import QWidget
 
 from core.api.errors import WaymarkError
 from core.api.events import ImageRendered
-from desktop.controllers.window_parts import WindowParts
 from desktop.pictures.given_data import png_bytes
 from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer, within
 from desktop.store.tables.records import Picture
 from desktop.widgets import dialogs
 from desktop.widgets.plain_text import is_seen
+from desktop.window.window_parts import WindowParts
 from desktop.words import pictures as words
 
 SUFFIXES = (

@@ -17,23 +17,23 @@ from core.api.errors import ErrorInfo
 from desktop import theme
 from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.models.model_choice import chosen_model
-from desktop.presentation.diagnostics import diagnostics
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
-from desktop.views.actions import add_menus
-from desktop.views.appearance import Appearance
-from desktop.views.chat_page import ChatPage
-from desktop.views.help_dialogs import AboutDialog, ShortcutsDialog
-from desktop.views.placing import fitted, fitted_size
-from desktop.views.side_panel import SidePanel
-from desktop.views.sides import Sides
-from desktop.views.tab_order import move_focus
-from desktop.views.viewing import Viewing
 from desktop.widgets import dialogs
 from desktop.widgets.toast import Toast
+from desktop.window.actions import add_menus
+from desktop.window.appearance import Appearance
+from desktop.window.chat_page import ChatPage
+from desktop.window.diagnostics import diagnostics
+from desktop.window.help_dialogs import AboutDialog, ShortcutsDialog
+from desktop.window.placing import fitted, fitted_size
+from desktop.window.side_panel import SidePanel
+from desktop.window.sides import Sides
+from desktop.window.tab_order import move_focus
+from desktop.window.viewing import Viewing
+from desktop.window.window_parts import WindowParts
 from desktop.words import chats as words
 from desktop.words import frame as frame_words
 

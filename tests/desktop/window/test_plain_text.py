@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 from core.api.errors import ErrorInfo, ImageUnreadableError, TemplateError
 from desktop.app import App
 from desktop.engine.engine_status import Phase
-from desktop.views import start_dialogs
+from desktop.window import start_dialogs
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info, png

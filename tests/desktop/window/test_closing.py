@@ -12,9 +12,9 @@ import pytest
 
 from core.client.lock import DataFolderLock
 from desktop.app import App
-from desktop.controllers.window_parts import WindowParts
 from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
+from desktop.window.window_parts import WindowParts
 from tests.desktop.chats.test_deletion import age, confirm_the_clock
 from tests.desktop.conftest import OpenApp, OpenParts, until
 from tests.desktop.fake_engine import FakeEngine
