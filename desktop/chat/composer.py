@@ -16,9 +16,9 @@ from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.composer_format import ComposerFormat
 from desktop.chat.composer_text import ComposerText
+from desktop.chat.draft_size import DraftSize
 from desktop.chat.drafts import STORED_AFTER_MS
 from desktop.chat.queued_messages import QueuedMessages
-from desktop.context.draft_size import DraftSize
 from desktop.pictures.draft import Draft
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController

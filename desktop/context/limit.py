@@ -19,9 +19,7 @@ from core.api.events import Finished
 from core.api.model_info import ModelInfo
 from core.client.requests import Request
 from desktop.chat.chat import ChatController
-from desktop.chat.conversation import conversation_of
-from desktop.chats.chats import ChatsController
-from desktop.context.context_fill import (
+from desktop.chat.context_fill import (
     PREPARE,
     ContextFill,
     estimate,
@@ -30,6 +28,8 @@ from desktop.context.context_fill import (
     longer_context,
     plan,
 )
+from desktop.chat.conversation import conversation_of
+from desktop.chats.chats import ChatsController
 from desktop.services import Services
 from desktop.settings.setting_rows import MODEL_ROWS
 from desktop.store.tables import chats, messages, summaries

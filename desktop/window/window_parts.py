@@ -9,6 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from core.api.errors import ErrorInfo
 from core.client.blobs import BlobStore
 from desktop.chat.chat import ChatController
+from desktop.chat.draft_size import DraftSize
 from desktop.chat.drafts import Drafts
 from desktop.chat.edits import Edits
 from desktop.chat.formats import Formats
@@ -22,7 +23,6 @@ from desktop.chats.deletion import Deletion
 from desktop.chats.pending_deletions import PendingDeletions
 from desktop.context.ahead import AheadController
 from desktop.context.context import ContextController
-from desktop.context.draft_size import DraftSize
 from desktop.context.limit import LimitController
 from desktop.engine.engine import Engine, EngineController
 from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted

@@ -9,7 +9,7 @@ import pytest
 from core.api.errors import PromptTooLongError
 from core.api.events import FinishReason
 from core.api.stats import RequestStats
-from desktop.context.context_fill import (
+from desktop.chat.context_fill import (
     ContextFill,
     fill_of,
     fill_words,

@@ -12,8 +12,8 @@ from PySide6.QtCore import QObject, Signal
 
 from core.api.commands import CountTokens
 from core.api.errors import WaymarkError
+from desktop.chat.context_fill import GLUE_TOKENS, PICTURE_TOKENS, fill_of
 from desktop.chat.shown_chat import ShownChat
-from desktop.context.context_fill import GLUE_TOKENS, PICTURE_TOKENS, fill_of
 from desktop.numbers import context_used
 from desktop.services import Services
 
