@@ -20,7 +20,6 @@ from desktop.chat.messages import LiveReply
 from desktop.chat.replies import Replies
 from desktop.chat.shown_chat import ShownChat
 from desktop.chat.transcript import Transcript
-from desktop.chats.chats import ChatsController
 from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
 from desktop.services import Services
@@ -35,22 +34,23 @@ class ChatController(ShownChat):
 
     Signals:
         refused(str): why nothing was sent.
+        stored(): messages were added to a chat; its place in the list may change.
     """
 
     refused = Signal(str)
+    stored = Signal()
 
     def __init__(
         self,
         services: Services,
         transcript: Transcript,
-        chats: ChatsController,
         replies: Replies,
         pictures: PictureController,
         drafts: Drafts,
         edits: Edits,
         instructions: Instructions,
     ) -> None:
-        super().__init__(services, transcript, chats, replies, drafts, instructions)
+        super().__init__(services, transcript, replies, drafts, instructions)
         self._pictures = pictures
         self._edits = edits
         self._settings = services.settings
@@ -185,7 +185,7 @@ class ChatController(ShownChat):
             self._drafts.put(None, Draft())
         await self._begin(turn)
         self._sent(draft)
-        await self._chats.refresh()
+        self.stored.emit()
         return True
 
     def _sendable(self, draft: Draft) -> bool:
@@ -200,7 +200,7 @@ class ChatController(ShownChat):
     async def _regenerate(self, chat: int, parent: int) -> None:
         await self._replies.stop_chat(chat)
         await self._begin(await self._database.run(turns.add_alternative, chat, parent))
-        await self._chats.refresh()
+        self.stored.emit()
 
     async def _go_on(self, message: Message) -> None:
         await self._instructions.store()
@@ -219,7 +219,7 @@ class ChatController(ShownChat):
         # Not before: until then nothing else holds the pictures that were added.
         self._edits.end(message.id)
         await self._begin(turn)
-        await self._chats.refresh()
+        self.stored.emit()
 
     async def _choose(self, chat: int, message: int) -> None:
         await self._database.run(messages.choose, message)

@@ -15,7 +15,6 @@ from desktop.chat.instructions import Instructions
 from desktop.chat.messages import LiveReply, Row
 from desktop.chat.replies import Replies
 from desktop.chat.transcript import Transcript
-from desktop.chats.chats import ChatsController
 from desktop.pictures.draft import Draft
 from desktop.services import Services
 from desktop.store.tables import chats as chat_table
@@ -28,6 +27,7 @@ class ShownChat(QObject):
     """Keeps the transcript true to the store and to the replies on their way.
 
     Signals:
+        shown(int | None): another chat is on screen, or the empty page.
         draft_changed(): the composer's draft is another one, or was given back.
         draft_typed(): the user paused while typing into it.
         busy_changed(): the end of the shown path began or stopped to be on its way.
@@ -35,6 +35,7 @@ class ShownChat(QObject):
         format_changed(): the form that its next replies must have is another.
     """
 
+    shown = Signal(object)
     draft_changed = Signal()
     draft_typed = Signal()
     busy_changed = Signal()
@@ -45,7 +46,6 @@ class ShownChat(QObject):
         self,
         services: Services,
         transcript: Transcript,
-        chats: ChatsController,
         replies: Replies,
         drafts: Drafts,
         instructions: Instructions,
@@ -53,7 +53,6 @@ class ShownChat(QObject):
         super().__init__()
         self.transcript = transcript
         self.shown_path = ChatPath()
-        self._chats = chats
         self._replies = replies
         self._drafts = drafts
         self._instructions = instructions
@@ -63,7 +62,6 @@ class ShownChat(QObject):
         self._wanted: int | None = None
         # By chat, the schema that was in force last.
         self._schemas: dict[int | None, str] = {}
-        chats.forked.connect(self.open_made)
         replies.streamed.connect(transcript.grow)
         replies.progressed.connect(self._on_progress)
         replies.ended.connect(self._on_end)
@@ -189,7 +187,7 @@ class ShownChat(QObject):
         self._announce()
 
     def _announce(self) -> None:
-        self._chats.set_shown(self._wanted)
+        self.shown.emit(self._wanted)
         self.instructed.emit()
         self.format_changed.emit()
         self.draft_changed.emit()

@@ -59,6 +59,9 @@ class ChatsController(QObject):
         self.trash.show(trashed)
         self.shown_changed.emit()
 
+    def read_again(self) -> None:
+        self._tasks.spawn(self.refresh(), "Reading the chats")
+
     def set_shown(self, chat: int | None) -> None:
         self.shown = chat
         self.shown_changed.emit()
@@ -117,7 +120,7 @@ class ChatsController(QObject):
 
     def _on_time(self) -> None:
         self._clock.start(_pause_ms())
-        self._tasks.spawn(self.refresh(), "Reading the chats")
+        self.read_again()
         self.time_passed.emit()
 
     def _on_progress(self, live: LiveReply) -> None:

@@ -86,13 +86,15 @@ class WindowParts(QObject):
         self.chat = ChatController(
             services,
             self.transcript,
-            self.chats,
             self.replies,
             self.pictures,
             self.drafts,
             self.edits,
             self.instructions,
         )
+        self.chat.shown.connect(self.chats.set_shown)
+        self.chat.stored.connect(self.chats.read_again)
+        self.chats.forked.connect(self.chat.open_made)
         self.draft_size = DraftSize(services, self.chat)
         self.limit = LimitController(services, self.chat, self.chats)
         self.ahead = AheadController(

@@ -171,3 +171,12 @@ def open_app(
 async def _gone(app: App) -> None:
     await app.gone.wait()
     app.window.deleteLater()
+
+
+@pytest.fixture
+def dressed(qapp: QApplication) -> Iterator[QApplication]:
+    """The app with its theme applied, and removed again for the next test."""
+    theme.apply(qapp)
+    theme.force(qapp, "light")
+    yield qapp
+    theme.force(qapp, "system")

@@ -13,6 +13,8 @@ from core.client.programs import RESOURCES
 from desktop import theme
 from desktop.theme import Colours, Scheme
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 ICONS = sorted(path.stem for path in (RESOURCES / "icons").glob("*.svg"))
 PAGES = ("window", "side", "surface", "raised")
 # Words on what lies behind them.

@@ -14,6 +14,8 @@ from desktop.chat.numbers_line import NumbersLine
 from desktop.numbers import numbers_text
 from tests.desktop.widgets import samples
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 
 @pytest.fixture
 def line(qtbot: QtBot) -> NumbersLine:

@@ -10,6 +10,8 @@ from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.reasoning_fold import ReasoningFold
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 
 @pytest.fixture
 def fold(qtbot: QtBot) -> ReasoningFold:

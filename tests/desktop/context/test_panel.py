@@ -19,6 +19,8 @@ from desktop.context.fill_bar import THINNEST, FillBar
 from desktop.context.fills import TICK_HALF_WIDTH, TICK_HEIGHT
 from tests.desktop.widgets import samples
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 VALUES = (
     "contextTokens",
     "contextReused",

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from core.api.stats import ContextPart
 from desktop.context.strip_layout import THINNEST, lay_out
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 
 def parts(*sizes: int) -> list[ContextPart]:
     edges = [0]

@@ -12,6 +12,8 @@ from desktop.pictures.picture import LARGEST, SMALLEST, PictureThumbnail, read_t
 from desktop.widgets.icon_button import IconButton
 from tests.desktop.widgets import samples
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 CAPTION = "4000 x 3000 \N{RIGHTWARDS ARROW} 1184 x 864, 999 tokens"
 
 

@@ -15,6 +15,8 @@ from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer
 from desktop.store.tables.records import Picture
 from tests.desktop.widgets import samples
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 Asked = list[tuple[int, int]]
 
 

@@ -8,6 +8,8 @@ from pytestqt.qtbot import QtBot
 
 from desktop.widgets.long_text import MOST_LINES, STEP, LongText
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 TEXTS = {
     "short": "a\nb",
     "lines": "x\n" * STEP,

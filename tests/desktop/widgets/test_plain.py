@@ -8,6 +8,8 @@ from pytestqt.qtbot import QtBot
 
 from desktop.widgets.plain import LONGEST_LABEL, LONGEST_LINE, Button, Label, action, set_tip
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 MARKUP = "<b>Bold</b> &Words &lt;"
 
 

@@ -17,6 +17,8 @@ from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from tests.desktop.widgets import samples
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 IN_OPEN = 0x20
 IN_NONBLOCK = os.O_NONBLOCK if hasattr(os, "O_NONBLOCK") else 0
 

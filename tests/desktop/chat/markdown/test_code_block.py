@@ -23,6 +23,8 @@ from desktop.chat.markdown.markdown_source import LONGEST_CODE
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.pacing import pace
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 CODE = "def f(x):\n    return x + 1  # one\n\n"
 
 

@@ -17,6 +17,8 @@ from desktop.chat.markdown.markdown_html import CODE_EDGE
 from desktop.widgets.plain import Button
 from tests.desktop.widgets import samples
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 HOSTILE = {
     "quotes": ">" * 10_000 + "x",
     "lists": "- " * 10_000 + "x",

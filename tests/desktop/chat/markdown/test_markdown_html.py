@@ -7,6 +7,8 @@ import pytest
 
 from desktop.chat.markdown.markdown_html import CODE_EDGE, is_web_address, to_html
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 
 @pytest.mark.parametrize(
     ("source", "html"),

@@ -18,6 +18,8 @@ from desktop.chat.markdown.markdown_source import (
     split_blocks,
 )
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 SAMPLE = """# Title
 
 One

@@ -23,6 +23,8 @@ from desktop.chat.markdown.code_text import CodeText
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import TextField, text_selection
 
+pytestmark = pytest.mark.usefixtures("dressed")
+
 REPLY = """# A heading
 
 First paragraph with `code` in it.
