@@ -1,9 +1,5 @@
-"""The context cache of one loaded model: prefix tree, KV slab, embeddings and disk in one
-interface.
-
-A request restores the deepest place it can resume from (`core.cache.restore`), adds run after run
-as they are prefilled, and ends in a stop. Nothing here runs the model.
-"""
+"""The context cache of one model: prefix tree, KV slab, embeddings and disk. It never runs the
+model."""
 
 from __future__ import annotations
 
@@ -38,8 +34,8 @@ EMBEDDING_SHARE = 0.125
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Who reads a prompt: the chat that owns it, whose message ends where, and whether this is a
-    turn of the chat rather than idle work."""
+    """The chat that reads a prompt, the roles of its message ends, and whether this is a turn or
+    idle work."""
 
     owner: str = ""
     roles: Mapping[TokenIndex, Role] = field(default_factory=lambda: MappingProxyType({}))
@@ -108,17 +104,13 @@ class ContextCache:
         return Limits(slab, 0) if self._device.type == "cpu" else Limits(0, slab)
 
     def clear(self) -> None:
-        """Drop every prefix and every key; the slab keeps its memory."""
         self.tree.clear()
         self.embeddings.clear()
         self._leave_dropped()
         self.disk.forget(None)
 
     def forget(self, owner: str | None) -> None:
-        """Drop what only the chat `owner` used, in memory and on disk; None drops everything.
-
-        Raises NotDeletedError if something stays on disk.
-        """
+        """Drop what only `owner` used; None drops everything. Raises NotDeletedError."""
         if owner is None:
             self.clear()
         elif owner:
@@ -139,14 +131,11 @@ class ContextCache:
         self.disk.limit(disk)
 
     def planned(self, prompt: Prompt, settings: CacheSettings) -> frozenset[Run]:
-        """The runs whose ends get a checkpoint: those of the plan, and the prompt's own end.
-
-        Without recurrent states a checkpoint is the last hidden row alone, which no count bounds.
-        """
+        """The plan's runs and the prompt's end. Without recurrent states a checkpoint is a hidden
+        row, which no count bounds."""
         return frozenset(plan(prompt, settings.interval)) | {prompt.runs[-1]}
 
     def restore(self, prompt: Prompt, usage: Usage | None = None) -> Restored:
-        """Restore the deepest place of `prompt`."""
         self._copies.wait()
         self._usage = usage or Usage()
         self.embeddings.owner = self._usage.owner
@@ -172,7 +161,7 @@ class ContextCache:
         return True
 
     def add(self, parent: Node, run: Run) -> Node:
-        """Add a run prefilled after `parent`, the live path's end; its KV is in the slab."""
+        """Add a run prefilled after `parent`, the live path's end."""
         node = self.tree.add(parent, run)
         self._mark(node)
         self._live.append(node)
@@ -194,7 +183,7 @@ class ContextCache:
         return True
 
     def end_use(self) -> None:
-        """End a request: note which places of its path to write to disk."""
+        """End a request: note which places to write to disk."""
         self._copies.wait()
         self.disk.want(self._evictor.path)
 
@@ -204,7 +193,6 @@ class ContextCache:
         return self.disk.write_some(self.tree, self.slab, self.embeddings)
 
     def checkpoints_on(self, keys: Sequence[bytes]) -> list[tuple[Cut, int]]:
-        """Place and bytes of each checkpoint along a prompt."""
         return [
             (node.end, node.checkpoint.num_bytes)
             for node in self.tree.match(keys)
@@ -212,7 +200,6 @@ class ContextCache:
         ]
 
     def tier_of(self, key: bytes) -> MemoryTier | None:
-        """The fastest tier that holds a run's KV."""
         node = self.tree.get(key)
         if node is not None:
             return "slab" if node.in_slab else "memory"
@@ -225,11 +212,9 @@ class ContextCache:
         return sum(node.checkpoint.num_bytes for node in self.tree if node.checkpoint is not None)
 
     def kv_bytes(self) -> int:
-        """Bytes of the slab and of runs kept outside it."""
         return self.slab.num_bytes + self.ledger.used(Held.ROWS)
 
     def check_integrity(self) -> None:
-        """Assert that tree, live path and ledger agree; for tests and debugging."""
         assert not self.recurrent or self.num_states() <= self.count
         assert self.ledger.room(Held.SLAB) >= 0 and self.ledger.room(Held.ROWS) >= 0
         assert self.ledger.used(Held.SLAB) == self.slab.num_bytes
@@ -262,7 +247,7 @@ class ContextCache:
         return wished
 
     def _use(self, node: Node) -> None:
-        """A request resumes from `node`: only it counts as used, all above it have a new owner."""
+        """Resume from `node`: only it counts as used, all above it get the owner."""
         self.tree.touch(node)
         for at in node.upwards():
             self._mark(at)
@@ -273,7 +258,7 @@ class ContextCache:
         node.role = self._usage.roles.get(node.end.token, node.role)
 
     def _drop_older_stops(self, node: Node) -> None:
-        """Drop the ends of the chat's earlier prompts, which it won't ask for again."""
+        """Drop the ends of the chat's earlier prompts."""
         path = set(node.upwards())
         for above in (self.tree.root, *(path - {node})):
             for child in list(above.children.values()):

@@ -55,7 +55,6 @@ class EmbeddingCache:
         return picture.embedding
 
     def put(self, key: bytes, embedding: Tensor) -> None:
-        """Hold a copy of an embedding if cap and budget leave room for it."""
         if key in self._held or embedding.nbytes > self.max_bytes:
             return
         while self.num_bytes + embedding.nbytes > self.max_bytes:
@@ -78,14 +77,12 @@ class EmbeddingCache:
             yield key, rows.nbytes, rows.shape[0], self._clock - picture.last_used
 
     def peek(self, key: bytes) -> Picture | None:
-        """The embedding held in memory, without using it."""
         return self._held.get(key)
 
     def drop(self, key: bytes) -> None:
         self._ledger.release(Held.EMBEDDINGS, self._held.pop(key).embedding.nbytes)
 
     def forget(self, owner: str) -> None:
-        """Drop what only `owner` used."""
         for key, picture in list(self._held.items()):
             picture.owners.discard(owner)
             if not picture.owners:

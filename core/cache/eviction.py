@@ -1,8 +1,4 @@
-"""Making room when the count or the bytes are short.
-
-Collects what each eviction would cost and free; `core.cache.policy` orders them. Runs in the slab
-are never evicted: they are the sequence being worked on.
-"""
+"""Making room when the count or the bytes are short. Runs in the slab are never evicted."""
 
 from __future__ import annotations
 
@@ -22,10 +18,8 @@ Candidate = tuple[Node | bytes | Worth, Worth]
 
 
 class Evictor:
-    """Keeps the states within `count` and all bytes within the ledger's limits.
-
-    `path` is the sequence being worked on, which decides what is precious. What the tree has pinned
-    stays. `stored` says whether a node's checkpoint is also on disk.
+    """Keeps states within `count` and bytes within the ledger's limits. `path` is the sequence
+    being worked on, which decides what is precious; `stored` says if a checkpoint is also on disk.
     """
 
     def __init__(
@@ -46,7 +40,6 @@ class Evictor:
 
     @property
     def is_off(self) -> bool:
-        """True if no state is ever to be kept."""
         return self._tree.recurrent and self.count == 0
 
     def admit(self, node: Node, checkpoint: Checkpoint) -> bool:
@@ -62,7 +55,6 @@ class Evictor:
         return True
 
     def admit_picture(self, num_tokens: int, num_bytes: int) -> bool:
-        """Make room for a new embedding; False if everything held is worth more."""
         newcomer = Worth(None, self._throughput.read_seconds(0, num_tokens), num_bytes, age=0)
         while self._ledger.room(Held.EMBEDDINGS) < num_bytes:
             if not self._evict(by_bytes=True, newcomer=newcomer):
@@ -84,7 +76,6 @@ class Evictor:
         return True
 
     def fit(self) -> None:
-        """Evict what the count and the limits no longer allow."""
         while self._too_many(0):
             self._evict(by_bytes=False)
         fits = self.make_room(Held.STATES, 0) and self.make_room(Held.SLAB, 0)
@@ -130,7 +121,6 @@ class Evictor:
                 yield node, self._worth(node, ranks, self._frees(node))
 
     def _is_loose(self, node: Node) -> bool:
-        """True if a run of a model without states can go with all it holds."""
         return not (self._tree.recurrent or node.children or node.in_slab)
 
     def _worth(self, node: Node, ranks: dict[Node, int], num_bytes: int) -> Worth:
@@ -140,7 +130,7 @@ class Evictor:
         return Worth(ranks.get(node), seconds, num_bytes, self._tree.clock - node.last_used)
 
     def _frees(self, node: Node) -> int:
-        """Bytes freed with a node's checkpoint: its own, and runs that only it needs."""
+        """Bytes of a checkpoint and of runs that only it needs."""
         checkpoint = node.checkpoint.held_bytes if node.checkpoint is not None else 0
         if not self._tree.recurrent:
             return checkpoint + (_row_bytes(node) if self._is_loose(node) else 0)
@@ -181,7 +171,6 @@ def _row_bytes(node: Node) -> int:
 
 
 def _tokens_to_read(node: Node) -> tuple[int, int]:
-    """Text and picture tokens between a node's end and the next checkpoint above it."""
     text = pictures = 0
     for at in node.upwards():
         if at is not node and at.checkpoint is not None:

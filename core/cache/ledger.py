@@ -1,8 +1,5 @@
-"""The bytes that the cache holds by class, and the budgets that bound them.
-
-Everything is reserved here before it is allocated; `reserve` asserts that there is room, which
-`core.cache.eviction` makes.
-"""
+"""Bytes held by the cache, by class, and their budgets. Everything is reserved here before it is
+allocated, so that no budget can be exceeded."""
 
 from __future__ import annotations
 
@@ -62,7 +59,6 @@ class Ledger:
         return self.room(Held.ROWS) + sum(self._used[held] for held in DROPPABLE)
 
     def reserve(self, held: Held, num_bytes: int) -> None:
-        """Count bytes that are about to be allocated, for which there is room."""
         assert 0 <= num_bytes <= max(0, self.room(held)), "room is made before anything is reserved"
         self._used[held] += num_bytes
         self.peak_host = max(self.peak_host, self._sum(on_device=False))
@@ -73,7 +69,6 @@ class Ledger:
 
     @contextmanager
     def passing(self, held: Held, num_bytes: int) -> Iterator[None]:
-        """Count bytes held for the length of a block."""
         self.reserve(held, num_bytes)
         try:
             yield

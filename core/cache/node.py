@@ -1,4 +1,4 @@
-"""One run in the prefix tree, the key that names it, and the memory of runs that were dropped."""
+"""One run in the prefix tree, its key, and the memory of dropped runs."""
 
 from __future__ import annotations
 
@@ -19,12 +19,8 @@ REMEMBERED_KEYS = 65_536
 
 
 class Node:
-    """One run in the tree. `rows` holds its KV outside the slab; `in_slab` says that the slab has
-    it.
-
-    `role` says whose message ends with the run, or that a reply paused there; `owners` are the
-    chats that used it.
-    """
+    """`rows` is KV outside the slab. `role` says whose message ends with the run, or that a reply
+    paused there; `owners` are the chats that used it."""
 
     __slots__ = (
         "checkpoint",
@@ -68,7 +64,6 @@ class Node:
         return self.run.num_tokens if self.run is not None else 0
 
     def ends(self, kind: CutKind) -> bool:
-        """True if the run ends for one of the reasons in `kind`."""
         own = self.run.kind if self.run is not None else None
         return own is not None and bool(own & kind)
 
@@ -84,7 +79,6 @@ class Node:
             node = node.parent
 
     def path(self) -> list[Node]:
-        """The nodes from the first run down to this one, without the root."""
         return list(self.upwards())[::-1]
 
 
@@ -105,18 +99,13 @@ def chained_key(parent: bytes, run: Run) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Who read a run, and whether a checkpoint was ever held at its end."""
-
     owners: frozenset[str] = frozenset()
     had_checkpoint: bool = False
 
 
 class Remembered:
-    """The newest REMEMBERED_KEYS keys of runs that were prefilled, also after they were evicted.
-
-    With a text one can ask whether it was read here, so a key is forgotten with the last chat that
-    read it.
-    """
+    """The newest REMEMBERED_KEYS keys of prefilled runs, also evicted ones. A key could tell what a
+    chat said, so it goes with the last chat that read it."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[bytes, Past] = OrderedDict()
@@ -129,11 +118,10 @@ class Remembered:
         return self._runs.get(key, Past())
 
     def knows(self, owner: str) -> bool:
-        """True if a chat has read anything here."""
         return any(owner in past.owners for past in self._shared)
 
     def note(self, key: bytes, owner: str | None = None, had_checkpoint: bool = False) -> None:
-        """A run was read or restored, perhaps by `owner`; it is the newest now."""
+        """Note a run that was read or restored."""
         past = self.past(key)
         if owner is not None and owner not in past.owners:
             past = replace(past, owners=past.owners | {owner})
@@ -145,7 +133,6 @@ class Remembered:
             self._runs.popitem(last=False)
 
     def forget(self, owner: str) -> None:
-        """Remove a chat from every key, and drop keys that no other chat has read."""
         self._shared.clear()
         for key, past in list(self._runs.items()):
             left = replace(past, owners=past.owners - {owner})

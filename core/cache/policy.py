@@ -1,9 +1,5 @@
-"""Which cuts get a checkpoint, what is evicted first, and the measured speeds that decide it.
-
-Placement depends on the prompt and the interval only and is prefix-stable: what follows a cut never
-changes whether it was named. Eviction acts on what is resident, never on placement, so a small
-count changes costs and not outputs.
-"""
+"""Which cuts get a checkpoint, what is evicted first, and the speeds that decide it. Placement is
+prefix-stable; eviction changes costs and never outputs."""
 
 from __future__ import annotations
 
@@ -25,11 +21,8 @@ def rounded_interval(interval: int, grid: int) -> int:
 
 
 def plan(prompt: Prompt, interval: int) -> tuple[Run, ...]:
-    """The runs of `prompt` that end at a cut which gets a checkpoint.
-
-    These are all message ends, both edges of each image, and each grid cut at least `interval`
-    tokens (rounded up to the grid) after the last one chosen.
-    """
+    """The runs of `prompt` whose ends get a checkpoint: all message ends, both edges of each image,
+    and grid cuts at least `interval` tokens apart."""
     return tuple(_named(prompt.runs, rounded_interval(interval, prompt.grid)))
 
 
@@ -71,12 +64,8 @@ Thing = TypeVar("Thing")
 
 
 def victim(candidates: Iterable[tuple[Thing, Worth]], by_bytes: bool) -> Thing | None:
-    """What to evict; None if there is nothing to choose from.
-
-    Of what isn't precious: the cheapest to rebuild (per byte freed, if bytes are short), where
-    value falls with the number of uses since the last own use. If only precious things are left:
-    the least precious.
-    """
+    """What to evict: the cheapest to rebuild (per byte freed, if bytes are short), weighted by age;
+    precious things last, the least precious first."""
     return min(candidates, key=lambda pair: _order(pair[1], by_bytes), default=(None, None))[0]
 
 
@@ -89,11 +78,8 @@ def _order(worth: Worth, by_bytes: bool) -> tuple[int, float]:
 
 @dataclass
 class Throughput:
-    """Seconds per prefilled token, per encoded picture token, and per byte from disk, as measured.
-
-    Before anything is measured only ratios matter: a picture's token counts twice, for the tower
-    and for the prefill, and fetching from disk is cheap.
-    """
+    """Measured seconds per prefilled token, per encoded picture token, and per byte from disk.
+    Before that only ratios matter: a picture's token counts twice."""
 
     prefill: float = 1e-3
     encode: float = 1e-3
@@ -112,7 +98,6 @@ class Throughput:
             self.disk = _mixed(self.disk, seconds / num_bytes)
 
     def read_seconds(self, text_tokens: int, picture_tokens: int) -> float:
-        """Seconds to prefill text and pictures again, with the pictures encoded again."""
         return (text_tokens + picture_tokens) * self.prefill + picture_tokens * self.encode
 
     def fetch_seconds(self, num_bytes: int) -> float:

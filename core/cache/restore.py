@@ -1,8 +1,5 @@
-"""Restoring a prompt: the deepest place to resume from, and which runs are in the slab.
-
-The deepest place is tried first. If it fails, it is dropped with everything that depends on it, and
-the next best is taken.
-"""
+"""Restoring a prompt: the deepest place to resume from, and which runs are in the slab. A place
+that fails is dropped with what depends on it, and the next best is tried."""
 
 from __future__ import annotations
 
@@ -31,12 +28,9 @@ FROM_SLAB, FROM_MEMORY, FROM_DISK = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Where a request resumes: everything needed to prefill the runs after `num_runs`.
-
-    `last_hidden` is set if the place has a checkpoint; a prompt that ends there needs no forward.
-    `failed` says that a better place was tried and could not be restored, `faster` that one on disk
-    was passed because prefilling is quicker.
-    """
+    """Where a request resumes, after `num_runs` runs. With `last_hidden`, a prompt that ends there
+    needs no forward. `failed` says that a better place could not be restored, `faster` that one on
+    disk was passed because prefilling is quicker."""
 
     node: Node
     num_runs: int
@@ -53,8 +47,6 @@ class Restored:
 
 
 class Restorer:
-    """Brings the runs above a place into the slab, and its state to the device."""
-
     def __init__(
         self,
         specs: Sequence[LayerSpec],
@@ -72,8 +64,8 @@ class Restorer:
         self._evictor = evictor
 
     def go(self, prompt: Prompt, always: bool, mark: Callable[[Node], None]) -> Restored:
-        """Restore the deepest place of `prompt`. With `always`, what is on disk is fetched even if
-        prefilling is quicker; `mark` is called with each node made for it."""
+        """Restore the deepest place of `prompt`; `always` fetches from disk even if prefilling is
+        quicker. `mark` gets each node made for it."""
         keys = self._tree.keys(prompt)
         failed = False
         passed: set[bytes] = set()
@@ -100,7 +92,6 @@ class Restorer:
             return self.at(node, checkpoint, TIERS[tier], keys, failed, faster)
 
     def start(self, keys: Sequence[bytes], failed: bool = False, faster: bool = False) -> Restored:
-        """The very start, if nothing of a prompt can be restored."""
         zeros = RecurrentState.zeros(self._specs, self._device)
         return Restored(self._tree.root, 0, zeros, None, None, failed, tuple(keys), faster)
 
@@ -113,7 +104,6 @@ class Restorer:
         failed: bool = False,
         faster: bool = False,
     ) -> Restored:
-        """A node whose runs are in a slab, with its state on the device."""
         here = checkpoint.to(self._device) if checkpoint is not None else None
         return Restored(
             node=node,
@@ -129,8 +119,8 @@ class Restorer:
     def _deeper(
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, passed: set[bytes], always: bool
     ) -> tuple[int, bool]:
-        """How many runs the disk can restore beyond `depth`, 0 for none; and whether they were
-        passed because prefilling is quicker."""
+        """How many runs the disk can restore beyond `depth`, and whether they were passed because
+        prefilling is quicker."""
         if self._evictor.is_off:
             return 0, False
         held = len(self._tree.match(keys))
@@ -144,7 +134,6 @@ class Restorer:
     def _from_disk(
         self, prompt: Prompt, keys: Sequence[bytes], depth: int, mark: Callable[[Node], None]
     ) -> tuple[Node, Checkpoint]:
-        """The node after `depth` runs with its checkpoint; their rows are still to be fetched."""
         checkpoint = self._disk.checkpoint(keys[depth - 1])
         if checkpoint is None or not checkpoint.state.matches(self._specs):
             raise RestoreFailedError("the state on disk is gone or damaged")
@@ -159,7 +148,7 @@ class Restorer:
         return node, checkpoint
 
     def _bring(self, node: Node | None) -> int:
-        """Bring a node's runs into the slab, pinned so that making room can't drop it."""
+        """Bring a node's runs into the slab; pinned, so that making room can't drop it."""
         self._evictor.path = node.path() if node is not None else []
         self._tree.pinned = node
         try:
@@ -174,10 +163,7 @@ class RestoreFailedError(Exception):
 
 class LivePath:
     """The nodes whose KV is in the slab, from the first token on without a gap.
-
-    Before rows are overwritten, those that the tree still needs are copied out.
-    `make_room(num_bytes, needed)` makes room for a copy and evicts nothing once it is no longer
-    needed; `fetch` reads a run's rows from disk, None if there are none.
+    `make_room(num_bytes, needed)` makes room for a copy outside it; `fetch` reads rows from disk.
     """
 
     def __init__(
@@ -203,27 +189,23 @@ class LivePath:
 
     def leave_for(self, target: Node | None) -> int:
         """Make the slab hold exactly the runs down to `target`; returns the slowest tier used.
-
-        Raises RestoreFailedError; the path then ends at the last complete run.
-        """
+        Raises RestoreFailedError, with the path cut to its complete runs."""
         wanted = target.path() if target is not None else []
         shared = _num_shared(self._nodes, wanted)
         self._copy_out(shared)
         return max((self._copy_in(node) for node in wanted[shared:]), default=FROM_SLAB)
 
     def append(self, node: Node) -> None:
-        """Add a run that was just prefilled after the path's end."""
         self._nodes.append(node)
 
     def leave_dropped(self) -> None:
-        """End the path where the tree no longer has it."""
         kept = 0
         while kept < len(self._nodes) and self._nodes[kept] in self._tree:
             kept += 1
         del self._nodes[kept:]
 
     def _copy_out(self, keep: int) -> None:
-        """End the path after `keep` nodes, saving the rows of those that the tree still needs."""
+        """End the path after `keep` nodes, saving rows that the tree still needs."""
         leaving = self._nodes[keep:]
         del self._nodes[keep:]
         for node in reversed(leaving):
@@ -254,7 +236,6 @@ class LivePath:
             self._tree.hold_rows(node, rows)
 
     def _lose(self, node: Node) -> None:
-        """Drop a run that can't be copied, and what depends on it."""
         if self._tree.needs_rows(node):
             self._tree.drop_subtree(node)
 

@@ -1,8 +1,5 @@
-"""A branch next to the tree: a side request (a title, a summary) that leaves no trace.
-
-It resumes from what the tree holds in memory, in a slab of its own under a small quota. It evicts
-nothing and keeps nothing, and the chat's live path stays as it is.
-"""
+"""A side request (a title, a summary): it resumes from the tree in a slab of its own, evicts
+nothing and keeps nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The KV slab: contiguous keys and values of the one sequence being worked on.
-
-Token-major, one pair of tensors per full-attention layer.
-"""
+"""The KV slab: contiguous keys and values of the one sequence being worked on."""
 
 from __future__ import annotations
 
@@ -28,7 +25,6 @@ class KVRows:
         return sum(keys.nbytes + values.nbytes for keys, values in self.layers.values())
 
     def matches(self, specs: Sequence[LayerSpec], num_tokens: int) -> bool:
-        """True if there are exactly `num_tokens` rows of the declared shapes and types."""
         declared = {
             layer: ((num_tokens, spec.num_kv_heads, spec.head_dim), spec.dtype)
             for layer, spec in enumerate(specs)
@@ -42,12 +38,9 @@ class KVRows:
 
 
 class KVSlab:
-    """Rows 0..capacity of keys and values for each full-attention layer; grows, never shrinks.
-
-    All rows up to `limit` are one allocation, so growing copies nothing. On a CPU the system backs
-    only rows that were written, and `capacity` counts those in steps; a GPU has all of them at
-    once. `make_room(num_bytes)` is called before the slab grows and raises if there is no room.
-    """
+    """Rows 0..capacity of keys and values per full-attention layer, in one allocation of `limit`
+    rows. A CPU backs only written rows, and `capacity` counts those in steps; a GPU has all at
+    once. `make_room(num_bytes)` is called before it grows and may raise."""
 
     def __init__(
         self,
@@ -67,7 +60,6 @@ class KVSlab:
         self.capacity = 0
 
     def beside(self, limit: int) -> KVSlab:
-        """Another, empty slab of `limit` rows for the same layers; its bytes aren't requested."""
         slab = KVSlab((), self._device, limit)
         slab._specs = self._specs
         return slab
@@ -81,7 +73,7 @@ class KVSlab:
         return self.capacity * self.bytes_per_token
 
     def reserve(self, num_tokens: int) -> None:
-        """Make room for that many rows. Raises ValueError past the limit, keeping what is held."""
+        """Make room for that many rows. Raises ValueError past the limit."""
         if num_tokens > self._limit:
             raise ValueError(f"{num_tokens} rows do not fit a slab of {self._limit}")
         if num_tokens <= self.capacity:
@@ -108,12 +100,10 @@ class KVSlab:
                 rows.zero_()
 
     def rows(self, layer: int) -> tuple[Tensor, Tensor]:
-        """A layer's rows, [limit, heads, head_dim] each, which never move; only reserved ones may
-        be written."""
+        """A layer's rows [limit, heads, head_dim], which never move."""
         return self._layers[layer]
 
     def view(self, start: int, end: int) -> KVRows:
-        """Rows start..end in place; the next write there changes them."""
         return KVRows(
             {
                 layer: (keys[start:end], values[start:end])
@@ -122,7 +112,6 @@ class KVSlab:
         )
 
     def copy_out(self, start: int, end: int) -> KVRows:
-        """A copy of rows start..end in host memory."""
         return KVRows(
             {
                 layer: (_host_copy(keys[start:end]), _host_copy(values[start:end]))

@@ -1,9 +1,6 @@
-"""Recurrent states at one place, checkpoints of them, and their copies to host memory.
-
-States are values: a run advances a copy and never writes into the state before it, so keeping a
-state costs no copy and undoing a cancelled chunk means dropping the new one. Decode steps, whose
-states nobody keeps, update one copy in place.
-"""
+"""Recurrent states, checkpoints of them, and their copies to the host. Prefill advances a copy and
+never writes into the state before it; decode steps, whose states nobody keeps, update one copy in
+place."""
 
 from __future__ import annotations
 
@@ -28,8 +25,7 @@ class RecurrentState:
 
     @classmethod
     def zeros(cls, specs: Sequence[LayerSpec], device: torch.device) -> RecurrentState:
-        """The state before the first token; each tensor is one expanded zero, since nobody writes
-        into a state."""
+        """The state before the first token, as expanded zeros."""
         return cls(
             {
                 layer: tuple(
@@ -54,7 +50,6 @@ class RecurrentState:
         )
 
     def copy(self) -> RecurrentState:
-        """A copy in memory of its own, to be updated in place."""
         return RecurrentState(
             {
                 layer: tuple(
@@ -65,7 +60,6 @@ class RecurrentState:
         )
 
     def copy_from(self, other: RecurrentState) -> None:
-        """Overwrite with `other`, keeping the addresses."""
         for layer, state in other.layers.items():
             for own, given in zip(self.layers[layer], state, strict=True):
                 own.copy_(given)
@@ -75,7 +69,6 @@ class RecurrentState:
         return sum(tensor.nbytes for state in self.layers.values() for tensor in state)
 
     def matches(self, specs: Sequence[LayerSpec]) -> bool:
-        """True if every recurrent layer has its tensors in the declared shapes and types."""
         declared = {
             layer: [(tensor.shape, tensor.dtype) for tensor in spec.tensors]
             for layer, spec in enumerate(specs)
@@ -90,11 +83,8 @@ class RecurrentState:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What is needed next to the KV to resume at a place, or to answer right there.
-
-    `last_hidden` [hidden] is the last token's row after the final norm: with it, a prompt that ends
-    at this place costs the output head alone.
-    """
+    """What is needed next to the KV to resume at a place. With `last_hidden` [hidden], the last row
+    after the final norm, a prompt that ends there costs the output head alone."""
 
     state: RecurrentState
     last_hidden: Tensor
@@ -106,11 +96,9 @@ class Checkpoint:
 
     @property
     def held_bytes(self) -> int:
-        """All bytes, which the budget counts."""
         return self.state.num_bytes + self.last_hidden.nbytes
 
     def to(self, device: torch.device) -> Checkpoint:
-        """The checkpoint on another device; itself if it is there."""
         layers = {
             layer: tuple(tensor.to(device) for tensor in state)
             for layer, state in self.state.layers.items()
@@ -133,8 +121,8 @@ class SideStream:
         self._stream = torch.cuda.Stream(device)
 
     def begin(self, tensors: Sequence[Tensor]) -> tuple[list[Tensor], torch.cuda.Event]:
-        """Start copying; the copies are complete when the event is. Raises RuntimeError if the host
-        has no room for pinned memory."""
+        """Start copying; the event says when all are complete. Raises RuntimeError without room for
+        pinned memory."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         arrival = torch.cuda.Event()
         with torch.cuda.stream(self._stream):
@@ -146,17 +134,15 @@ class SideStream:
 
 
 class HostCopies:
-    """Copies checkpoints to the host while the GPU computes; without a `copier`, at once.
-
-    The source of a copy stays until the copy is complete; whoever reads a checkpoint waits first.
-    """
+    """Copies checkpoints to the host while the GPU computes; at once without a `copier`. Whoever
+    reads a checkpoint must `wait` first."""
 
     def __init__(self, copier: SideStream | None) -> None:
         self._copier = copier
         self._under_way: list[tuple[torch.cuda.Event, Checkpoint]] = []
 
     def take(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The checkpoint on the host, complete once `wait` returns; itself if it is there."""
+        """The checkpoint on the host, complete once `wait` returns."""
         if self._copier is None:
             return checkpoint.to(_HOST)
         self._under_way = [(due, source) for due, source in self._under_way if not due.query()]
@@ -180,7 +166,6 @@ def _tensors(checkpoint: Checkpoint) -> list[Tensor]:
 
 
 def _with_tensors(checkpoint: Checkpoint, tensors: Sequence[Tensor]) -> Checkpoint:
-    """The same layers with other tensors, in the order of `_tensors`."""
     left = iter(tensors)
     layers = {
         layer: tuple(next(left) for _ in state) for layer, state in checkpoint.state.layers.items()

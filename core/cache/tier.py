@@ -1,9 +1,6 @@
-"""The disk tier: which places of a path survive a restart, and how they are read back.
-
-Only places that people resume from are written, with the runs above them: the newest message end,
-the end of a stopped reply, the last picture's edge, the system prompt's end. Files, owners and the
-eviction order under the cap belong to the store (`core.storage`).
-"""
+"""The disk tier: which places of a path survive a restart. Written are the newest message end, the
+end of a stopped reply, the last picture's edge and the system prompt's end, with the runs above
+them."""
 
 from __future__ import annotations
 
@@ -43,7 +40,6 @@ class DiskTier:
     def connect(
         self, ledger: Ledger, throughput: Throughput, make_room: Callable[[Held, int], bool]
     ) -> None:
-        """Count bytes in flight in `ledger`, and learn the disk's speed."""
         self._ledger, self._throughput, self._make_room = ledger, throughput, make_room
 
     @property
@@ -70,10 +66,8 @@ class DiskTier:
         return self._has(SegmentKind.KV, key)
 
     def reach(self, keys: Sequence[bytes], held: int, above: int, passed: set[bytes]) -> int:
-        """The most runs, beyond `above`, that can be resumed from with what is on disk; else 0.
-
-        The rows of the first `held` runs are in memory; places in `passed` are not tried.
-        """
+        """The most runs beyond `above` that can be resumed from with the disk, else 0. The first
+        `held` runs are in memory; places in `passed` are not tried."""
         if self.store is None:
             return 0
         reach = held
@@ -87,7 +81,7 @@ class DiskTier:
 
     def slower_than_reading(self, runs: Sequence[Run], num_fetched: int) -> bool:
         """True if prefilling `runs` is clearly quicker than fetching the last `num_fetched` of them
-        and the state after them."""
+        and the state."""
         if self._throughput.disk is None:
             return False
         fetched = sum(run.num_tokens for run in runs[len(runs) - num_fetched :])
@@ -98,7 +92,7 @@ class DiskTier:
         return CLEARLY * reading <= self._throughput.fetch_seconds(num_bytes)
 
     def checkpoint(self, key: bytes) -> Checkpoint | None:
-        """The checkpoint at a node's end; None if there is none, or no room to read it."""
+        """The checkpoint at a node; None if there is none, or no room to read it."""
         tensors = self._get(SegmentKind.STATE, key)
         if tensors is None or "last_hidden" not in tensors:
             return None
@@ -113,7 +107,6 @@ class DiskTier:
         return Checkpoint(RecurrentState(states), tensors["last_hidden"])
 
     def rows(self, node: Node) -> KVRows | None:
-        """A run's keys and values; None if there are none, or no room to read them."""
         tensors = self._get(SegmentKind.KV, node.key)
         if tensors is None:
             return None
@@ -123,7 +116,6 @@ class DiskTier:
         )
 
     def embedding(self, key: bytes) -> Tensor | None:
-        """A picture's embedding [tokens, image_width]."""
         tensors = self._get(SegmentKind.EMBEDDING, key)
         return tensors["embedding"] if tensors is not None else None
 
@@ -140,7 +132,6 @@ class DiskTier:
             self.store.touch(SegmentKind.STATE, keys[0])
 
     def forget(self, owner: str | None) -> None:
-        """Delete what only a chat used; None deletes everything."""
         self._wanted = {
             key: node for key, node in self._wanted.items() if owner and node.owners - {owner}
         }
@@ -148,10 +139,8 @@ class DiskTier:
             self.store.forget(owner)
 
     def want(self, path: Sequence[Node]) -> None:
-        """A request on `path` has ended: note the places to write.
-
-        A user message's end is no longer wanted once a prefilled reply has passed it.
-        """
+        """A request on `path` has ended: note the places to write, and drop a user message's end
+        that a prefilled reply has passed."""
         if self.store is None:
             return
         held = [node for node in path if node.checkpoint is not None]
@@ -166,8 +155,6 @@ class DiskTier:
                 self._wanted[node.key] = node
 
     def write_some(self, tree: PrefixTree, slab: KVSlab, embeddings: EmbeddingCache) -> bool:
-        """Write one wanted segment; False if nothing is left to write, or there is no room to copy
-        it: nothing is evicted for that."""
         while self.store is not None and self._wanted:
             key, node = next(iter(self._wanted.items()))
             segment = self._missing(node, slab, embeddings) if node in tree else None
@@ -244,7 +231,6 @@ class DiskTier:
 
 
 def _last_pause(held: Sequence[Node]) -> Sequence[Node]:
-    """The last pause of the reply that ends a path, or nothing."""
     for node in reversed(held):
         if node.role == "user":
             break

@@ -1,11 +1,6 @@
-"""The prefix tree: every run that can be reused, keyed by everything before it.
-
-A node is one run. Its key is a digest chained from the engine's fingerprint over run after run, so
-equal keys mean equal tokens, images and numerics from the start. Runs are reused whole and never
-split. A checkpoint can be dropped alone; a run stays while a checkpoint at or below its end needs
-it. Where a run's KV is, is stored here and changed by `core.cache.restore`; `core.cache.eviction`
-decides what goes first.
-"""
+"""The prefix tree: every run that can be reused. Keys are chained digests from the engine's
+fingerprint on, so equal keys mean equal tokens, images and numerics from the start. A run is reused
+whole and stays while a checkpoint at or below its end needs it."""
 
 from __future__ import annotations
 
@@ -48,13 +43,11 @@ class PrefixTree:
         return self._nodes.get(key)
 
     def clear(self) -> None:
-        """Drop every run and every key."""
         for child in list(self.root.children.values()):
             self.drop_subtree(child)
         self._remembered.clear()
 
     def keys(self, prompt: Prompt) -> list[bytes]:
-        """The chained key after each run of `prompt`."""
         keys = []
         parent = self.root.key
         for run in prompt.runs:
@@ -73,10 +66,8 @@ class PrefixTree:
         return nodes
 
     def restorable(self, nodes: Sequence[Node], num_runs: int) -> Node | None:
-        """The deepest of the matched nodes from which a prompt of `num_runs` runs can resume.
-
-        At the prompt's very end that takes the last hidden row, which comes with a checkpoint.
-        """
+        """The deepest matched node from which a prompt of `num_runs` runs can resume; at the
+        prompt's very end that takes a checkpoint's hidden row."""
         for depth in range(len(nodes), 0, -1):
             node = nodes[depth - 1]
             if node.checkpoint is not None or (not self.recurrent and depth < num_runs):
@@ -84,18 +75,15 @@ class PrefixTree:
         return None
 
     def knows(self, owner: str) -> bool:
-        """True if a chat has read anything here."""
         return self._remembered.knows(owner)
 
     def was_read(self, key: bytes) -> bool:
-        """True if a run with this key was ever prefilled here."""
         return key in self._remembered
 
     def had_checkpoint(self, key: bytes) -> bool:
         return self._remembered.past(key).had_checkpoint
 
     def common_tokens(self, parent: Node, run: Run) -> int:
-        """How many leading tokens of `run` some run below `parent` shares."""
         if not isinstance(run.content, TextRun):
             return 0
         return max(
@@ -108,7 +96,6 @@ class PrefixTree:
         )
 
     def add(self, parent: Node, run: Run) -> Node:
-        """The node for `run` below `parent`, new or not, with its KV in the slab."""
         node = self.place(parent, run)
         self.release_rows(node)
         node.in_slab = True
@@ -116,7 +103,6 @@ class PrefixTree:
         return node
 
     def place(self, parent: Node, run: Run) -> Node:
-        """The node for `run` below `parent`; a new one holds nothing yet."""
         key = chained_key(parent.key, run)
         node = self._nodes.get(key)
         if node is None:
@@ -131,30 +117,23 @@ class PrefixTree:
         self._remembered.note(node.key, owner)
 
     def needs_rows(self, node: Node) -> bool:
-        """True if the loss of a run's KV would lose a place to resume from.
-
-        Without recurrent states that is any run but a stop that nothing follows.
-        """
+        """True if losing a run's KV would lose a place to resume from."""
         alone = not self.recurrent and (not node.is_stop or bool(node.children))
         return node in self and (alone or node.num_checkpoints > 0)
 
     def hold_rows(self, node: Node, rows: KVRows) -> None:
-        """Store the run's KV outside the slab; the caller has reserved its bytes."""
         node.rows, node.in_slab = rows, False
 
     def release_rows(self, node: Node) -> None:
-        """Free the KV outside the slab, if any."""
         if node.rows is not None:
             self._ledger.release(Held.ROWS, node.rows.num_bytes)
             node.rows = None
 
     @property
     def clock(self) -> int:
-        """The number of uses so far."""
         return self._clock
 
     def touch(self, node: Node) -> None:
-        """Mark one node as used now, without its ancestors."""
         self._clock += 1
         node.last_used = self._clock
 
@@ -166,7 +145,6 @@ class PrefixTree:
         return self.root.num_checkpoints
 
     def hold(self, node: Node, checkpoint: Checkpoint) -> None:
-        """Hold a checkpoint at `node`, for which there is room."""
         if node.checkpoint is None:
             self._ledger.reserve(Held.STATES, checkpoint.held_bytes)
             self._count_checkpoints(node, 1)
@@ -181,12 +159,10 @@ class PrefixTree:
             self.prune(node)
 
     def drop_leaf(self, node: Node) -> None:
-        """Drop a run that has no children."""
         self._release_checkpoint(node)
         self._remove(node)
 
     def drop_subtree(self, node: Node) -> None:
-        """Drop a run and everything that depends on it."""
         # A list rather than recursion: a long chat is a path of more runs than Python has frames.
         below = [node]
         for found in below:
@@ -214,7 +190,6 @@ class PrefixTree:
         self._remembered.forget(owner)
 
     def check_integrity(self) -> None:
-        """Assert every invariant of the tree; for tests and debugging."""
         rows = [node.rows for node in self if node.rows is not None]
         assert self._ledger.used(Held.ROWS) == sum(held.num_bytes for held in rows)
         states = [node.checkpoint for node in self if node.checkpoint is not None]

@@ -1,10 +1,6 @@
-"""Idle work: prefill what the next request is sure to need, before anyone waits for it.
-
-*Settling* prefills a reply as the template shows it in history, and one that was stopped or cut off
-first as *Continue* resumes it; *reading ahead* prefills a draft while the user types. Both prefill
-the stable part of a prompt along its canonical cuts, so they leave the states that the request
-itself would have made.
-"""
+"""Idle work. *Settling* prefills a reply as history shows it, and a stopped one first as *Continue*
+resumes it; *reading ahead* prefills a draft. Both follow the canonical cuts, so they leave the
+states that the request itself would have made."""
 
 from __future__ import annotations
 
@@ -39,8 +35,6 @@ DUMMIES = ("A", "1")
 
 
 class Ahead:
-    """Runs one piece of idle work on a loaded model."""
-
     def __init__(self, loaded: LoadedModel, command: IdleWork, flag: CancelFlag) -> None:
         self._loaded = loaded
         self._command = command
@@ -155,7 +149,6 @@ def read_ahead(render: Render, conversation: Conversation, images: list[Image]) 
 
 
 def _is_paused(conversation: Conversation) -> bool:
-    """True if it ends in a reply that was stopped or cut off."""
     last = conversation.messages[-1] if conversation.messages else None
     return isinstance(last, AssistantMessage) and last.ids is not None and last.ids.is_paused
 
@@ -170,6 +163,5 @@ def _has(run: Run, kind: CutKind) -> bool:
 
 
 def _until_last(runs: list[Run], wanted: Callable[[Run], bool]) -> list[Run]:
-    """The runs up to the last one that fits; none if none does."""
     last = max((index for index, run in enumerate(runs) if wanted(run)), default=-1)
     return runs[: last + 1]

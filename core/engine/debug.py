@@ -23,7 +23,6 @@ def integrity() -> bool:
 def check(
     loaded: LoadedModel, prompt: Prompt, restored: Restored, slab: KVSlab, pictures: Pictures
 ) -> None:
-    """Assert what every restore promises; costs a prefill of what was restored."""
     check_positions(prompt)
     loaded.cache.check_integrity()
     check_restored(loaded, prompt, restored, slab, pictures)

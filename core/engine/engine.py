@@ -1,8 +1,5 @@
-"""The engine: at most one loaded model, and one thing done at a time. It knows no pipes and no
-queue.
-
-Every method does what was asked, or raises a WaymarkError and leaves the engine as it was.
-"""
+"""The engine: at most one loaded model, and one thing at a time. A method does what was asked, or
+raises a WaymarkError and changes nothing."""
 
 from __future__ import annotations
 
@@ -65,10 +62,8 @@ class Engine:
         self._decoder = Decoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
-        """Replace the present model, which stays if the load fails.
-
-        If memory can't hold both models, but the new one alone, the present one is unloaded first.
-        """
+        """Replace the present model, which stays if the load fails. If memory can't hold both, but
+        the new one alone, it is unloaded first."""
 
         def progress(done: int, total: int) -> None:
             emit(Loading(request=command.request, done=done, total=total))
@@ -96,12 +91,10 @@ class Engine:
         return None
 
     def unload(self) -> None:
-        """Drop the model and everything cached for it in memory."""
         self._write_out(WRITE_OUT_S, CancelFlag())
         self._put(None)
 
     def _put(self, loaded: LoadedModel | None) -> None:
-        """Hold this model instead of the present one, whose memory is returned to the system."""
         on_gpu = self.loaded is not None and self.loaded.model.device.type == "cuda"
         before, self.loaded = self._blobs, loaded
         if before is not None and before is not self._blobs:
@@ -114,7 +107,6 @@ class Engine:
             torch.accelerator.memory.empty_host_cache()
 
     def generate(self, command: Generate, flag: CancelFlag, emit: Emit) -> Finished:
-        """Answer a conversation. Raises NoModelError."""
         if self.loaded is None:
             raise NoModelError("Choose a model folder first; the message is kept.")
         try:
@@ -123,7 +115,6 @@ class Engine:
             release_to_system()
 
     def prepare(self, command: IdleWork, flag: CancelFlag) -> Prepared:
-        """Prefill what the next request is sure to need. Raises NoModelError."""
         if self.loaded is None:
             raise NoModelError("There is no model to read with.")
         try:
@@ -136,10 +127,8 @@ class Engine:
             self.loaded.cache.clear()
 
     def forget(self, command: Forget) -> None:
-        """Delete what only one chat used, or everything, of this model and all others on disk.
-
-        Raises NotDeletedError if something stays; everything else is deleted.
-        """
+        """Delete what only one chat used, or everything, of all models on disk. Raises
+        NotDeletedError after deleting the rest."""
         try:
             if self.loaded is not None:
                 self.loaded.catalog.drop_described()
@@ -151,15 +140,13 @@ class Engine:
                     forget(blobs, command.chat)
 
     def delete_matrices(self, command: DeleteMatrices) -> None:
-        """Delete quantised weights kept on disk, which no loaded model needs. Raises
-        NotDeletedError."""
+        """Delete quantised weights kept on disk. Raises NotDeletedError."""
         with self._stored(command.cache_folder) as blobs:
             if blobs is not None:
                 delete_quantised(blobs)
 
     @property
     def _blobs(self) -> DiskStore | None:
-        """The loaded model's store on disk."""
         store = self.loaded.cache.disk.store if self.loaded is not None else None
         return store.blobs if store is not None else None
 
@@ -183,13 +170,11 @@ class Engine:
                 blobs.close()
 
     def flush(self, command: Flush, flag: CancelFlag) -> Done:
-        """Write computed contexts to disk until done, cancelled or out of time."""
         self._write_out(command.seconds, flag)
         totals = cache_bytes(self.loaded.cache) if self.loaded is not None else None
         return Done(request=command.request, bytes=totals)
 
     def write_some(self, flag: CancelFlag) -> bool:
-        """Write one segment to disk; False if there is nothing to write."""
         flag.check()
         return self.loaded is not None and self.loaded.cache.write_some()
 
@@ -203,14 +188,12 @@ class Engine:
             pass
 
     def count_tokens(self, command: CountTokens) -> Counted:
-        """Count a text's tokens; may run next to a request. Raises NoModelError."""
         loaded = self.loaded
         if loaded is None:
             raise NoModelError("There is no model to count with.")
         return Counted(request=command.request, tokens=loaded.text.count(command.text))
 
     def describe(self, command: DescribeImage) -> ImageDescribed:
-        """Decode a picture and tell what it will cost; may run next to a request."""
         part = command.image
         with self._opened(part) as picture:
             size, thumbnail = picture.size, picture.thumbnail(command.thumbnail)
@@ -232,7 +215,6 @@ class Engine:
         )
 
     def render_image(self, command: RenderImage) -> ImageRendered:
-        """A picture's pixels for a screen; may run next to a request."""
         with self._opened(command.image) as picture:
             size, pixels = picture.fit(command.width, command.height)
         return ImageRendered(request=command.request, width=size[0], height=size[1], pixels=pixels)

@@ -1,8 +1,5 @@
-"""Pictures of a conversation: from file and digest to prompt segments and embeddings.
-
-A picture's key is remembered by the SHA-256 of its file, so a picture that is only reused is
-neither read nor decoded again. Decoded pixels are kept until the tower has run.
-"""
+"""Pictures of a conversation: from file and digest to prompt segments and embeddings. Keys are
+remembered by digest, so a reused picture is neither read nor decoded again."""
 
 from __future__ import annotations
 
@@ -28,7 +25,6 @@ from core.vision.processor import ProcessedImage
 
 
 def image_parts(conversation: Conversation) -> list[ImagePart]:
-    """Every picture of a conversation, in prompt order."""
     return [
         part
         for message in conversation.messages
@@ -40,7 +36,6 @@ def image_parts(conversation: Conversation) -> list[ImagePart]:
 
 @contextmanager
 def naming(part: ImagePart) -> Iterator[None]:
-    """Add the file's name to an ImageError."""
     try:
         yield
     except ImageError as error:
@@ -65,8 +60,8 @@ class ImageCatalog:
         self._lock = threading.Lock()  # pictures are described on another thread
 
     def learn(self, part: ImagePart, picture: Picture) -> None:
-        """Process a picture that was decoded to be described; may run next to a request. Raises
-        ImageError, naming the file."""
+        """Process a picture decoded to be described; may run next to a request. Raises
+        ImageError."""
         if self._processor is None or part.digest in self._known:
             return
         with naming(part):
@@ -79,7 +74,7 @@ class ImageCatalog:
 
     def segments(self, parts: list[ImagePart], check: Callable[[], None]) -> list[Image]:
         """The prompt segment of each picture. Raises ImageError, NoVisionError, and what `check`
-        raises, which is called before each step on a new picture."""
+        raises."""
         return [self._segment(part, check) for part in parts]
 
     def processed(self, part: ImagePart, check: Callable[[], None]) -> ProcessedImage:
@@ -88,7 +83,6 @@ class ImageCatalog:
         return held or self._process(part, check)
 
     def encoded(self, part: ImagePart) -> None:
-        """Drop what was kept for the tower, which has run."""
         self._fresh.pop(part.digest, None)
         with self._lock:
             self._described.pop(part.digest, None)
@@ -124,10 +118,8 @@ class ImageCatalog:
 
 
 class Pictures:
-    """Embeddings for the pictures of one request, whose prompt segments are `segments`.
-
-    `num_encoded` counts the tower's calls, `encoded_tokens` their tokens, `seconds` their time.
-    """
+    """Embeddings for one request, whose prompt segments are `segments`; counts the tower's calls,
+    tokens and seconds."""
 
     def __init__(
         self,

@@ -1,8 +1,5 @@
-"""A loaded model with everything that belongs to it: text, pictures, context cache, description.
-
-Decides in which order a folder is opened, and device, precision, context length and image detail. A
-load that fails leaves nothing behind.
-"""
+"""A loaded model with its text, pictures, context cache and description. A load that fails leaves
+nothing behind."""
 
 from __future__ import annotations
 
@@ -82,10 +79,7 @@ def load(
     check: Callable[[], None],
     blobs: DiskStore | None = None,
 ) -> LoadedModel:
-    """Open a model folder. `blobs` is the store in the settings' cache folder, if it is open.
-
-    Raises a WaymarkError naming what is missing or doesn't fit.
-    """
+    """Open a model folder; `blobs` is the settings' store if it is open. Raises a WaymarkError."""
     began = time.monotonic()
     path = Path(settings.path)
     device = resolve_device(settings)
@@ -138,8 +132,8 @@ def load(
 
 
 def fix_threads() -> None:
-    """Fix the number of threads for the life of the process: one per physical core, unless
-    OMP_NUM_THREADS is set. A sum's split over threads can change its last bits."""
+    """Fix the number of threads for the life of the process: a sum split differently can change its
+    last bits."""
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(psutil.cpu_count(logical=False) or os.cpu_count() or 1)
     torch.set_num_interop_threads(1)
@@ -153,7 +147,6 @@ def load_facts(
     kernels: str,
     slowed_by: str,
 ) -> LoadFacts:
-    """How the load went; it `began` at that moment of the monotonic clock."""
     return LoadFacts(
         seconds=time.monotonic() - began,
         packing_s=read.packing_s,
@@ -185,7 +178,6 @@ def fits_without(present: LoadedModel, settings: ModelSettings, check: Callable[
 
 
 def resolve_device(settings: ModelSettings) -> torch.device:
-    """The device meant by the settings. Raises UnsupportedDeviceError if it isn't there."""
     cuda = torch.cuda.is_available()
     if settings.device == "cuda" and not cuda:
         raise UnsupportedDeviceError(
@@ -202,10 +194,8 @@ def open_processor(
     model: Model,
     text: ChatText,
 ) -> PictureProcessor | None:
-    """The image processor with the detail asked for; None for a model without vision.
-
-    Raises MissingFileError, BrokenConfigError, BrokenTokenizerError.
-    """
+    """The image processor; None for a model without vision. Raises MissingFileError,
+    BrokenConfigError, BrokenTokenizerError."""
     if not model.has_vision:
         return None
     limit = settings.max_image_tokens
@@ -254,7 +244,6 @@ def open_cache(blobs: DiskStore | None, model: Model, context: int, root: bytes)
 
 
 def disk_budget(blobs: DiskStore | None) -> int:
-    """Bytes that contexts may take on disk by default; 0 without a folder."""
     if blobs is None:
         return 0
     folder = blobs.folder.absolute()

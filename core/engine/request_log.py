@@ -46,11 +46,8 @@ _SALT = secrets.token_bytes(16)
 
 
 def log_line(command: Command, last: Event, clock: Callable[[], float] = time.time) -> str:
-    """The line for a command that ended in `last`; every line has every key of KEYS.
-
-    `at` is seconds since the epoch, `chat` an alias of the chat while this process runs, `error`
-    the error's name.
-    """
+    """The line for a command that ended in `last`, with every key of KEYS; `chat` is an alias that
+    lasts as long as the process."""
     line: dict[str, object] = dict.fromkeys(KEYS)
     line |= {
         "at": round(clock(), 3),

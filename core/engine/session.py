@@ -1,8 +1,5 @@
-"""One running request, from conversation to reply: render, restore, prefill, decode, count.
-
-Reads top to bottom in the order things happen. It is given the cache and the model; however it
-ends, what it leaves in the tree is complete.
-"""
+"""One request from top to bottom: render, restore, prefill, decode, count. However it ends, what it
+leaves in the tree is complete."""
 
 from __future__ import annotations
 
@@ -56,8 +53,7 @@ class Session:
 
     @torch.inference_mode()
     def run(self) -> Finished:
-        """Answer; returns the last event. Raises a WaymarkError if the request can't be answered at
-        all."""
+        """Answer; returns the last event. Raises a WaymarkError if it can't be answered at all."""
         try:
             if self._command.side:
                 self._context = SideBranch(self._cache)
@@ -74,7 +70,6 @@ class Session:
             self._loaded.catalog.drop_fresh()
 
     def _render(self) -> None:
-        """Turn messages into a prompt that fits the context."""
         command, loaded = self._command, self._loaded
         parts = image_parts(command.conversation)
         self._pictures = Pictures(
@@ -99,7 +94,6 @@ class Session:
         )
 
     def _restore(self) -> None:
-        """Restore the deepest place of the prompt, and note why not deeper."""
         command, cache, prompt = self._command, self._cache, self._prompt
         starts = self._rendered.message_starts
         messages = MessageMap.of(command.conversation, starts)
@@ -146,7 +140,6 @@ class Session:
         return prefill
 
     def _stop_here_if_asked(self) -> None:
-        """A probe can stop a prefill at an exact place."""
         wanted = self._probe.cancel_prefill_after_tokens
         if wanted is not None and self._report.evaluated_tokens >= wanted:
             self._flag.set()
@@ -162,7 +155,6 @@ class Session:
         )
 
     def _decode(self, prefill: Prefill) -> FinishReason:
-        """Sample tokens until something ends the reply."""
         assert prefill.last_hidden is not None
         self._flag.check()
         command, loaded = self._command, self._loaded
@@ -188,7 +180,7 @@ class Session:
             self._reply.end()
 
     def _speculation(self, steps: StepCapture) -> tuple[Speculation, HeadDrafter | None]:
-        """The drafters that the settings ask for and the model has, and that of its MTP head."""
+        """The drafters that the settings ask for and the model has."""
         settings, model, slab = self._command.draft, self._loaded.model, self._context.slab
         costs, mode, head = self._loaded.step_costs, settings.mode, None
         # A side request is too short to gain from drafts.

@@ -1,8 +1,5 @@
-"""The counters of one request, and why tokens were prefilled again.
-
-prompt tokens = reused + evaluated, always: evaluated are the prompt's tokens that went through the
-model for this request before its first token was sampled.
-"""
+"""The counters of one request, and why tokens were prefilled again. prompt tokens = reused +
+evaluated, always."""
 
 from __future__ import annotations
 
@@ -103,7 +100,6 @@ class Report:
 
     @property
     def ttft_s(self) -> float | None:
-        """Seconds from the request's start to its first token."""
         return self._first_token_at and self._first_token_at - self.started
 
     @property
@@ -210,13 +206,8 @@ def explain(
 def _first_reading(
     prompt: Prompt, restored: Restored, messages: MessageMap, known: bool
 ) -> Miss | None:
-    """The reason if no run is prefilled again, but replies that only decode has seen for the first
-    time.
-
-    In a chat that this engine knows, only the last reply can be new to prefill. With several, the
-    engine hasn't read this chat; or, if it is `known`, its beginning has changed: its oldest turns
-    were left out, or its instructions edited.
-    """
+    """The reason if only replies are prefilled, each for the first time. With several, the engine
+    hasn't read this chat; or, if it is `known`, its beginning has changed."""
     start = restored.cut.token
     replies = messages.replies_after(start)
     if not replies or start == prompt.end.token:
@@ -232,7 +223,6 @@ def _first_reading(
 
 
 def _parting(prompt: Prompt, restored: Restored, cache: ContextCache) -> TokenIndex:
-    """The first token that differs from everything prefilled before."""
     index = restored.num_runs
     while index < len(prompt.runs) and cache.tree.was_read(restored.keys[index]):
         index += 1
@@ -246,8 +236,6 @@ def _parting(prompt: Prompt, restored: Restored, cache: ContextCache) -> TokenIn
 
 
 class _Look(NamedTuple):
-    """How the window's context bar shows a run."""
-
     kind: Literal["text", "image"]
     source: Literal["reused", "evaluated"]
     tier: Tier
@@ -283,7 +271,6 @@ def _look(run: Run, reused: bool, key: bytes, cache: ContextCache) -> _Look:
 
 
 def held_checkpoints(cache: ContextCache, keys: Sequence[bytes]) -> tuple[HeldCheckpoint, ...]:
-    """The checkpoints held along a prompt."""
     return tuple(
         HeldCheckpoint(token=cut.token.value, position=cut.position.value, bytes=num_bytes)
         for cut, num_bytes in cache.checkpoints_on(keys)
@@ -291,7 +278,6 @@ def held_checkpoints(cache: ContextCache, keys: Sequence[bytes]) -> tuple[HeldCh
 
 
 def cache_bytes(cache: ContextCache) -> CacheBytes:
-    """The cache's totals by class, and the budgets in force."""
     return CacheBytes(
         kv=cache.kv_bytes(),
         slab=cache.slab.num_bytes,

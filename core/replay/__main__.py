@@ -1,8 +1,6 @@
-"""`python -m core.replay SCRIPT.json --model DIR`: play a script, print one JSON line per step.
-
-This is how bugs are reported and benchmarks run; docs/replay.md has the options and the lines. Exit
-code 0 if all went well, 1 if a step ended in an error, 2 if the script or an option is invalid.
-"""
+"""`python -m core.replay SCRIPT.json --model DIR`: play a script, print one JSON line per step;
+docs/replay.md describes both. Exit code 1 if a step ended in an error, 2 if the script or an option
+is invalid."""
 
 from __future__ import annotations
 
@@ -31,7 +29,6 @@ from core.replay.steps import Script
 
 
 def parse_options(arguments: list[str] | None) -> argparse.Namespace:
-    """The command line; argparse exits with code 2 if it is invalid."""
     parser = argparse.ArgumentParser(
         prog="python -m core.replay", description="Play a conversation script."
     )
@@ -57,7 +54,6 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def setup_of(options: argparse.Namespace, data: Path) -> Setup:
-    """The settings meant by the options. Raises ValidationError."""
     model = ModelSettings(
         path=str(Path(options.model).resolve()),
         device=options.device,
@@ -98,7 +94,6 @@ def _replay(script: Script, options: argparse.Namespace, data: Path) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a replay and return its exit code."""
     options = parse_options(arguments)
     try:
         script = read_script(options.script)

@@ -117,7 +117,6 @@ class Chat:
         return reply
 
     def unanswered(self) -> Conversation:
-        """The conversation up to the last user message."""
         replied = isinstance(self.messages[-1], Reply)
         return self._sent(self.messages[:-1] if replied else self.messages)
 
@@ -150,7 +149,6 @@ class Chats:
         return self._chats.setdefault(name, Chat())
 
     def move(self, step: ChatStep, content: tuple[ContentPart, ...] = ()) -> Chat:
-        """Apply a step to its chat, up to the point where it answers."""
         chat = self.of(step.chat)
         if isinstance(step, ForgetStep):
             self._chats[step.chat] = Chat()
@@ -163,7 +161,6 @@ class Chats:
         return chat
 
     def restore(self, name: str, chat: Chat, messages: list[UserMessage | Reply]) -> None:
-        """Undo a step that failed."""
         chat.messages = messages
         self._chats[name] = chat
 

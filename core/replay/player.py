@@ -141,7 +141,6 @@ class Replay:
                 self._cache = step.applied_to(self._cache)
 
     async def _talk(self, index: int, step: ChatStep) -> Line:
-        """Play a step of a chat. One that fails is undone, so that the next steps still fit."""
         chat = self._chats.of(step.chat)
         before = list(chat.messages)
         try:
@@ -217,7 +216,6 @@ class Replay:
         return chat.with_draft(UserMessage(content=self._content(step)))
 
     def _content(self, step: Step) -> tuple[ContentPart, ...]:
-        """A step's content, with its pictures stored now."""
         if not isinstance(step, Send | Edit | DraftStep | Side):
             return ()
         if isinstance(step.content, str):
@@ -256,7 +254,6 @@ def chat_key(name: str) -> str:
 
 
 def answer_line(finished: Finished, form: ReplyFormat | None) -> Line:
-    """What an answering step that asked for `form` adds to its line."""
     stats = finished.stats.model_dump(mode="json")
     line: Line = {key: stats[key] for key in EMPTY_LINE.keys() & stats.keys()}
     return line | {
@@ -288,6 +285,5 @@ def prepared_line(prepared: Prepared, op: str, totals: CacheBytes | None) -> Lin
 
 
 def error_line(error: ErrorInfo, answering: bool) -> Line:
-    """What a failed step adds to its line."""
     told: Line = {"error": {"name": error.name, "title": error.title, "message": error.message}}
     return told | {"finish_reason": "error"} if answering else told

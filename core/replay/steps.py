@@ -70,15 +70,11 @@ class System(_Step):
 
 
 class Send(_Answering):
-    """Add a user message and answer it."""
-
     op: Literal["send"]
     content: Content
 
 
 class Regenerate(_Answering):
-    """Answer the last user message once more."""
-
     op: Literal["regenerate"]
 
 
@@ -89,23 +85,17 @@ class ContinueStep(_Answering):
 
 
 class Edit(_Answering):
-    """Replace a user message, drop what follows and answer again."""
-
     op: Literal["edit"]
     message: Annotated[int, Field(ge=0)]
     content: Content
 
 
 class Delete(_Step):
-    """Drop a message and all after it."""
-
     op: Literal["delete"]
     from_: Annotated[int, Field(ge=0, alias="from")]
 
 
 class Swipe(_Step):
-    """Select one of the alternative replies to the last user message."""
-
     op: Literal["swipe"]
     reply: Annotated[int, Field(ge=0)]
 

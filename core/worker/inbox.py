@@ -29,7 +29,6 @@ class Entry:
         return isinstance(self.work, IdleWork)
 
     def idle_for(self, chat: str | None) -> bool:
-        """True for idle work of a chat; None is any chat."""
         work = self.work
         return isinstance(work, IdleWork) and (chat is None or work.chat == chat)
 

@@ -1,10 +1,6 @@
-"""The engine's process at work: commands in on standard input, events out on standard output.
-
-A reader thread parses commands, sets cancel flags and ends the process when its input closes. The
-main thread computes, one request at a time, and writes to disk when idle. Pictures are described
-and tokens counted on a thread of their own, so that neither waits for a reply. Standard output
-carries frames only; what libraries print, and a line of numbers per request, go to standard error.
-"""
+"""The engine's process: a reader thread parses commands and sets cancel flags; the main thread
+computes, one request at a time, and writes to disk when idle; a side thread describes pictures and
+counts tokens. Standard output carries frames only."""
 
 from __future__ import annotations
 
@@ -71,8 +67,8 @@ class Outbox:
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """Send an event. One that is too large raises ProtocolError, which ends its request; if it
-        is a request's last, the error is sent in its place."""
+        """Send an event. One that is too large raises ProtocolError; if it is a request's last, the
+        error is sent instead."""
         try:
             frame = encode(event)
         except ProtocolError as error:
@@ -85,12 +81,9 @@ class Outbox:
 
 
 class IdleWriter:
-    """Writes contexts to disk when idle, one segment at a time, so that requests go first.
-
-    `wait_s` is how long to wait for work before the next `step`; None is for ever. A step that
-    fails is logged and not repeated before another request has ended. With `checks`, the cache's
-    invariants are asserted whenever everything is written.
-    """
+    """Writes contexts to disk when idle, one segment at a time. `wait_s` is how long to wait for
+    work before the next `step`, None for ever. With `checks`, the cache's invariants are asserted
+    once all is written."""
 
     def __init__(self, engine: Engine, checks: bool = False, idle_s: float = IDLE_S) -> None:
         self._engine = engine
@@ -113,8 +106,6 @@ class IdleWriter:
 
 
 class Worker:
-    """Connects the pipes to the engine."""
-
     def __init__(
         self, commands: BinaryIO, outbox: Outbox, engine: Engine, checks: bool = False
     ) -> None:
@@ -128,7 +119,6 @@ class Worker:
         self._side_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="side")
 
     def run(self) -> None:
-        """Work until the window goes away."""
         self._heartbeat.start()
         threading.Thread(target=self._read, name="reader", daemon=True).start()
         while True:

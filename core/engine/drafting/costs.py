@@ -1,6 +1,5 @@
-"""How many drafted tokens a step takes: as many as gain the most, from measured step times and
-measured acceptance. It affects how fast a reply comes, and no token of it.
-"""
+"""How many drafted tokens a step takes: as many as gain the most by measured times and
+acceptance."""
 
 from __future__ import annotations
 
@@ -25,8 +24,8 @@ FORGOTTEN, FADED = 0.9, 0.99
 
 
 class StepCosts:
-    """What is known of a model across replies: seconds of a step by its number of tokens, seconds
-    of drafting a token with its own head, and how often that was right."""
+    """What is known of a model across replies: seconds by a step's number of tokens, and of its
+    head's drafts, with their acceptance."""
 
     def __init__(self) -> None:
         self.own_drafts = Acceptance(OWN_PRIOR, OWN_FADED)
@@ -53,14 +52,12 @@ class StepCosts:
         self._known = known
 
     def note_drafting(self, seconds: float) -> None:
-        """Note the time per token of a draft by the model's head; the first is left out too."""
         self._drafting.note(seconds)
 
     def note_undrafted(self) -> None:
         self._drafting.note_unused()
 
     def of_drafting(self) -> float:
-        """Seconds that the model's head takes for a drafted token."""
         usual = self._drafting.usual
         return GUESSED_DRAFTING * self.of(1) if usual is None else usual
 
@@ -93,7 +90,7 @@ class _Readings:
         self._update()
 
     def note_unused(self) -> None:
-        """A step without this. What made a reading slow may be over, so the oldest expires."""
+        """What made a reading slow may be over, so the oldest expires."""
         self._unused += 1
         if self._unused % FORGOTTEN_AFTER == 0 and self._seconds:
             self._seconds.popleft()
@@ -106,8 +103,8 @@ class _Readings:
 
 
 class Acceptance:
-    """The chance that a drafted token of some kind is accepted, starting from `prior`. A share
-    `faded` of what was measured is left after each step that tries none."""
+    """The chance that a drafted token of some kind is accepted, from `prior` on; a share `faded` of
+    what was measured is left after each step that tries none."""
 
     def __init__(self, prior: float, faded: float = FADED) -> None:
         self._prior, self._faded = prior, faded
@@ -115,7 +112,6 @@ class Acceptance:
 
     @property
     def rate(self) -> float:
-        """Strictly between 0 and 1."""
         return (self._right + self._prior * WEIGHT) / (self._tried + WEIGHT)
 
     def note(self, drafted: int, accepted: int) -> None:
@@ -135,7 +131,7 @@ class Acceptance:
 
 def best_depth(most: int, rate: float, costs: StepCosts, seconds: float = 0.0) -> tuple[int, float]:
     """How many of `most` drafted tokens a step should take, 0 if none gains, and the expected
-    tokens per second; drafting a token takes `seconds`."""
+    tokens per second."""
     plain = 1 / costs.of(1)
     best, fastest = 0, LEAST_GAIN * plain
     expected, chance = 1.0, 1.0

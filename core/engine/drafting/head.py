@@ -1,9 +1,5 @@
-"""Drafts of a model's own MTP head (core.layers.mtp).
-
-The head's rows are computed from the model's rows of sampled tokens; rows of a draft are cleared
-when it is made. While no draft is wanted, sampled tokens are prefilled in batches, which reads the
-weights once for all of them.
-"""
+"""Drafts of a model's own MTP head (core.layers.mtp). While no draft is wanted, sampled tokens are
+prefilled in batches, which reads the weights once for all."""
 
 from __future__ import annotations
 
@@ -91,7 +87,6 @@ class HeadDrafter:
         self._ids, self._hidden = self._ids[count:], [hidden[count:]]
 
     def _feed(self, token: int, ids: Sequence[int], hidden: Tensor) -> Tensor:
-        """Feed `ids` from `token` on; returns the row of the last."""
         device, count = self._model.device, len(ids)
         places = range(token - 1, token - 1 + count)
         positions = torch.tensor([self._position(each) for each in places], device=device).T

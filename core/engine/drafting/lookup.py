@@ -1,9 +1,6 @@
-"""Prompt lookup: drafts what followed the last time that the chat's last tokens occurred.
-
-Of the places where the last two tokens occur the newest are compared, and the one with the longest
-match before it is taken. An index of pairs costs a third of the time of a suffix automaton and half
-its memory. It belongs to one reply.
-"""
+"""Prompt lookup: drafts what followed the last time that the last tokens occurred. The newest
+places of the last pair are compared; an index of pairs costs a third of the time of a suffix
+automaton and half its memory."""
 
 from __future__ import annotations
 
@@ -23,8 +20,6 @@ _PRIORS = ((8, 0.85), (4, 0.7), (0, 0.5))
 
 
 class LookupDrafter:
-    """The `Drafter` of prompt lookup."""
-
     def __init__(self, prompt: Prompt) -> None:
         self._lookup = PromptLookup(_text_ids(prompt))
         self._acceptance = [(least, Acceptance(prior)) for least, prior in _PRIORS]
@@ -82,7 +77,6 @@ class PromptLookup:
         return found[:ends], longest
 
     def _match(self, place: int) -> int:
-        """How many tokens up to `place` equal the last ones."""
         ids, length = self._ids, 0
         last = len(ids) - 1
         most = min(place + 1, LONGEST_MATCH)

@@ -1,8 +1,5 @@
-"""Speculative decoding of one reply: who drafts, how many tokens, and what became of them.
-
-A drafted token counts only if the sampler samples it by itself. So a reply has the same tokens with
-any draft, and with none.
-"""
+"""Speculative decoding of one reply. A drafted token counts only if the sampler samples it by
+itself, so drafts change no token."""
 
 from __future__ import annotations
 
@@ -46,10 +43,7 @@ class Drafter(Protocol):
 
 
 class Speculation:
-    """Drafts for a reply; of equal `drafters` the first is preferred.
-
-    `noise` is the share of drafted tokens replaced by random ones of the vocabulary, for tests.
-    """
+    """`noise` is the share of drafted tokens replaced by random ones, for tests."""
 
     def __init__(
         self,
@@ -73,19 +67,17 @@ class Speculation:
             drafter.follow(ids, hidden)
 
     def draft(self, most: int, forced: Sequence[int] = ()) -> list[int]:
-        """Up to `most` ids that may come next, `forced` ones of the reply's format first; the step
-        that checks them begins now."""
+        """Up to `most` ids that may come next, the format's `forced` ones first; starts the step's
+        clock."""
         found = self._proposed(most, forced) if self._on else []
         self._offered = len(found)
         self._began = time.perf_counter()
         return found
 
     def note(self, drafted: int, accepted: int, is_usual: bool = True) -> None:
-        """A step checked `drafted` tokens, of which the first `accepted` were right.
-
-        Offered tokens left out of the draft don't fit the format, so the first of them was wrong. A
-        step that was captured is not `is_usual`: it takes longer than all others.
-        """
+        """A step checked `drafted` tokens, of which the first `accepted` were right. Offered tokens
+        left out of the draft don't fit the format, so the first of them was wrong. A step that was
+        captured is not `is_usual`."""
         if is_usual:
             self._costs.note(1 + drafted, time.perf_counter() - self._began)
         self._cycles += 1
@@ -97,7 +89,6 @@ class Speculation:
             self._used.note(self._offered, accepted)
 
     def counts(self) -> DraftCounts | None:
-        """What became of the drafts; None with drafts turned off."""
         if not self._on:
             return None
         return DraftCounts(
@@ -129,7 +120,6 @@ class Speculation:
         return self._noisy(best.take(depth)) if best is not None else []
 
     def _offers(self, most: int, forced: Sequence[int]) -> list[Offer]:
-        """Non-empty offers; forced tokens are more certain than any other."""
         known = list(forced[:most])
         if known:
             return [Offer(len(known), self._forced, lambda depth: known[:depth])]

@@ -1,8 +1,5 @@
-"""Decode steps that are captured when first computed, and replayed from then on.
-
-There is one trace for each number of tokens in a step. A trace holds addresses: so it has states of
-its own, into which those of each reply are copied, and belongs to one slab, whose rows never move.
-"""
+"""Decode steps that are captured when first computed, and replayed from then on: a trace per number
+of tokens, over one slab, whose rows never move."""
 
 from __future__ import annotations
 
@@ -54,7 +51,6 @@ class StepCapture:
         return self._head
 
     def step(self, model: Model, slab: KVSlab) -> CapturedSteps | None:
-        """Steps over `slab`; None where none can be captured."""
         if self._capture is None:
             return None
         if self._steps is None or self._steps.slab is not slab or self._steps.model is not model:
@@ -93,7 +89,6 @@ class CapturedSteps:
 
     @cached_property
     def _before(self) -> RecurrentState:
-        """The state before the last step of several tokens."""
         return self.state.room()
 
     @torch.inference_mode()
@@ -105,8 +100,8 @@ class CapturedSteps:
     def forward(
         self, embeddings: Tensor, positions: Tensor, token: TokenIndex, check: Callable[[], None]
     ) -> Tensor:
-        """Like `Model.forward` from `token` on; the next call with as many tokens overwrites the
-        result. Raises NotCapturableError, with the states from before the step."""
+        """Like `Model.forward` from `token` on; the next call overwrites the result. Raises
+        NotCapturableError, with the states from before."""
         num_tokens = embeddings.shape[0]
         self.slab.reserve(token.value + num_tokens)
         began = time.perf_counter()
@@ -152,15 +147,12 @@ class CapturedSteps:
 
     @property
     def num_captured(self) -> int:
-        """Traces of whole steps and of their kept parts."""
         return sum(1 + trace.num_shorter for trace in self._traces.values())
 
 
 class StepTrace:
-    """A step of `num_tokens` tokens: its input buffers, its trace, and traces of its parts.
-
-    `state` is advanced in place; `before` holds that from before a step of several tokens.
-    """
+    """A step of `num_tokens` tokens: its inputs, its trace, and traces of its parts. `before` holds
+    the state from before a step of several."""
 
     def __init__(
         self,
@@ -189,7 +181,6 @@ class StepTrace:
         return len(self._shorter)
 
     def fill(self, embeddings: Tensor, rotations: Rotations) -> None:
-        """Set the inputs of the next step."""
         self._hidden.copy_(embeddings)
         copy_rotations(rotations, self._rotations)
 
@@ -234,11 +225,11 @@ class StepTrace:
     def _validate(
         self, before: RecurrentState, token: TokenIndex, check: Callable[[], None]
     ) -> None:
-        """Compute the next token's step from another row and replay it: result, states and rows
-        must have the same bits. Then replay the first step: nothing of the other may be left.
+        """Replay the next token's step from another row: result, states and rows must have the bits
+        of a computed step. Then replay the first step again.
 
-        A faulty trace raises no error: it shares memory with something else, or contains a number
-        that was no constant, such as which experts the first row went to.
+        A faulty trace raises no error: it shares memory, or contains a number that was no constant,
+        such as a choice of experts.
         """
         state, last = self._state, self._slab.capacity - self._num_tokens
         first, later = self.result.clone(), min(token.value + 1, last)

@@ -1,8 +1,5 @@
-"""Decode steps after a prompt, of one or several tokens; nothing they leave behind is reused.
-
-A step of several tokens has the bits of as many steps of one: a reply is the same however its
-tokens were batched. Tokens that turn out not to follow are rolled back.
-"""
+"""Decode steps after a prompt, of one or several tokens with the same bits; rejected tokens are
+rolled back, and nothing they leave behind is reused."""
 
 from __future__ import annotations
 

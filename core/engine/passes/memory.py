@@ -16,11 +16,7 @@ Advances = Iterable[tuple[int, Advance]]
 
 
 class RunMemory:
-    """A `LayerMemory` for prompt tokens from `start` on.
-
-    Rows are written to the slab at once and count only when the run is added to the tree; states
-    are copied before they are advanced.
-    """
+    """A `LayerMemory` for prompt tokens from `start` on; it advances copies of states."""
 
     is_step = False
 
@@ -67,10 +63,8 @@ class RunMemory:
 
 
 class StepMemory:
-    """A `LayerMemory` for a decode step from `token` on; it updates `state` in place.
-
-    `advances` are the calls that updated it, `kv_layers` the layers that wrote rows.
-    """
+    """A `LayerMemory` for a decode step from `token` on; it updates `state` in place and notes
+    `advances`, and the layers that wrote rows."""
 
     is_step = True
 
@@ -104,7 +98,7 @@ class StepMemory:
 
 
 def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:
-    """Advance `state` from before a step over the step's first `count` tokens, by the calls that
-    updated it in the step: so to the same bits."""
+    """Advance `state` from before a step over its first `count` tokens by the step's own calls, so
+    to the same bits."""
     for layer, update in advances:
         update(state.layers[layer], count)

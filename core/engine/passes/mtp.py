@@ -64,11 +64,8 @@ class HeadSteps:
     def forward(
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
-        """The head's rows [n, hidden_size] from token `token` on, with the bits of each alone.
-
-        The next call may overwrite them. `inputs` are `Model.head_inputs`; a new trace takes
-        ownership of them and of `rotations`.
-        """
+        """The head's rows [n, hidden_size] from token `token` on, with the bits of each alone; the
+        next call may overwrite them. A new trace takes ownership of `inputs` and `rotations`."""
         num_tokens = inputs.shape[0]
         self._slab.reserve(token + num_tokens)
         trace = self._traces.get(num_tokens)

@@ -1,9 +1,6 @@
-"""Prefill: the prompt from cut to cut, each finished run added to the tree.
-
-A forward takes one run, or several short ones if the kernels promise that a row's bits don't depend
-on other rows; layers never compute across runs. So a restored run and a computed run have the same
-bits, whatever else was in the forward.
-"""
+"""Prefill: the prompt from cut to cut, each finished run added to the tree. A forward takes one
+run, or several short ones if a row's bits don't depend on other rows; layers never compute across
+runs."""
 
 from __future__ import annotations
 
@@ -58,12 +55,9 @@ class Prefill:
     def run(
         self, prompt: Prompt, planned: frozenset[Run], stop: int | None = None
     ) -> Iterator[int]:
-        """Prefill run after run, yielding the tokens in the cache after each.
-
-        A caller that wants to stop at the first cut at or after token `stop` must pass it: else a
-        forward may take more runs. A pass that is cancelled or fails keeps the state at its last
-        finished cut and raises.
-        """
+        """Prefill run after run, yielding the tokens in the cache after each. To stop at the first
+        cut at or after token `stop`, pass it. A pass that fails keeps the state at its last
+        finished cut."""
         self._cache.slab.reserve(prompt.num_tokens)
         runs = prompt.runs[self._num_runs :]
         before = prompt.runs[self._num_runs - 1] if self._num_runs else None
@@ -89,7 +83,6 @@ class Prefill:
     def _joined(
         self, runs: Sequence[Run], planned: frozenset[Run], stop: int | None
     ) -> Sequence[Run]:
-        """The runs of the next forward, which also holds a state for each checkpoint in it."""
         num_rows, state_bytes = runs[0].num_tokens, 0
         for count, (before, run) in enumerate(pairwise(runs), start=1):
             texts = isinstance(before.content, TextRun) and isinstance(run.content, TextRun)
@@ -131,7 +124,6 @@ class Prefill:
         sizes: tuple[int, ...],
         before: Run | None,
     ) -> None:
-        """Compute the MTP head's rows of the same tokens."""
         slab, hidden, positions = self._cache.slab, hidden[:-1], positions[:, :-1]
         if before is None:
             # Token 0 has no row; zeros, so that a kept run always has the same bytes.

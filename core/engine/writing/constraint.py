@@ -1,8 +1,5 @@
-"""Structured output: which tokens may be sampled next.
-
-A grammar follows the sampled tokens only. Drafts are compared with it and leave no trace, so there
-is nothing to roll back.
-"""
+"""Structured output: which tokens may be sampled next. A grammar follows sampled tokens only, so
+drafts leave nothing to roll back."""
 
 from __future__ import annotations
 
@@ -24,9 +21,9 @@ from core.text.chat_text import ChatText, RenderedPrompt
 class Constraint:
     """The format of one reply; without one, every token is allowed.
 
-    A thought is free, but can't end the reply. A model that opens thoughts by itself may do so,
-    unless the user or a thought closed by the template says not to think: it was never trained to
-    open another, and would only because the format allows little else.
+    A thought is free, but can't end the reply. A model that opens thoughts itself may do so, unless
+    told not to think: it was never trained to open another, and would only because the format
+    allows little else.
     """
 
     def __init__(
@@ -36,8 +33,8 @@ class Constraint:
         rendered: RenderedPrompt,
         thinking: bool | None,
     ) -> None:
-        """Raises ReplyFormatError if the format can't be used with this model, or the reply to
-        continue doesn't match it."""
+        """Raises ReplyFormatError if the format can't be used here, or the begun reply doesn't
+        match it."""
         self._on = form is not None
         if form is None:
             return
@@ -87,7 +84,6 @@ class Constraint:
         return self._grammar.compute_ff_tokens()
 
     def fitting(self, draft: Sequence[int]) -> list[int]:
-        """As much of a draft as the format allows."""
         free = self._num_free(draft)
         if free == len(draft):
             return list(draft)
@@ -107,7 +103,6 @@ class Constraint:
         return next((1 + at for at, each in enumerate(draft) if each == self._close), len(draft))
 
     def _forbidden(self, vocab_size: int) -> Tensor:
-        """A mask of tokens that are not allowed, [vocab_size]."""
         if self._in_thought:
             forbidden = np.zeros(vocab_size, np.uint8)
             forbidden[[each for each in self._stop_ids if each < vocab_size]] = 1
@@ -124,7 +119,6 @@ class Constraint:
         return torch.from_numpy(forbidden).view(torch.bool)
 
     def _check(self) -> None:
-        """Raise the grammar's error, which is permanent."""
         if not self._grammar.is_error():
             return
         why = self._grammar.get_error()

@@ -44,7 +44,6 @@ class Reply:
         vocab_size: int,
         drawing: Drawing,
     ) -> None:
-        """Raises ReplyFormatError."""
         self.ids: list[int] = []
         self._rendered, self._command = rendered, command
         self._stop_after = command.probe.stop_after_tokens if command.probe is not None else None
@@ -84,8 +83,8 @@ class Reply:
         return min(filter(None, ends), default=0)
 
     def sample(self, logits: Tensor, draft: Sequence[int]) -> FinishReason | None:
-        """Sample from each row of `logits` [n, vocab], up to the first token that differs from the
-        draft; returns why the reply ends there, if it does."""
+        """Sample from each row of `logits` [n, vocab] up to the first token that differs from the
+        draft; returns why the reply ends, if it does."""
         for row, drafted in zip_longest(logits, draft):
             reason = self._sample(row)
             if reason is not None or self.ids[-1] != drafted:
@@ -126,7 +125,6 @@ class Reply:
         return self._beyond_limits(token_id, in_thought)
 
     def _beyond_limits(self, token_id: int, in_thought: bool) -> FinishReason | None:
-        """The default limit that the reply has reached, or None."""
         if self._num_bytes >= LONGEST_REPLY_BYTES:
             return "size"
         if not in_thought and self._command.format is None:
@@ -161,7 +159,6 @@ class ReplyStream:
             self.flush()
 
     def flush(self) -> None:
-        """Send what was collected, if anything."""
         if self._answer or self._reasoning or self._ids:
             event = Generated(
                 request=self._request,
@@ -178,10 +175,8 @@ class ReplyStream:
 
 
 class LoopDetector:
-    """Detects a reply that repeats the same tokens, exactly, in constant time per id.
-
-    Counts, for every period, how many of the last ids equal the id one period before.
-    """
+    """Detects a repeating reply in constant time per id: counts, for every period, how many of the
+    last ids equal the one a period before."""
 
     def __init__(self) -> None:
         # The newest first; no id is -1.
@@ -189,7 +184,6 @@ class LoopDetector:
         self._equal = np.zeros(LOOP_PERIOD, np.int64)
 
     def push(self, token_id: int) -> bool:
-        """Take the next id; True if the ids so far end in a loop."""
         self._equal = np.where(self._last == token_id, self._equal + 1, 0)
         self._last = np.concatenate(([token_id], self._last[:-1]))
         return bool((self._equal >= _ENOUGH).any())
