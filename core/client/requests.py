@@ -1,8 +1,4 @@
-"""What is waiting for an answer: one `Request` per command, and the table that routes events to
-them.
-
-Pure asyncio bookkeeping; it neither sends nor receives.
-"""
+"""Requests that wait for answers, and the table that routes events to them. Sends nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from core.api.events import Answer, Event, Failed, Last
 
 
 class EngineError(WaymarkError):
-    """An error the engine reported, with the texts it came with."""
+    """An error that the engine reported."""
 
     def __init__(self, error: ErrorInfo) -> None:
         super().__init__(error.message)
@@ -49,7 +45,7 @@ class Request(Generic[Last_co]):
         self._events.put_nowait(event)
 
     async def __aiter__(self) -> AsyncIterator[Answer]:
-        # Once all is told, a second listener hears nothing rather than waiting for ever.
+        # After the last event, a second listener gets nothing rather than waiting forever.
         while not (self._ended and self._events.empty()):
             event = await self._events.get()
             yield event
@@ -57,7 +53,7 @@ class Request(Generic[Last_co]):
                 return
 
     async def last(self, on_event: Callable[[Answer], None] | None = None) -> Last_co:
-        """Wait for the end. Raises EngineError when that is a failure."""
+        """Wait for the last event. Raises EngineError if the request failed."""
         async for event in self:
             if isinstance(event, Failed):
                 raise EngineError(event.error)
@@ -76,7 +72,7 @@ class RequestTable:
         self._next = 1
 
     def open(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> Request[Last_co]:
-        """The request for this command, under the next number."""
+        """Open a request for this command, under the next number."""
         request = Request(command.model_copy(update={"request": self._next}), cancel)
         self._next += 1
         self._open[request.id] = request
@@ -84,7 +80,6 @@ class RequestTable:
 
     @property
     def open_numbers(self) -> list[int]:
-        """The requests without an end yet."""
         return list(self._open)
 
     def route(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""The places an error passed through, without its words, which may quote people."""
+"""Where an error was raised, without its message, which may quote people."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def trace_of(error: BaseException) -> str:
-    """The error's type and the lines of code it went through, and the same of what caused it."""
+    """Types and lines of code of the error and of its causes."""
     return "\n".join(_lines(error))
 
 
@@ -22,12 +22,12 @@ def place_of(error: BaseException) -> str:
 
 
 def print_trace(error: BaseException) -> None:
-    """Print on standard error, which a log keeps, where an error came from."""
+    """Print the trace on standard error, which a log keeps."""
     print(trace_of(error), file=sys.stderr, flush=True)
 
 
 def report_uncaught(report: Callable[[BaseException], None] = print_trace) -> None:
-    """Have `report` told of errors that nobody catches: Python itself prints their words."""
+    """Pass uncaught errors to `report`; Python itself would print their messages."""
 
     def told(error: BaseException | None) -> None:
         if error is not None and not isinstance(error, KeyboardInterrupt):

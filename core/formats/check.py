@@ -13,10 +13,10 @@ from typing import Any
 
 from core.api.json_text import MAX_DEPTH
 from core.api.reply_format import ReplyFormat
+from core.client.codec import Fields
 from core.formats.grammar import grammar, schema_of
 from core.formats.words import explained, parts_of, place
 from core.helper.process import Helper, HelperFailedError
-from core.helper.wire import Fields
 
 Check = Callable[[], None]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.api.errors import NotRegularFileError
-from core.client.blobs import BlobStore
-from core.client.regular_file import read_regular
+from core.client.blobs import BlobStore, read_regular
 
 
 def test_a_file_is_read_and_a_missing_one_is_the_systems_error(tmp_path: Path) -> None:

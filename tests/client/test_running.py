@@ -10,7 +10,7 @@ import pytest
 
 import core.helper.__main__ as helper
 import core.worker.__main__ as worker
-from core.client import running
+from core.client import programs
 from desktop import app
 
 
@@ -19,14 +19,14 @@ def test_a_mark_of_the_installers_name_is_held_on_windows(monkeypatch: pytest.Mo
     kernel32 = SimpleNamespace(CreateMutexW=lambda *given: made.append(given))
     monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel32), raising=False)
     monkeypatch.setattr(sys, "platform", "win32")
-    running.say_running()
-    assert made == [(None, False, running.MARK)]
+    programs.say_running()
+    assert made == [(None, False, programs.MARK)]
 
 
 def test_elsewhere_nothing_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "windll", None, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    running.say_running()
+    programs.say_running()
 
 
 class ToldError(Exception):

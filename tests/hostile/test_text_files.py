@@ -11,10 +11,10 @@ import pytest
 
 from core.api.errors import BrokenTokenizerError, TemplateError
 from core.helper.process import Helper
-from core.text.template import chat_template as template_module
-from core.text.template.chat_template import ChatTemplate
-from core.text.tokenizer import tokenizer as tokenizer_module
-from core.text.tokenizer.tokenizer import Tokenizer
+from core.text import template as template_module
+from core.text import tokenizer as tokenizer_module
+from core.text.template import ChatTemplate
+from core.text.tokenizer import Tokenizer
 from tests.hostile.counts import mutants
 from tests.hostile.mutation import mutated_bytes, mutated_text
 from tests.text.tiny_tokenizer import FAMILIES, TEMPLATES, tokenizer_json

@@ -18,8 +18,7 @@ from core.api.errors import (
 from core.api.positions import TokenIndex
 from core.api.prompt import Image, TextRun
 from core.text.chat_text import ChatText
-from core.text.history import spliced_pieces
-from core.text.splicing import Sampled
+from core.text.history import Sampled, spliced_pieces
 from tests.text.chats import (
     GRID,
     IMAGE,
@@ -59,7 +58,6 @@ def test_the_token_after_a_reply_ends_it_even_where_no_file_names_it(
     gemma = text_of("gemma")
     named, written = added_id(gemma, "<eos>"), added_id(gemma, "<end_of_turn>")
     assert gemma.end_of_turn_ids == {named, written}
-    assert gemma.stop_ids == gemma.end_of_turn_ids
 
 
 @pytest.mark.parametrize(
@@ -445,7 +443,11 @@ def test_T3_an_answer_of_another_tokenizer_does_not_go_on_as_a_thought(
 
 def test_T3_no_stop_in_what_a_reply_has_already_ends_it(chat_text: ChatText) -> None:
     """It was begun under other settings, and nothing of it may be lost."""
-    begun = [*plain_ids(chat_text, "b stop c"), min(chat_text.stop_ids), *plain_ids(chat_text, "d")]
+    begun = [
+        *plain_ids(chat_text, "b stop c"),
+        min(chat_text.end_of_turn_ids),
+        *plain_ids(chat_text, "d"),
+    ]
     reply = sampled(chat_text, begun, render(chat_text, chat("a")).opens_reasoning)
     reader = chat_text.reply_reader(render(chat_text, chat("a", reply)), ("stop", "e f"))
     assert (reader.finished, reader.reply_ids()) == (False, begun)

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from core.api.chat import AssistantMessage, TextPart, UserMessage
+from core.text.added_tokens import AddedToken
 from core.text.chat_text import ChatText
 from core.text.history import joined_texts
-from core.text.tokenizer.added_tokens import AddedToken
 from tests.text.chats import added_id, chat, plain_ids, render, user
 from tests.text.test_chat_text import REPEATS_TEXT
 from tests.text.tiny_tokenizer import write_text_folder

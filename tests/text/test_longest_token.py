@@ -10,7 +10,7 @@ import pytest
 from core.api.errors import BrokenTokenizerError
 from core.helper.process import Helper
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.tokenizer.tokenizer import LONGEST_TOKEN_BYTES, Tokenizer
+from core.text.tokenizer import LONGEST_TOKEN_BYTES, Tokenizer
 
 
 def built(decoder: dict[str, Any] | None, *tokens: str) -> Tokenizer:

@@ -9,9 +9,9 @@ import pytest
 
 from core.api.errors import TemplateError, TemplateTimeoutError, TemplateTooLargeError
 from core.helper.process import Helper
+from core.text import template as template_module
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.template import chat_template as template_module
-from core.text.template.chat_template import ChatTemplate
+from core.text.template import ChatTemplate
 
 QUESTION = [{"role": "user", "content": "hello"}]
 SMALL_BYTES = 300 * 2**20

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from core.helper.process import Helper
 from core.text.chat_text import ChatText, RenderedPrompt, ReplyReader
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.reply.stop_strings import StopStrings
-from core.text.tokenizer.detokenizer import TokenText
-from core.text.tokenizer.tokenizer import Tokenizer
+from core.text.reply_reader import StopStrings
+from core.text.token_text import TokenText
+from core.text.tokenizer import Tokenizer
 from tests.text.chats import added_id, chat, library_tokenizer, plain_ids, render
 from tests.text.tiny_tokenizer import FAMILIES, tokenizer_json
 
@@ -53,7 +53,7 @@ def test_any_ids_read_as_the_tokenizer_decodes_them(
     kit = text._kit
     if family.startswith("chatml"):
         thinking = {kit.thinking.open, kit.thinking.close}
-        usable = [i for i in range(text.vocab_size) if i not in text.stop_ids | thinking]
+        usable = [i for i in range(text.vocab_size) if i not in text.end_of_turn_ids | thinking]
         ids = data.draw(st.lists(st.sampled_from(usable), max_size=30))
     else:
         ids = plain_ids(text, data.draw(st.text(max_size=30).map(lambda words: "x" + words)))
@@ -87,7 +87,7 @@ def test_special_ids_are_stored_and_never_shown(thinking_text: ChatText) -> None
 
 def test_special_ids_show_nothing_in_any_family(chat_text: ChatText) -> None:
     hidden = [token.id for token in chat_text._kit.added.tokens if token.special]
-    usable = [token_id for token_id in hidden if token_id not in chat_text.stop_ids]
+    usable = [token_id for token_id in hidden if token_id not in chat_text.end_of_turn_ids]
     ids = [*plain_ids(chat_text, "one"), *usable, *plain_ids(chat_text, "two")]
     assert read(reader(chat_text), ids) == ("onetwo", "")
 
@@ -113,7 +113,7 @@ def test_an_id_without_a_token_is_stored_and_never_shown(thinking_text: ChatText
 
 def test_the_id_that_ends_the_turn_is_not_stored(chat_text: ChatText) -> None:
     ids = plain_ids(chat_text, "one")
-    for stop in chat_text.stop_ids:
+    for stop in chat_text.end_of_turn_ids:
         found = reader(chat_text)
         assert read(found, [*ids, stop, *ids]) == ("one", "")
         assert found.finished
