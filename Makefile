@@ -36,7 +36,7 @@ INSTALLERS := packaging/installers
 BUILT := build/installers
 BUILDER := $(BUILT)/environment
 
-.PHONY: help lock run test test-slow test-gpu test-long test-hostile bench bench-cache native installer test-installer check house format clean
+.PHONY: help lock run test test-slow test-gpu test-long test-hostile bench bench-cache native installer test-installer check house format strings clean
 .DELETE_ON_ERROR:
 
 help: ## show this list
@@ -97,6 +97,10 @@ format: $(STAMPS)/test ## rewrite the code in the agreed format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/clang-format -i $(C_SOURCES)
+
+strings: $(STAMPS)/run ## extract the window's sentences for translators into build/waymark.ts
+	@mkdir -p build
+	$(BIN)/pyside6-lupdate $$(git ls-files 'desktop/*.py') -ts build/waymark.ts
 
 lock: ## resolve pyproject.toml and the installers' *.in anew into lock files (ARGS=--upgrade takes the newest versions)
 	@bash $(SETUP)/make_venv.sh build/lock
