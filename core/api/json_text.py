@@ -1,7 +1,6 @@
-"""JSON from strangers: parsed, and refused where it is nested too deeply.
+"""JSON from strangers, refused where it is nested too deeply.
 
-How deep Python parses before it raises RecursionError differs between its versions, and what comes
-out may be too deep for the code behind it.
+Python's own limit differs between versions, and code that uses the result may fail below it.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ MAX_DEPTH = 200
 
 
 class JsonTooDeepError(ValueError):
-    """Arrays and objects are nested more than MAX_DEPTH levels deep."""
-
     def __init__(self) -> None:
         super().__init__(f"it is nested more than {MAX_DEPTH} levels deep")
 

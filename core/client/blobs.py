@@ -66,7 +66,6 @@ class BlobStore:
         return digest, path
 
     def put_file(self, source: Path) -> tuple[str, Path]:
-        """Store a file's bytes. Raises OSError or NotRegularFileError."""
         return self.put(read_regular(source))
 
     def path(self, digest: str) -> Path:

@@ -68,7 +68,6 @@ class EngineClient:
         return self._life.pid
 
     async def start(self) -> None:
-        """Start the worker. Raises EngineDiedError if it can't start."""
         await self._life.start()
 
     async def restart(self) -> None:
@@ -97,7 +96,6 @@ class EngineClient:
         await self._end(kill=False)
 
     async def kill(self) -> None:
-        """Kill the worker, whatever it does."""
         await self._end(kill=True)
 
     async def _end(self, kill: bool) -> None:
@@ -115,7 +113,6 @@ class EngineClient:
         return await self._loaded(self._start_load(settings), settings, on_progress)
 
     def cancel_load(self) -> None:
-        """Stop the load in progress, if any; the model loaded before stays."""
         if self._loading is not None:
             self._loading.cancel()
 

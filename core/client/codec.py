@@ -65,7 +65,6 @@ def body_length(header: bytes, most: int = MAX_FRAME_BYTES) -> int:
 
 
 def split(body: bytes) -> tuple[bytes, bytes]:
-    """A frame's JSON and its attached bytes."""
     text, _, attached = body.partition(_ATTACHED)
     return text, attached
 

@@ -75,7 +75,7 @@ class WorkerLife:
         return self._transport.pid if self._transport else None
 
     async def start(self) -> None:
-        """Start a worker and reset the count of deaths. Raises EngineDiedError if it can't start."""
+        """Start a worker, with no deaths counted. Raises EngineDiedError if it can't start."""
         self._deaths.clear()
         self._ended = False
         self._changed(EngineState.STARTING, "")
@@ -88,7 +88,6 @@ class WorkerLife:
         self._live = asyncio.ensure_future(self._keep_alive())
 
     async def end(self, kill: bool = False) -> None:
-        """End the worker for good, at once if `kill`. Idempotent."""
         self._ended = True
         if kill and self._transport is not None:
             self._transport.kill()
@@ -115,7 +114,6 @@ class WorkerLife:
         self.replace(RESTARTED_WORDS)
 
     async def send(self, command: Command) -> None:
-        """Write one command. Raises EngineDiedError when no worker reads it."""
         if self._transport is None:
             raise EngineDiedError("The engine is not running.")
         await self._transport.send(command)
@@ -150,7 +148,6 @@ class WorkerLife:
             self._changed(EngineState.READY, "")
 
     async def _listen(self) -> str:
-        """Route events of the current worker; returns why it ended."""
         assert self._transport is not None
         transport = self._transport
         self._vigil, self._reason = Vigil(), ""
@@ -172,7 +169,6 @@ class WorkerLife:
         return self._reason or transport.describe_end()
 
     async def _keep_watch(self) -> None:
-        """Ping a worker that has fallen silent, and replace it if it stays silent."""
         before = Verdict.ALIVE
         while True:
             await asyncio.sleep(TICK_S)

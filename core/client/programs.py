@@ -38,14 +38,12 @@ _SEARCHED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH
 
 
 def program(name: str, *arguments: str) -> list[str]:
-    """The command line that runs one of PROGRAMS."""
     if is_frozen():
         return [str(Path(sys.executable).with_name(_ENGINE)), name, *arguments]
     return [sys.executable, "-P", "-m", "core", name, *arguments]
 
 
 def is_frozen() -> bool:
-    """True in an executable of an installed app."""
     return bool(getattr(sys, "frozen", False))
 
 
@@ -108,7 +106,6 @@ def forbid_core_dumps() -> None:
 
 
 def lower_limit(kind: int, wanted: int) -> None:
-    """Lower a resource limit to `wanted` or less, for good."""
     if sys.platform != "win32":
         import resource
 

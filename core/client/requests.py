@@ -12,8 +12,6 @@ from core.api.events import Answer, Event, Failed, Last
 
 
 class EngineError(WaymarkError):
-    """An error that the engine reported."""
-
     def __init__(self, error: ErrorInfo) -> None:
         super().__init__(error.message)
         self.error = error
@@ -36,7 +34,6 @@ class Request(Generic[Last_co]):
         return self.command.request
 
     def cancel(self) -> None:
-        """Ask the engine to stop this request; harmless when it has ended."""
         if not self._ended:
             self._cancel(self.id)
 
@@ -53,7 +50,6 @@ class Request(Generic[Last_co]):
                 return
 
     async def last(self, on_event: Callable[[Answer], None] | None = None) -> Last_co:
-        """Wait for the last event. Raises EngineError if the request failed."""
         async for event in self:
             if isinstance(event, Failed):
                 raise EngineError(event.error)
@@ -72,7 +68,6 @@ class RequestTable:
         self._next = 1
 
     def open(self, command: Answered[Last_co], cancel: Callable[[int], None]) -> Request[Last_co]:
-        """Open a request for this command, under the next number."""
         request = Request(command.model_copy(update={"request": self._next}), cancel)
         self._next += 1
         self._open[request.id] = request

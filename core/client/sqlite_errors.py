@@ -16,13 +16,11 @@ _DAMAGED_CODES = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_damage(error: Error) -> bool:
-    """True if the file is damaged, or no database at all."""
     # Python's module raises OperationalError without a code for a text that isn't UTF-8.
     undecodable = isinstance(error, sqlite3.OperationalError) and not code_of(error)
     return isinstance(error, UnicodeDecodeError) or undecodable or code_of(error) in _DAMAGED_CODES
 
 
 def code_of(error: Error) -> int:
-    """SQLite's primary result code; 0 for errors of Python's own module."""
     # The higher bits extend the same code.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF

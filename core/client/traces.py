@@ -10,19 +10,16 @@ from pathlib import Path
 
 
 def trace_of(error: BaseException) -> str:
-    """Types and lines of code of the error and of its causes."""
     return "\n".join(_lines(error))
 
 
 def place_of(error: BaseException) -> str:
-    """The error's type and the line of code that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     at = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{at}"
 
 
 def print_trace(error: BaseException) -> None:
-    """Print the trace on standard error, which a log keeps."""
     print(trace_of(error), file=sys.stderr, flush=True)
 
 

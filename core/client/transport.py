@@ -73,7 +73,6 @@ class WorkerTransport:
 
     @classmethod
     async def spawn(cls, command: Sequence[str], log_file: Path | None) -> WorkerTransport:
-        """Start the process. Raises EngineDiedError when the system refuses."""
         log = _open_log(log_file)
         try:
             process = await asyncio.create_subprocess_exec(
@@ -143,7 +142,6 @@ class WorkerTransport:
         self._close_pipes()
 
     def describe_end(self) -> str:
-        """Why the process ended, in a sentence, with the last line it printed."""
         sentence = _describe_exit(self._process.returncode)
         # Log lines about requests are JSON, and not for a dialog.
         words = (line for line in reversed(self._errors) if line.strip() and line[0] != "{")
@@ -168,7 +166,7 @@ class WorkerTransport:
         self._errors.append(pending.decode(errors="replace"))
 
     def _write_log(self, chunk: bytes) -> None:
-        """On a full disk the log ends but reading goes on, or the worker would block on printing."""
+        """On a full disk the log ends, but reading goes on, or the worker would block."""
         if self._log is None:
             return
         try:

@@ -45,7 +45,6 @@ class Tasks:
 
 
 def answer(tasks: Tasks, body: bytes) -> bytes:
-    """The reply to one frame: the task's own fields, or `error` and `message`."""
     text, attached = split(body)
     fields: Fields = json.loads(text)
     limit_time(fields.pop("seconds"))
@@ -101,7 +100,6 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def main() -> None:
-    """Run as a worker's child; the only argument is the bytes of memory it may use."""
     die_with_parent()
     say_running()
     incoming, outgoing = _pipes()

@@ -41,14 +41,11 @@ class GrammarTasks:
         return {"broken": follower.get_error()}, b""
 
     def derives(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """`derives`: true if `grammar` derives the attached text as a whole."""
         compiled = matcher(byte_tokens(), fields["grammar"])
         return {"derives": derives(compiled, text.decode())}, b""
 
 
 class _Bytes:
-    """A vocabulary of all bytes and an end token."""
-
     eos_token_id = END
     bos_token_id = None
     special_token_ids = (END,)

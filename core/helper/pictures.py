@@ -39,19 +39,16 @@ class PictureTasks:
         return {}, b""
 
     def resize(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """RGB bytes at `width` x `height`, by Pillow's filter number `resample`."""
         size = (fields["width"], fields["height"])
         resized = self._opened().resize(size, Pillow.Resampling(fields["resample"]))
         return {}, resized.tobytes()
 
     def thumbnail(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """A PNG whose longest edge has at most `longest` pixels."""
         data = io.BytesIO()
         _fitting(self._opened(), fields["longest"], fields["longest"]).save(data, "PNG")
         return {}, data.getvalue()
 
     def fit(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """RGBA bytes of the picture within `width` x `height`, and their size."""
         fitting = _fitting(self._opened(), fields["width"], fields["height"])
         return {"size": fitting.size}, fitting.convert("RGBA").tobytes()
 
@@ -70,7 +67,6 @@ def decode_image(data: bytes, name: str) -> Pillow.Image:
 
 
 def _fitting(image: Pillow.Image, width: int, height: int) -> Pillow.Image:
-    """The picture within `width` x `height` pixels, never enlarged."""
     small = image.copy()
     small.thumbnail((width, height), Pillow.Resampling.LANCZOS)
     return small

@@ -73,7 +73,6 @@ class Helper:
     """One limited process at a time, started by the first `ask`. Calls come from any thread."""
 
     def __init__(self, memory_bytes: int) -> None:
-        """`memory_bytes` bounds the memory of the process, code included."""
         self._memory_bytes = memory_bytes
         self._lock = threading.Lock()
         self._running: _Running | None = None
@@ -134,14 +133,12 @@ class Helper:
         raise _NAMED[name](str(fields.get("message", "")))
 
     def close(self) -> None:
-        """End the process; the next `ask` starts another. Idempotent."""
         running, self._running = self._running, None
         if running is not None:
             running.end()
 
     @contextlib.contextmanager
     def _turn(self, check: Callable[[], None] | None) -> Iterator[None]:
-        """Wait until no other thread asks."""
         while not self._lock.acquire(timeout=GLANCE_S):
             if check is not None:
                 check()
@@ -152,8 +149,6 @@ class Helper:
 
 
 class _Running:
-    """One process, and the thread that reads its answers."""
-
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
         try:

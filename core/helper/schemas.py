@@ -115,8 +115,6 @@ def _draft(schema: Any) -> Any:
 
 
 class _Patterns:
-    """The keywords that use regular expressions, each of which is compiled once."""
-
     def __init__(self) -> None:
         self._compiled: dict[str, LLMatcher] = {}
 

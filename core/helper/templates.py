@@ -30,20 +30,16 @@ _T = TypeVar("_T")
 
 
 class TemplateTasks:
-    """One compiled template at a time."""
-
     def __init__(self) -> None:
         self._environment = TemplateEnvironment()
         self._compiled: jinja2.Template | None = None
 
     def compile(self, _: Fields, source: bytes) -> tuple[Fields, bytes]:
-        """Compile the attached source. Raises TemplateError."""
         text = source.decode("utf-8", TEXT_ERRORS)
         self._compiled = _named(lambda: self._environment.from_string(text))
         return {}, b""
 
     def render(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """The text for `variables` at the time `created`. Raises TemplateError and kin."""
         template = self._compiled
         assert template is not None
         self._environment.created = fields["created"]

@@ -36,8 +36,6 @@ _ASKED = ("id", "content", "special", "lstrip", "rstrip", "single_word")
 
 
 class TokenizerTasks:
-    """One tokenizer.json at a time."""
-
     def __init__(self) -> None:
         self._published: Tokenizer | None = None
         self._at_start: Tokenizer | None = None
@@ -82,7 +80,6 @@ class TokenizerTasks:
         return {}, array("I", encoding.ids).tobytes() + ends.tobytes()
 
     def encode_published(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """Ids of a text in which added tokens count, as in training."""
         assert self._published is not None
         encoding = self._published.encode(text.decode(), add_special_tokens=False)
         return {}, array("I", encoding.ids).tobytes()
@@ -102,7 +99,6 @@ class TokenizerTasks:
         return {}, array("I", chain.from_iterable(found)).tobytes()
 
     def forget(self, fields: Fields, _: bytes) -> tuple[Fields, bytes]:
-        """Drop the words that the tokenizers cache."""
         for tokenizer in (self._published, self._at_start, self._later):
             if tokenizer is not None and isinstance(tokenizer.model, BPE | Unigram):
                 tokenizer.model._clear_cache()

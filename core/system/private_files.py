@@ -94,7 +94,6 @@ def sweep(folder: Path) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Rename or replace a file durably."""
     os.replace(source, target)
     sync_folder(target.parent)
 

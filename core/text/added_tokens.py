@@ -33,7 +33,6 @@ class AddedToken:
 
     @property
     def is_blank(self) -> bool:
-        """True for a run of spaces or line ends that a publisher lists as a token: plain text."""
         return self.spelling.isspace() and not self.special
 
 
@@ -53,7 +52,6 @@ class AddedTokens:
 
     @classmethod
     def read(cls, entries: list[dict[str, Any]], find: Find) -> AddedTokens:
-        """Read tokenizer.json's list. Raises BrokenTokenizerError."""
         try:
             return cls(tuple(_read_entry(entry) for entry in entries if entry["content"]), find)
         except (KeyError, TypeError, ValueError) as error:

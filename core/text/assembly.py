@@ -77,7 +77,6 @@ def assemble(
     tokenizer: Tokenizer,
     images: Sequence[Image],
 ) -> tuple[Assembly, tuple[TokenIndex, ...]]:
-    """Assemble all `pieces`; also the token index of each of `places` (indices into `pieces`)."""
     places = list(places)
     names_at: dict[int, list[int]] = {}
     for name, place in enumerate(places):
@@ -94,8 +93,6 @@ def assemble(
 
 
 class Assembly:
-    """Builds segments piece by piece, and finds the token indices of noted places."""
-
     def __init__(self, tokenizer: Tokenizer, images: Sequence[Image]) -> None:
         self._tokenizer = tokenizer
         self._images = images
@@ -109,7 +106,6 @@ class Assembly:
         self._places: dict[int, int] = {}
 
     def note(self, name: int) -> None:
-        """Remember where the next piece begins, under `name`."""
         self._noted.append((name, self._length))
 
     def add(self, piece: Piece) -> None:
@@ -144,7 +140,6 @@ class Assembly:
             self._append(TextRun(tuple(encoding.ids)))
 
     def token_index(self, name: int) -> TokenIndex:
-        """The token index noted under `name`; known once the text around it was flushed."""
         return TokenIndex(self._places[name])
 
     def _append(self, segment: Segment) -> None:

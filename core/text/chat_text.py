@@ -93,7 +93,6 @@ class ChatText:
 
     @classmethod
     def open(cls, folder: Path, check: Callable[[], None] | None = None) -> ChatText:
-        """Read a model folder. Raises MissingFileError, and what building raises."""
         return cls(read_text_files(folder), check)
 
     def added_id(self, spelling: str) -> int | None:
@@ -196,7 +195,6 @@ class ChatText:
         )
 
     def forget(self) -> None:
-        """Drop everything cached of conversations."""
         self._kit.tokenizer.forget()
 
     def _continued(
@@ -276,7 +274,6 @@ class ChatText:
             raise NoVisionError("This model's chat template has no place for pictures.")
 
     def _last_control(self, pieces: Sequence[Piece]) -> int | None:
-        """The template's last thinking or end-of-turn token before the reply."""
         own = takewhile(lambda piece: piece.message is None, reversed(pieces))
         controls = (each.content.id for each in own if isinstance(each.content, AddedToken))
         thinking = self._kit.thinking
@@ -289,7 +286,6 @@ def _ends_message(run: Run) -> bool:
 
 
 def _end_ids(files: TextFiles, kit: TextKit, traits: Traits) -> frozenset[int]:
-    """The ends of sequence by the files, and the token that the template writes after a reply."""
     named = kit.added.id_of(files.special_tokens.get("eos_token"))
     found = {token_id for token_id in (named, traits.closing_id) if token_id is not None}
     return files.eos_ids | found

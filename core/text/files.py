@@ -54,7 +54,6 @@ class TextFiles:
 
     @property
     def vocab_size(self) -> int | None:
-        """Rows of the output head, by config.json or its text part."""
         for place in (self.config.get("text_config"), self.config):
             if isinstance(place, dict) and isinstance(place.get("vocab_size"), int):
                 return cast(int, place["vocab_size"])
@@ -62,7 +61,6 @@ class TextFiles:
 
     @property
     def eos_ids(self) -> frozenset[int]:
-        """Every id that generation_config.json or config.json names as an end of sequence."""
         ids: set[int] = set()
         for place in (self.generation_config, self.config, self.config.get("text_config")):
             if isinstance(place, dict):
@@ -71,7 +69,6 @@ class TextFiles:
 
     @property
     def image_token(self) -> int | str | None:
-        """The placeholder for one image token: its id, or its spelling."""
         for name in ("image_token_id", "image_token_index"):
             if isinstance(self.config.get(name), int):
                 return cast(int, self.config[name])
@@ -101,7 +98,6 @@ def _tokenizer_bytes(folder: Path) -> bytes:
 
 
 def _read_json(path: Path) -> JsonObject:
-    """The object in `path`; an absent file is an empty object."""
     try:
         return read_object(path, BrokenConfigError)
     except MissingFileError:
@@ -130,7 +126,6 @@ def _read_template(folder: Path, tokenizer_config: JsonObject) -> str:
 
 
 def _named_template(value: object) -> str | None:
-    """A single template, or the default one of a list of named templates."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
@@ -141,7 +136,6 @@ def _named_template(value: object) -> str | None:
 
 
 def _spelling(value: object) -> str | None:
-    """A special token's spelling, written as a string or as an object with its `content`."""
     if isinstance(value, dict):
         value = value.get("content")
     return value if isinstance(value, str) else None

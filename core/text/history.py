@@ -55,16 +55,12 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Ids that a model sampled, used as they are; `pauses` as in `ReplyIds`."""
-
     ids: tuple[int, ...]
     pauses: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The place of an image, counted through the conversation."""
-
     index: int
 
 
@@ -248,7 +244,6 @@ def plain_pieces(
 def plain_messages(
     messages: Sequence[Message], style: ContentStyle, hide: Callable[[str], str]
 ) -> list[TemplateMessage]:
-    """Messages for a template with their texts put through `hide`, replies from their text."""
     return [
         template_message(index, joined_texts(message), style, lambda index, text, kind: hide(text))
         for index, message in enumerate(messages)

@@ -52,7 +52,6 @@ class TextKit:
         return Marks.absent_from((self.template.source, *self.added.by_spelling))
 
     def sampled(self, message: AssistantMessage) -> SampledReply | None:
-        """The parts of a reply's ids; None where another tokenizer sampled them."""
         ids = stored_ids(message, self.fingerprint, self.vocab_size)
         if ids is None or message.ids is None:
             return None
@@ -62,10 +61,6 @@ class TextKit:
 
 
 def build_kit(files: TextFiles, helper: Helper) -> TextKit:
-    """Build the parts of these files, which are interpreted in `helper`.
-
-    Raises BrokenTokenizerError, BrokenConfigError, TemplateError.
-    """
     template = ChatTemplate(files.template, files.special_tokens, helper)
     tokenizer = Tokenizer(files.read_tokenizer, helper)
     added = tokenizer.added

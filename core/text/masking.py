@@ -103,8 +103,6 @@ SampledOf = Callable[[AssistantMessage], SampledReply | None]
 
 @dataclass
 class Masks:
-    """The slots of a conversation in the order they were masked."""
-
     marks: Marks
     slots: list[Slot] = field(default_factory=list)
 
@@ -117,7 +115,6 @@ class Masks:
         return text[:start] + self.mark(Slot(message, kind, core)) + text[start + len(core) :]
 
     def reply(self, message: int, reply: SampledReply) -> tuple[str, str]:
-        """Marks for thought and answer, also for an empty thought; an empty answer gets none."""
         thought = self.mark(Slot(message, "thought", "", reply)) if reply.thinks else ""
         answer = self.mark(Slot(message, "answer", "", reply)) if reply.answer else ""
         return thought, answer
@@ -130,7 +127,6 @@ class Masks:
 def mask(
     messages: Sequence[Message], style: ContentStyle, masks: Masks, sampled: SampledOf
 ) -> list[TemplateMessage]:
-    """Messages for a template, texts masked. `sampled` gives the usable ids of a reply, if any."""
     masked = []
     for index, message in enumerate(messages):
         reply = sampled(message) if isinstance(message, AssistantMessage) else None
@@ -144,7 +140,6 @@ def mask(
 def template_message(
     index: int, message: Message, style: ContentStyle, write: TextWriter
 ) -> TemplateMessage:
-    """One message as templates take it, each text put through `write`."""
     if isinstance(message, AssistantMessage):
         thought = write(index, message.reasoning, "thought")
         return _assistant(thought, write(index, message.text, "answer"), style)
@@ -161,7 +156,6 @@ def template_message(
 
 
 def _assistant(thought: str, answer: str, style: ContentStyle) -> TemplateMessage:
-    """A reply. Templates use two names for its thought."""
     content = _content([{"type": "text", "text": answer}], style)
     message: TemplateMessage = {"role": "assistant", "content": content}
     if thought:
@@ -170,7 +164,6 @@ def _assistant(thought: str, answer: str, style: ContentStyle) -> TemplateMessag
 
 
 def _content(parts: list[dict[str, str]], style: ContentStyle) -> str | list[dict[str, str]]:
-    """Parts as the template takes them: a list, or one string where possible."""
     if not all("text" in part for part in parts) or (style.takes_lists and len(parts) > 1):
         return parts
     text = "".join(part["text"] for part in parts)

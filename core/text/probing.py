@@ -43,7 +43,6 @@ DIFFERENT = "its chat template joins messages in a way that changes their tokens
 
 
 def probe_traits(kit: TextKit) -> Traits:
-    """Ask the template. Raises TemplateError when it can't even render one question."""
     style = ContentStyle(always_lists=_wants_lists(kit))
     style = ContentStyle(style.always_lists, takes_lists=_takes_lists(kit, style))
     return Traits(
@@ -102,7 +101,6 @@ def _takes_images(kit: TextKit, style: ContentStyle) -> bool:
 
 
 def _reply_space(kit: TextKit, style: ContentStyle) -> str:
-    """Whitespace before a reply in history that is absent where a reply is about to begin."""
     asked = _items(kit, style, [_user("a")])
     history = _items(kit, style, [_user("a"), AssistantMessage(text="b"), _user("c")])
     if asked is None or history is None:
@@ -115,7 +113,6 @@ def _reply_space(kit: TextKit, style: ContentStyle) -> str:
 
 
 def _closing_id(kit: TextKit, style: ContentStyle) -> int | None:
-    """The added token that the template writes right after a reply."""
     items = _items(kit, style, [_user("a"), AssistantMessage(text="b"), _user("c")])
     if items is None:
         return None
@@ -172,7 +169,6 @@ def _conversations(kit: TextKit, traits: Traits) -> Iterator[Conversation]:
 
 
 def _thinking_reply(kit: TextKit) -> AssistantMessage:
-    """A reply whose thought the generation prompt had opened."""
     assert kit.thinking.close is not None
     thought, answer = kit.tokenizer.ids(_THOUGHT + "\n"), kit.tokenizer.ids("\n\n" + _ANSWER)
     ids = [*thought, kit.thinking.close, *answer]

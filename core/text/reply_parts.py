@@ -81,7 +81,6 @@ def _opening_end(
 
 
 def trimmed(ids: Sequence[int], is_space: Callable[[int], bool]) -> tuple[int, ...]:
-    """`ids` without leading and trailing whitespace-only ids."""
     start, end = 0, len(ids)
     while start < end and is_space(ids[start]):
         start += 1

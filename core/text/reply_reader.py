@@ -15,8 +15,6 @@ from core.text.token_text import TokenText
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """New text since the last id, by channel."""
-
     answer: str = ""
     reasoning: str = ""
 
@@ -59,12 +57,10 @@ class ReplyReader:
 
     @property
     def answer(self) -> str:
-        """The answer shown so far, without a stop string."""
         return "".join(self._answer.shown)
 
     @property
     def reasoning(self) -> str:
-        """The thought shown so far."""
         return "".join(self._reasoning.shown)
 
     def reply_ids(self) -> list[int]:
@@ -92,7 +88,6 @@ class ReplyReader:
         return self._delta(self._current.push(token_id, len(self._ids) - 1))
 
     def close(self) -> Delta:
-        """Show what was held back, when no more ids will come."""
         if self._current.stopped:
             return Delta()
         return self._delta(self._current.close(len(self._ids)))
@@ -132,12 +127,10 @@ class _Channel:
         return self._take(self._decoder.push(token_id), index)
 
     def close(self, index: int) -> str:
-        """Show what was held back. `index` is the number of the id after the channel's last one."""
         shown = self._take(self._decoder.close(), index)
         return shown + self._show("" if self.stopped else self.stops.close())
 
     def stopping_id(self) -> int:
-        """The number of the id in whose text the stop string begins."""
         found = self.stops.found_at
         assert found is not None
         return next(index for index, end in self._ends if end > found)
@@ -179,7 +172,6 @@ class StopStrings:
         self.found_at: int | None = None
 
     def watch_for(self, stops: Sequence[str]) -> None:
-        """Look for these in the text that comes from now on."""
         self._stops = sorted(set(stops))
         self._longest = max(map(len, self._stops), default=0)
 
@@ -200,7 +192,6 @@ class StopStrings:
         return self._show(len(self._held) - self._possible_start())
 
     def close(self) -> str:
-        """Show what was held back: it became no stop string."""
         return self._show(len(self._held))
 
     def _possible_start(self) -> int:

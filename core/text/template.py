@@ -30,7 +30,6 @@ class ChatTemplate:
     """One compiled template. `special_tokens` are spellings by name (`bos_token` ...)."""
 
     def __init__(self, source: str, special_tokens: Mapping[str, str], helper: Helper) -> None:
-        """Compile `source` in the helper. Raises TemplateError."""
         self.source = source
         self._special_tokens = dict(special_tokens)
         self._helper = helper

@@ -34,7 +34,6 @@ class TokenText:
         self._is_space: dict[int, bool] = {}
 
     def detokenizer(self) -> ByteDetokenizer | WindowDetokenizer:
-        """A new decoder, for one channel of one reply."""
         return ByteDetokenizer(self) if self.tokenizer.byte_level else WindowDetokenizer(self)
 
     def hides(self, token_id: int) -> bool:
@@ -42,7 +41,6 @@ class TokenText:
         return token_id in self._hidden or self._token(token_id) is None
 
     def is_space(self, token_id: int) -> bool:
-        """True if the id's text is whitespace and nothing else."""
         known = self._is_space.get(token_id)
         if known is None:
             text = "" if self.hides(token_id) else self._alone(token_id)
@@ -50,7 +48,6 @@ class TokenText:
         return known
 
     def bytes_of(self, token_id: int) -> bytes:
-        """The bytes of one id of a byte-level tokenizer; none for a hidden one."""
         token = None if token_id in self._hidden else self._token(token_id)
         if token is None:
             return b""
@@ -69,7 +66,6 @@ class TokenText:
         return bytes([int(byte[1], 16)]) if byte else token.replace("\u2581", " ").encode()
 
     def decode(self, *lists: list[int]) -> list[str]:
-        """The text of each list of ids without special tokens."""
         shown = [[token_id for token_id in ids if not self.hides(token_id)] for ids in lists]
         return self.tokenizer.decode(*shown)
 
@@ -205,7 +201,6 @@ class _Vocabulary:
         return self._longest_first(data)
 
     def _longest_first(self, data: bytes) -> list[int]:
-        """The longest token each time, as far as there are any."""
         ids: list[int] = []
         start = 0
         while start < len(data):

@@ -64,7 +64,6 @@ class TextCache:
         self._known: OrderedDict[bytes, Numbers] = OrderedDict()
 
     def find(self, kind: str, text: str, ask: Callable[[], Numbers]) -> Numbers:
-        """The cached result for `text`, or the one that `ask` returns, which is cached."""
         key = hashlib.sha256(f"{kind}\0{text}".encode("utf-8", "surrogatepass")).digest()
         known = self._known.get(key)
         if known is not None:
@@ -99,7 +98,6 @@ class TokenTable:
     """The token of every id below `num_ids`, as the vocabulary spells it."""
 
     def __init__(self, data: bytes, num_ids: int) -> None:
-        """Read `data` as `core.helper.tokenizer` writes it. Raises BrokenTokenizerError."""
         if not 0 <= num_ids <= min(MAX_IDS, len(data) // 4):
             raise BrokenTokenizerError("The tokenizer's table of tokens makes no sense.")
         lengths = array("I", data[: 4 * num_ids])
@@ -113,7 +111,6 @@ class TokenTable:
             raise BrokenTokenizerError("The tokenizer's table of tokens makes no sense.")
 
     def token(self, token_id: int) -> str | None:
-        """The token of an id; None for an id without one."""
         if not 0 <= token_id < len(self._lengths) or self._lengths[token_id] == NO_TOKEN:
             return None
         return self._text[self._ends[token_id] : self._ends[token_id + 1]].decode()
@@ -156,11 +153,9 @@ class Tokenizer:
         return Encoded(array("I", data[:half]), array("I", data[half:]))
 
     def ids(self, text: str) -> list[int]:
-        """The ids of a piece of text inside a prompt."""
         return self.encode(text, at_start=False).ids.tolist() if text else []
 
     def encode_published(self, text: str) -> list[int]:
-        """Encode text in which added tokens count, as the model was trained to see it."""
         return array("I", self._ask("tokenizer.encode_published", {}, text)).tolist()
 
     def decode(self, *lists: list[int]) -> list[str]:

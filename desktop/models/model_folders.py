@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from core.api.errors import NotRegularFileError
-from core.api.model_names import SNAPSHOTS, hub_name
+from core.api.model_info import SNAPSHOTS, hub_name
 from core.client.blobs import open_regular
 
 CONFIG = "config.json"

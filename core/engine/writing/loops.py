@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.api.limits import LOOP_PERIOD, LOOP_TIMES, LOOP_TOKENS
+from core.api.params import LOOP_PERIOD, LOOP_TIMES, LOOP_TOKENS
 
 _PERIODS = np.arange(1, LOOP_PERIOD + 1)
 # The first period of a loop has nothing before it to be equal to.

@@ -11,7 +11,7 @@ from torch import Tensor
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.events import Event, FinishReason
-from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
+from core.api.params import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
 from core.engine.writing.constraint import Constraint
 from core.engine.writing.loops import LoopDetector
 from core.engine.writing.sampler import Drawing, Sampler, resolve
