@@ -102,7 +102,6 @@ class ReplyIds(Frozen):
         return self.model_copy(update={"pauses": (*self.pauses, self.num_ids)})
 
     def unpack(self) -> list[int]:
-        """The ids. Raises ValueError if the bytes are no whole number of ids."""
         packed = array.array("I")
         packed.frombytes(self.data)
         if sys.byteorder == "big":

@@ -61,10 +61,7 @@ class OfPrompt(Answered[Last_co], Generic[Last_co]):
 
 
 class IdleWork(OfPrompt[Prepared]):
-    """Prefills in idle time tokens that the next request needs.
-
-    Any other work interrupts it within one chunk, and finished runs are kept.
-    """
+    """Prefills for the next request in idle time; other work interrupts it within one chunk."""
 
 
 class OfPicture(Answered[Last_co], Generic[Last_co]):
@@ -155,8 +152,6 @@ class CountTokens(Answered[Counted]):
 
 
 class ClearCache(Answered[Done]):
-    """Delete every cached prefix in memory and on disk."""
-
     type: Literal["clear_cache"] = "clear_cache"
 
 
@@ -171,18 +166,13 @@ class Forget(Answered[Done]):
 
 
 class DeleteMatrices(Answered[Done]):
-    """Delete all quantised matrices in `cache_folder`; the next load of a model quantises again.
-
-    Works without a model, and doesn't change a loaded one.
-    """
+    """Delete all quantised matrices in `cache_folder`; a loaded model keeps its own."""
 
     type: Literal["delete_matrices"] = "delete_matrices"
     cache_folder: str
 
 
 class Flush(Answered[Done]):
-    """Write computed contexts to disk, for `seconds` at most. Done has totals."""
-
     type: Literal["flush"] = "flush"
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 5.0
 

@@ -62,10 +62,7 @@ class Last(_Answer):
 
 
 class Loading(_Answer):
-    """Progress of a load: `done` of `total` bytes of weights read and matrices packed.
-
-    `done` restarts if matrices kept from an earlier load are damaged.
-    """
+    """Progress of a load in bytes; `done` restarts if matrices of an earlier load are damaged."""
 
     type: Literal["loading"] = "loading"
     done: int

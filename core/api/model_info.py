@@ -91,7 +91,6 @@ class ModelInfo(Frozen):
 
 
 def hub_name(folder_name: str) -> str:
-    """Org/Name of a folder's name in the hub cache; '' for any other folder."""
     if not folder_name.startswith(HUB_PREFIX):
         return ""
     return folder_name.removeprefix(HUB_PREFIX).replace("--", "/", 1)

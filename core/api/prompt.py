@@ -85,10 +85,7 @@ ORIGIN = Cut(TokenIndex(0), PositionIndex(0))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The tokens between two neighbouring cuts: the unit of prefill and of reuse.
-
-    `kind` is why the run ends; None for a prompt's tail, which ends at a *stop* and not at a cut.
-    """
+    """The tokens between two cuts: the unit of prefill. `kind` is None for a tail without a cut."""
 
     start: Cut
     end: Cut
@@ -101,14 +98,10 @@ class Run:
 
     @property
     def is_stop(self) -> bool:
-        """True if the run ends only because a prompt ended there.
-
-        It is the same run in the longer prompt that continues the reply after it.
-        """
+        """True if the run ends only because a prompt ended there."""
         return self.kind is None or self.kind == CutKind.PAUSE
 
     def position_ids(self) -> tuple[list[int], list[int], list[int]]:
-        """RoPE positions of the run's tokens on the temporal, height and width axes."""
         first = self.start.position.value
         if isinstance(self.content, TextRun) or self.content.in_line:
             line = list(range(first, first + self.num_tokens))
@@ -156,7 +149,6 @@ class Prompt:
 
     @property
     def end(self) -> Cut:
-        """The place after the last token; a stop unless it is a cut."""
         return self.runs[-1].end
 
     @property

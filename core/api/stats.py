@@ -36,10 +36,7 @@ class Miss(Frozen):
 
 
 class ContextPart(Frozen):
-    """A part of the context: its kind, its source, and the fastest tier of its keys and values.
-
-    A restart keeps it if it is `on_disk`.
-    """
+    """A part of the context; `tier` is the fastest that holds its keys and values."""
 
     start: int
     end: int

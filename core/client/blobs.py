@@ -23,10 +23,7 @@ for _name in ("O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"):
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading. Only a file server that is gone may still block.
-
-    Raises NotRegularFileError for folders, pipes, devices and sockets; OSError.
-    """
+    """Open a file. Raises OSError, or NotRegularFileError for folders, pipes and the like."""
     try:
         handle = os.open(path, _FLAGS)
     except OSError as error:
@@ -57,7 +54,6 @@ class BlobStore:
         private_folder(folder)
 
     def put(self, data: bytes) -> tuple[str, Path]:
-        """Store bytes; returns (digest in hex, path). Raises OSError when the disk refuses."""
         digest = hashlib.sha256(data).hexdigest()
         path = self.path(digest)
         if not path.exists():
@@ -80,7 +76,6 @@ class BlobStore:
             sweep(folder)
 
     def remove(self, digest: str) -> None:
-        """Delete a file durably. Raises OSError."""
         path = self.path(digest)
         if path.exists():
             path.unlink(missing_ok=True)

@@ -71,10 +71,7 @@ class EngineClient:
         await self._life.start()
 
     async def restart(self) -> None:
-        """Start the engine again, whatever its state; open requests fail.
-
-        The model that was being loaded, or else the last one, is loaded again.
-        """
+        """Start the engine again, whatever its state, with the model that was loading or loaded."""
         # The user asked for it, so a model that was being loaded isn't suspect.
         self._settings = self.wanted
         if self.state is EngineState.FAILED:
@@ -151,7 +148,6 @@ class EngineClient:
         return request
 
     def cancel(self, request: int) -> None:
-        """Stop a request, whatever its stage; harmless if it has ended."""
         self._spawn_task(self._send(Cancel(target=request)))
 
     async def _send(self, command: Command) -> None:

@@ -33,10 +33,7 @@ Task = Callable[[Fields, bytes], tuple[Fields, bytes]]
 
 
 def encode(message: BaseModel) -> bytes:
-    """One message as one frame, the field that its class names as ATTACHED after the JSON.
-
-    Raises ProtocolError when it is too large to send.
-    """
+    """One message as one frame. Raises ProtocolError when it is too large to send."""
     attached: bytes = getattr(message, getattr(message, "ATTACHED", ""), b"")
     try:
         body = message.model_dump_json().encode()
@@ -83,7 +80,6 @@ def decode(adapter: TypeAdapter[Message], body: bytes) -> Message:
 
 
 def read_frame(stream: BinaryIO, most: int = MAX_FRAME_BYTES) -> bytes | None:
-    """The next body from a blocking stream; None at its end, even in the middle of a frame."""
     header = _read_exactly(stream, HEADER.size)
     if header is None:
         return None

@@ -195,7 +195,6 @@ class WorkerLife:
             watch.cancel()
 
     async def _spawn_again(self, words: str) -> bool:
-        """Start another worker after a pause that grows with the deaths; False after too many."""
         while True:
             now = time.monotonic()
             self._deaths = [at for at in self._deaths if now - at < DEATH_WINDOW_S] + [now]

@@ -15,10 +15,7 @@ BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK)
 
 
 class DataFolderLock:
-    """Holds `folder` from construction to `release`.
-
-    Raises DataFolderBusyError when taken, OSError where there can be no lock.
-    """
+    """Holds `folder` until `release`. Raises DataFolderBusyError, OSError."""
 
     def __init__(self, folder: Path) -> None:
         private_folder(folder, given=True)

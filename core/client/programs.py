@@ -64,10 +64,7 @@ def restore_environment() -> None:
 
 
 def clean_environment(inherited: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment (by default this process's) without variables that name code.
-
-    Of Python's variables only ours are set, which make this source tree importable.
-    """
+    """The environment (by default this process's) without variables that name code."""
     source = os.environ if inherited is None else inherited
     kept = {
         name: value
@@ -115,10 +112,7 @@ def lower_limit(kind: int, wanted: int) -> None:
 
 
 def die_with_parent() -> None:
-    """Have Linux kill this process when its parent ends.
-
-    Elsewhere the end of its input has to do, and on Windows a job object (`contain`).
-    """
+    """Have Linux kill this process when its parent ends. Elsewhere its input ends."""
     if sys.platform != "linux":
         return
     import ctypes

@@ -61,8 +61,6 @@ class Request(Generic[Last_co]):
 
 
 class RequestTable:
-    """Open requests by id. Events for requests that have ended are dropped."""
-
     def __init__(self) -> None:
         self._open: dict[int, Request[Answer]] = {}
         self._next = 1

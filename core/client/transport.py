@@ -52,10 +52,7 @@ _REPEATING = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
 
 
 def worker_environment() -> dict[str, str]:
-    """The clean environment with our settings of spinning and malloc, unless the user set them.
-
-    A GPU's products must repeat, so that setting always applies.
-    """
+    """The clean environment with our settings, unless the user set spinning or malloc."""
     waiting = {} if any(name in os.environ for name in _SPINNING_CHOSEN) else _SPINNING
     keeping = {} if _ALLOCATOR in os.environ else _KEEPING
     return {**clean_environment(), **waiting, **keeping, **_REPEATING}
@@ -106,7 +103,6 @@ class WorkerTransport:
             raise EngineDiedError("The engine no longer takes commands.") from error
 
     async def receive(self) -> Event | None:
-        """The next event; None once the process has closed its output."""
         assert self._process.stdout is not None
         try:
             header = await self._process.stdout.readexactly(HEADER.size)
@@ -138,7 +134,6 @@ class WorkerTransport:
             self._process.kill()
 
     def abandon(self) -> None:
-        """Close our ends of its pipes: no wait for a process that can't end."""
         self._close_pipes()
 
     def describe_end(self) -> str:

@@ -65,10 +65,7 @@ def _failed(name: str, message: str) -> bytes:
 
 
 def limit_process(memory_bytes: int) -> None:
-    """Bound memory, forbid writing files and dumping core. Irrevocable.
-
-    Linux bounds the address space (RLIMIT_AS); the worker watches resident memory on every system.
-    """
+    """Bound memory, forbid writing files and dumping core. Irrevocable."""
     if sys.platform == "win32":
         return
     import resource

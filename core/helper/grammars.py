@@ -57,22 +57,17 @@ class _Bytes:
 
 @lru_cache(maxsize=1)
 def byte_tokens() -> LLTokenizer:
-    """Tokens of one byte each, for texts that need no model."""
     return LLTokenizer(TokenizerWrapper(_Bytes()))
 
 
 def matcher(tokens: LLTokenizer, grammar: str) -> LLMatcher:
-    """A matcher for a grammar; if it can't be compiled, the matcher is in error."""
     # Half a second and some 200 MB for a token at the very worst.
     limits = LLParserLimits(max_lexer_states=50_000, verbose_errors=False)
     return with_deep_stack(lambda: LLMatcher(tokens, grammar, log_level=0, limits=limits))
 
 
 def derives(compiled: LLMatcher, text: str) -> bool:
-    """True if a compiled grammar derives `text` as a whole; `compiled` can be used again.
-
-    Takes linear time, unlike a backtracking expression. Raises GrammarLimitError.
-    """
+    """True if `compiled` derives all of `text`, in linear time. Raises GrammarLimitError."""
     follower = compiled.deep_copy()
     spelled = list(text.encode("utf-8", "replace"))
     if follower.consume_tokens(spelled):

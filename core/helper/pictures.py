@@ -87,7 +87,6 @@ def _decode(data: bytes, name: str) -> Pillow.Image:
 
 
 def _open(data: bytes) -> Pillow.Image:
-    """Open without decoding. Our own limit is below the one that Pillow warns of."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Pillow.DecompressionBombWarning)
         return Pillow.open(io.BytesIO(data), formats=FORMATS)
@@ -130,7 +129,6 @@ def _eight_bits(image: Pillow.Image) -> Pillow.Image:
 
 
 def _guarded(name: str, work: Callable[[], _T]) -> _T:
-    """Do `work`; any exception becomes an error that names the file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # broken metadata, while the pixels are fine

@@ -86,7 +86,6 @@ class Helper:
 
     @contextlib.contextmanager
     def checking(self, check: Callable[[], None] | None) -> Iterator[None]:
-        """Call `check` while tasks inside `with` run that have none of their own."""
         self._check = check
         try:
             yield
@@ -236,7 +235,6 @@ def _widen(process: subprocess.Popen[bytes]) -> None:
 
 
 def _listen(process: subprocess.Popen[bytes], answers: queue.SimpleQueue[bytes | None]) -> None:
-    """Queue every answer, then None at the end or at the first invalid frame."""
     answered = cast(BinaryIO, process.stdout)
     with contextlib.suppress(OSError, ValueError, ProtocolError):
         while (body := read_frame(answered, MAX_TASK_BYTES)) is not None:

@@ -19,7 +19,7 @@ from jsonschema_specifications import REGISTRY
 from llguidance import LLMatcher
 from referencing.exceptions import Unresolvable
 
-from core.api.json_text import JsonTooDeepError, parse_json
+from core.api.json_text import JsonTooDeepError, json_fault, parse_json
 from core.client.codec import Fields
 from core.helper.grammars import GrammarLimitError, byte_tokens, derives, matcher, with_deep_stack
 
@@ -65,7 +65,7 @@ def violation(schema: Any, text: str) -> Fields:
     except JsonTooDeepError:
         return _answer("deep")
     except json.JSONDecodeError as error:
-        return _answer("no JSON", (), f"line {error.lineno}, column {error.colno}: {error.msg}")
+        return _answer("no JSON", (), json_fault(error))
     except ValueError as error:
         return _answer("no JSON", (), str(error))
     except Unresolvable as error:
@@ -78,8 +78,6 @@ def violation(schema: Any, text: str) -> Fields:
 
 
 def parsed(text: str) -> Any:
-    """Parse JSON, keeping decimals as written. Raises ValueError, as `parse_json` does."""
-
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is no JSON number")
 

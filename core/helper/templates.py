@@ -54,10 +54,7 @@ class TemplateTasks:
 
 
 def _quotes(words: str, value: object) -> bool:
-    """True if an error quotes a text of the conversation: it belongs in no dialog and no log.
-
-    Roles and types are shorter than the texts that count, or part of templates anyway.
-    """
+    """True if an error quotes a text of the conversation: it belongs in no dialog and no log."""
     if isinstance(value, str):
         return len(value) >= _SHORTEST_QUOTE and value in words
     if isinstance(value, dict):
@@ -81,7 +78,6 @@ def _joined(pieces: Iterable[str]) -> str:
 
 
 def _named(work: Callable[[], _T]) -> _T:
-    """Do `work`; any exception becomes a TemplateError, whose message quotes no conversation."""
     try:
         return work()
     except (TemplateError, MemoryError):
@@ -157,7 +153,6 @@ def _check_name(name: object) -> None:
 
 
 def _new_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:
-    """`dict(...)` without the class itself, whose methods could change their arguments."""
     return dict(*args, **kwargs)
 
 

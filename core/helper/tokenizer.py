@@ -90,7 +90,6 @@ class TokenizerTasks:
         return {"texts": texts}, b""
 
     def find(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """The places of added tokens that aren't blank: 32-bit starts and ends in turn."""
         found = self._spellings.find(text.decode())
         if len(found) > MAX_FOUND:
             raise TemplateTooLargeError(
@@ -120,7 +119,6 @@ class SpellingFinder:
         self._tokenizer.add_tokens([AddedToken(each, normalized=False) for each in known])
 
     def find(self, text: str) -> list[tuple[int, int]]:
-        """Start and end of each spelling in characters, from left to right."""
         encoding = self._tokenizer.encode(text, add_special_tokens=False)
         # All text between the spellings is the one word of the vocabulary, id 0.
         pairs = zip(encoding.ids, encoding.offsets, strict=True)
@@ -128,7 +126,6 @@ class SpellingFinder:
 
 
 def _is_blank(entry: JsonObject) -> bool:
-    """True for an added token that is a run of spaces or line ends, which controls nothing."""
     return bool(entry["content"].isspace() and not entry.get("special"))
 
 
@@ -184,10 +181,7 @@ def _table(tokenizer: Tokenizer) -> tuple[int, bytes]:
 
 
 def _forgetful_copy(description: JsonObject, entries: list[JsonObject]) -> JsonObject:
-    """tokenizer.json without added tokens, and without vocabulary entries that spell one.
-
-    Blank ones that are in the vocabulary stay: the model was trained on them as text.
-    """
+    """tokenizer.json without added tokens, except blank ones of the vocabulary."""
     vocab = description["model"].get("vocab")
     known = vocab if isinstance(vocab, dict) else ()
     blank = {
@@ -232,7 +226,6 @@ def _used_in_merges(model: JsonObject) -> frozenset[str]:
 
 
 def _walk(value: Any) -> Iterator[JsonObject]:
-    """Yield every object inside `value`."""
     if isinstance(value, dict):
         yield value
         for item in value.values():

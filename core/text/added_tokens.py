@@ -42,10 +42,7 @@ Find = Callable[[str], list[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class AddedTokens:
-    """All added tokens of a tokenizer, by id, by spelling and, through `find`, in text.
-
-    Strangers choose the spellings, and thousands can take forever to find: `find` asks the helper.
-    """
+    """All added tokens. `find` asks the helper: strangers' spellings can take forever to find."""
 
     tokens: tuple[AddedToken, ...]
     find: Find
@@ -70,7 +67,6 @@ class AddedTokens:
         return None if token is None else token.id
 
     def split(self, text: str) -> Iterator[str | AddedToken]:
-        """Yield the tokens in `text` and the non-empty text between them, in order."""
         start = 0
         for begin, end in self.find(text):
             token = self.by_spelling[text[begin:end]]

@@ -125,7 +125,6 @@ class Assembly:
             self._append(self._images[content.index])
 
     def flush(self, after: AddedToken | None = None) -> None:
-        """Encode the text gathered since the last token."""
         text, dropped = without_swallowed("".join(self._texts), self._before, after)
         self._before = None
         encoding = self._tokenizer.encode(text, self._num_tokens == 0) if text else None

@@ -99,10 +99,7 @@ class ChatText:
         return self._kit.added.id_of(spelling)
 
     def count(self, text: str) -> int:
-        """Count the tokens of a text inside a message, without caching it.
-
-        May be called from any thread. Raises BrokenTokenizerError.
-        """
+        """Count the tokens of a text inside a message, uncached; from any thread."""
         return len(self._kit.tokenizer.encode_uncached(text, at_start=False).ids) if text else 0
 
     def render(
@@ -170,7 +167,6 @@ class ChatText:
 
     @cached_property
     def spelling(self) -> LLTokenizer:
-        """The text of all ids, for grammars. Raises ReplyFormatError where it is unknown."""
         return grammar_tokens(self._kit.tokens, self.end_of_turn_ids, self.vocab_size)
 
     def reply_reader(
@@ -205,10 +201,7 @@ class ChatText:
         thinking: bool | None,
         grid: int,
     ) -> RenderedPrompt:
-        """The prompt of the reply, then the reply's ids without a turn end.
-
-        It is cut where earlier prompts ended, so a request resumes from their states.
-        """
+        """The prompt of the reply, then the reply's ids, cut where earlier prompts ended."""
         asked_for = conversation.model_copy(update={"messages": conversation.messages[:-1]})
         if asked_for.messages and isinstance(asked_for.messages[-1], AssistantMessage):
             raise InvalidRequestError("A reply can't follow another reply.")
@@ -237,7 +230,6 @@ class ChatText:
         )
 
     def _from_text(self, reply: AssistantMessage, in_thought: bool) -> list[int]:
-        """Ids for a reply that another tokenizer sampled; `in_thought`: after an open thought."""
         ids, close = self._kit.tokenizer.ids, self._kit.thinking.close
         if not in_thought or close is None:
             return ids(reply.text)
@@ -246,7 +238,6 @@ class ChatText:
         return [*ids(f"{reply.reasoning}\n"), close, *ids(f"\n\n{reply.text}")]
 
     def _pieces(self, conversation: Conversation, thinking: bool | None) -> list[Piece]:
-        """Spliced where this template allows it, and the conversation doesn't show otherwise."""
         pieces = None
         if self.spliced:
             pieces = spliced_pieces(self._kit, self._traits, conversation, thinking)

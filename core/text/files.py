@@ -44,7 +44,6 @@ class TextFiles:
 
     @property
     def special_tokens(self) -> dict[str, str]:
-        """Spellings by name (`eos_token`, `image_token` ...), as templates use them."""
         named = {
             name: _spelling(value)
             for name, value in self.tokenizer_config.items()
@@ -76,7 +75,6 @@ class TextFiles:
 
 
 def read_text_files(folder: Path) -> TextFiles:
-    """Raises MissingFileError, BrokenTokenizerError, and BrokenConfigError for the other files."""
     tokenizer = hashlib.sha256(_tokenizer_bytes(folder))
     tokenizer_config = _read_json(folder / "tokenizer_config.json")
     template = _read_template(folder, tokenizer_config)

@@ -90,10 +90,7 @@ def spliced_pieces(
 def masked_items(
     kit: TextKit, style: ContentStyle, conversation: Conversation, thinking: bool | None = None
 ) -> list[Item] | None:
-    """Glue and slots in turn; None where a text or an answer was lost, doubled or moved.
-
-    A thought may be missing: templates drop those of earlier turns. Raises TemplateError.
-    """
+    """Glue and slots in turn; None if a text was lost, doubled or moved. Thoughts may be lost."""
     masks = Masks(kit.marks)
     messages = mask(conversation.messages, style, masks, kit.sampled)
     split, torn = masks.marks.split(kit.render(messages, thinking, conversation.created))
@@ -165,7 +162,6 @@ def _reply_at(items: list[Item], place: int | None) -> SampledReply:
 
 
 def _shows_whole_reply(items: list[Item], thought: int, answer: int | None) -> bool:
-    """True if the template writes `<think>` thought `</think>` answer, as the model does."""
     before, after = items[thought - 1], items[thought + 1]
     assert isinstance(before, str)
     assert isinstance(after, str)
@@ -182,10 +178,7 @@ def _to_pieces(
     image_token_id: int | None,
     messages: Sequence[Message],
 ) -> list[Piece]:
-    """Split the glue at added tokens; image placeholders in it become the pictures, in order.
-
-    Raises TemplateError when the template shows another number of pictures than there are.
-    """
+    """Split the glue at added tokens; image placeholders in it become the pictures, in order."""
     owners = [index for index, message in enumerate(messages) for _ in range(num_images(message))]
     pieces: list[Piece] = []
     pictures = 0

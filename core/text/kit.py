@@ -42,7 +42,6 @@ class TextKit:
         thinking: bool | None,
         created: float,
     ) -> str:
-        """Render the template, with pictures framed as in training. Raises TemplateError."""
         rendered = self.template.render(messages, thinking, created)
         return self.frame.around_pictures(rendered) if self.frame is not None else rendered
 

@@ -40,10 +40,7 @@ class Marks:
 
     @classmethod
     def absent_from(cls, texts: Iterable[str]) -> Marks:
-        """The first pair of private-use characters that none of `texts` contains.
-
-        Raises TemplateError where fewer than two are free.
-        """
+        """The first pair of private-use characters that none of `texts` contains."""
         used = set().union(*texts)
         free = (chr(code) for code in _private_codes() if chr(code) not in used)
         left, right = next(free, None), next(free, None)
@@ -58,7 +55,6 @@ class Marks:
         return f"{self.left}{number}{self.right}"
 
     def split(self, text: str) -> tuple[list[str | int], bool]:
-        """Text and mark numbers in turn; True if a mark was torn, whose characters are removed."""
         numbers: list[int] = []
         texts: list[list[str]] = [[]]
         torn = False
@@ -107,7 +103,6 @@ class Masks:
     slots: list[Slot] = field(default_factory=list)
 
     def text(self, message: int, text: str, kind: SlotKind) -> str:
-        """Replace the core of a text by a mark; blank text stays."""
         core = text.strip()
         if not core:
             return text

@@ -67,7 +67,6 @@ def _chat(*messages: Message) -> Conversation:
 def _items(
     kit: TextKit, style: ContentStyle, messages: Sequence[Message], thinking: bool | None = None
 ) -> list[Item] | None:
-    """Glue and slots of a small conversation; None where the template fails or loses a text."""
     try:
         return masked_items(kit, style, _chat(*messages), thinking)
     except TemplateError:
@@ -86,7 +85,6 @@ def _wants_lists(kit: TextKit) -> bool:
 
 
 def _takes_lists(kit: TextKit, style: ContentStyle) -> bool:
-    """True if two texts in a list are written like one, with no trace of the list itself."""
     one, two = _items(kit, style, [_user("a")]), _items(kit, style, [_user("a", "b")])
     return one is not None and two is not None and (one[0], one[-1]) == (two[0], two[-1])
 

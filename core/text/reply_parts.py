@@ -55,7 +55,6 @@ def split_reply(
     thinking: ThinkingTokens,
     is_space: Callable[[int], bool],
 ) -> SampledReply:
-    """Tell thought and answer apart. A thought that never closes leaves an empty answer."""
     whole = tuple(ids)
     opened = 0 if starts_in_reasoning else _opening_end(whole, thinking, is_space)
     if not thinking.known or not (starts_in_reasoning or opened):
@@ -71,7 +70,6 @@ def split_reply(
 def _opening_end(
     ids: tuple[int, ...], thinking: ThinkingTokens, is_space: Callable[[int], bool]
 ) -> int:
-    """Where a thought that the model opened itself begins; 0 if it opened none."""
     for index, token_id in enumerate(ids):
         if token_id == thinking.open:
             return index + 1

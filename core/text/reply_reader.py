@@ -97,7 +97,6 @@ class ReplyReader:
         return self._reasoning if self.in_thought else self._answer
 
     def _delta(self, shown: str) -> Delta:
-        """Wrap new text of the current channel, and finish if a stop string was in it."""
         channel = self._current
         if channel.stopped and not self.finished:
             self.finished = True
@@ -195,7 +194,6 @@ class StopStrings:
         return self._show(len(self._held))
 
     def _possible_start(self) -> int:
-        """The length of the longest end of the text that begins a stop string."""
         for size in range(min(self._longest - 1, len(self._held)), 0, -1):
             tail = self._held[-size:]
             # In sorted order, stops that begin with the tail come first from there on.

@@ -42,12 +42,7 @@ class ChatTemplate:
         thinking: bool | None,
         created: float,
     ) -> str:
-        """The conversation as one string. `created` is the template's only clock (seconds, UTC).
-
-        `thinking` None passes nothing, so that the template's own default holds. Raises
-        TemplateError with the template's own words where it has any, TemplateTimeoutError,
-        TemplateTooLargeError.
-        """
+        """The conversation as one string. `created` is in seconds, UTC. Raises TemplateError."""
         variables: dict[str, Any] = {
             **self._special_tokens,
             "messages": list(messages),
@@ -129,10 +124,7 @@ class PictureFrame:
         return cls(placeholder.spelling, placeholder.spelling.join(_LFM2_AROUND))
 
     def around_pictures(self, rendered: str) -> str:
-        """Put every picture of a rendered conversation, whose texts are hidden, into its frame.
-
-        Raises TemplateTooLargeError where a stranger's spellings would make too much of it.
-        """
+        """Frame the pictures of a rendered conversation. Raises TemplateTooLargeError."""
         if len(rendered) + rendered.count(self.begin) * len(self.whole) > 2 * MAX_OUTPUT_CHARACTERS:
             raise TemplateTooLargeError("The template shows more pictures than fit into a prompt.")
         return rendered.replace(self.begin, self.whole)

@@ -37,7 +37,6 @@ class TokenText:
         return ByteDetokenizer(self) if self.tokenizer.byte_level else WindowDetokenizer(self)
 
     def hides(self, token_id: int) -> bool:
-        """True if the id is a special token, or none at all: it never shows as text."""
         return token_id in self._hidden or self._token(token_id) is None
 
     def is_space(self, token_id: int) -> bool:
@@ -58,7 +57,6 @@ class TokenText:
             return token.encode("utf-8", "replace")
 
     def spelled(self, token_id: int) -> bytes:
-        """The bytes of one id of a tokenizer that is byte-level or has word spaces."""
         if self.tokenizer.byte_level:
             return self.bytes_of(token_id)
         token = self._token(token_id) or ""
@@ -136,10 +134,7 @@ class WindowDetokenizer:
 
 @lru_cache(maxsize=1)
 def _byte_alphabet() -> dict[str, int]:
-    """The byte of each character of a byte-level vocabulary (GPT-2's byte-level BPE).
-
-    Printable Latin-1 bytes are themselves; the others, in order, are U+0100 and up.
-    """
+    """The byte of each character of GPT-2's byte-level BPE."""
     alphabet = {}
     shifted = 0
     for byte in range(256):

@@ -53,10 +53,7 @@ Numbers = tuple["array[int]", ...]
 
 
 class TextCache:
-    """LRU cache of arrays by text and kind of question, `most_bytes` in all.
-
-    Texts are known by their digests, so none is kept here.
-    """
+    """LRU cache of arrays by kind of question and digest of a text, `most_bytes` in all."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
@@ -95,8 +92,6 @@ class Encoded:
 
 
 class TokenTable:
-    """The token of every id below `num_ids`, as the vocabulary spells it."""
-
     def __init__(self, data: bytes, num_ids: int) -> None:
         if not 0 <= num_ids <= min(MAX_IDS, len(data) // 4):
             raise BrokenTokenizerError("The tokenizer's table of tokens makes no sense.")
@@ -136,10 +131,7 @@ class Tokenizer:
         self._build()
 
     def encode(self, text: str, at_start: bool) -> Encoded:
-        """Encode text in which nothing is a control token. `at_start`: the prompt begins with it.
-
-        Pure: equal texts give equal ids.
-        """
+        """Encode text without control tokens. `at_start`: the prompt begins with it."""
 
         def ask() -> Numbers:
             encoded = self.encode_uncached(text, at_start)
@@ -159,7 +151,6 @@ class Tokenizer:
         return array("I", self._ask("tokenizer.encode_published", {}, text)).tolist()
 
     def decode(self, *lists: list[int]) -> list[str]:
-        """The text of each list of ids, special tokens left out."""
         self._rebuild()
         fields = self._helper_result("tokenizer.decode", {"ids": lists}, b"", ASK_S)[0]
         texts = [str(text) for text in fields["texts"]]
@@ -172,7 +163,6 @@ class Tokenizer:
         return texts
 
     def forget(self) -> None:
-        """Drop what is cached of texts, here and in the helper if it runs."""
         self.cached_ids.clear()
         self.cached_places.clear()
         if self._helper.pid == self._built_in:
@@ -181,8 +171,6 @@ class Tokenizer:
                 self._helper.ask("tokenizer.forget", {}, seconds=ASK_S)
 
     def _find(self, text: str) -> list[tuple[int, int]]:
-        """Find added tokens (`core.text.added_tokens.Find`)."""
-
         def ask() -> Numbers:
             return (array("I", self._ask("tokenizer.find", {}, text)),)
 
