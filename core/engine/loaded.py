@@ -16,8 +16,7 @@ import psutil
 import torch
 
 from core.api.errors import BrokenTokenizerError, UnsupportedDeviceError
-from core.api.model_info import LoadFacts, ModelInfo
-from core.api.model_names import folder_name
+from core.api.model_info import LoadFacts, ModelInfo, folder_name
 from core.api.params import ModelSettings
 from core.cache.context import Budgets, ContextCache
 from core.cache.disk.store import SegmentStore

@@ -13,7 +13,7 @@ from torch import Tensor
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.events import Event, FinishReason, Generated
-from core.api.limits import (
+from core.api.params import (
     FORMAT_TOKENS,
     LONGEST_REPLY_BYTES,
     LOOP_PERIOD,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from core.api.limits import LOOP_PERIOD, LOOP_TIMES, LOOP_TOKENS
+from core.api.params import LOOP_PERIOD, LOOP_TIMES, LOOP_TOKENS
 from core.engine.writing.reply import LoopDetector
 
 

@@ -1,8 +1,4 @@
-"""What a sampled reply consists of: the thought and the answer, told apart by id.
-
-Knows the two thinking tokens and nothing of templates. Stored replies are read here (from opaque
-bytes) and refused when another tokenizer made them.
-"""
+"""The thought and the answer of a reply, told apart by ids, and replies as they are stored."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from core.api.chat import AssistantMessage
-from core.text.tokenizer.added_tokens import AddedTokens
+from core.text.added_tokens import AddedTokens
 
 THINK_OPEN = "<think>"
 THINK_CLOSE = "</think>"
@@ -34,11 +30,11 @@ class ThinkingTokens:
 
 @dataclass(frozen=True, slots=True)
 class SampledReply:
-    """A reply as ids: all of them, and the thought and the answer cut out of them.
+    """A reply as ids: all of them, and those of its thought and its answer.
 
-    `thought` is None where the model did not think; it holds neither the opening nor the closing
-    id. `answer` is the whole reply without a thought, else what follows the closing id without
-    leading and trailing whitespace-only ids. `pauses` are those of `ReplyIds`.
+    `thought` is None where the model did not think; it lacks the opening and the closing id.
+    `answer` is the whole reply without a thought, else all ids after the closing one, trimmed.
+    `pauses` are those of `ReplyIds`.
     """
 
     ids: tuple[int, ...]
@@ -59,7 +55,6 @@ def split_reply(
     thinking: ThinkingTokens,
     is_space: Callable[[int], bool],
 ) -> SampledReply:
-    """Tell thought and answer apart. A thought that never closes leaves an empty answer."""
     whole = tuple(ids)
     opened = 0 if starts_in_reasoning else _opening_end(whole, thinking, is_space)
     if not thinking.known or not (starts_in_reasoning or opened):
@@ -75,7 +70,6 @@ def split_reply(
 def _opening_end(
     ids: tuple[int, ...], thinking: ThinkingTokens, is_space: Callable[[int], bool]
 ) -> int:
-    """Where a thought that the model opened itself begins; 0 when the first token opens none."""
     for index, token_id in enumerate(ids):
         if token_id == thinking.open:
             return index + 1
@@ -85,7 +79,6 @@ def _opening_end(
 
 
 def trimmed(ids: Sequence[int], is_space: Callable[[int], bool]) -> tuple[int, ...]:
-    """`ids` without leading and trailing whitespace-only ids."""
     start, end = 0, len(ids)
     while start < end and is_space(ids[start]):
         start += 1
@@ -95,7 +88,7 @@ def trimmed(ids: Sequence[int], is_space: Callable[[int], bool]) -> tuple[int, .
 
 
 def stored_ids(message: AssistantMessage, fingerprint: str, vocab_size: int) -> list[int] | None:
-    """The ids a reply was stored with, None where this tokenizer can't use them."""
+    """The ids a reply was stored with; None where another tokenizer sampled them."""
     if message.ids is None or message.ids.tokenizer != fingerprint:
         return None
     try:

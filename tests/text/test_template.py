@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from functools import cache
+from typing import Any
 
 import pytest
 
 from core.api.errors import TemplateError, TemplateTimeoutError, TemplateTooLargeError
 from core.helper.process import Helper
+from core.text import template as template_module
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.template import chat_template as template_module
-from core.text.template.chat_template import ChatTemplate
+from core.text.template import ChatTemplate
 
 QUESTION = [{"role": "user", "content": "hello"}]
 SMALL_BYTES = 300 * 2**20
@@ -142,46 +143,35 @@ def test_a_creation_time_beyond_the_calendar_is_an_error() -> None:
 # ---------------------------------------------------------------- limits
 
 
+def slow(*sources: str) -> list[Any]:
+    return [pytest.param(each, marks=pytest.mark.slow) for each in sources]
+
+
 @pytest.mark.parametrize(
     "source",
     [
         "{{ 'a' * 999999999999 }}",
-        "{{ 999999999999 * 'a' }}",
-        "{{ [0] * 999999999999 }}",
-        "{{ 10 ** 99999999 }}",
         "{{ '%099999999999d' % 1 }}",
-        "{{ '%*d' % (999999999, 1) }}",
-        "{{ '%.99999999f' % 1.0 }}",
-        "{{ '%099999999999d' | format(1) }}",
-        "{{ '{:99999999999}'.format(1) }}",
-        "{{ '{:{}}'.format(1, 999999999999) }}",
-        "{{ ['{:99999999999}'] | map('format', 1) | first }}",
         "{{ 'a'.ljust(999999999999) }}",
-        "{{ 'a'.rjust(999999999999) }}",
-        "{{ 'a'.center(999999999999) }}",
-        "{{ 'a'.zfill(999999999999) }}",
-        "{{ '\t'.expandtabs(999999999999) }}",
-        "{{ '\t'.expandtabs(tabsize=999999999999) }}",
-        "{{ 'a' | center(999999999999) }}",
-        "{{ 'a' | center(width=999999999999) }}",
-        "{{ ['a'] | map('center', 999999999999) | list }}",
         "{{ 'a\nb' | indent(999999999999) }}",
-        "{{ 'a\nb' | indent(width=999999999999) }}",
-        "{{ [1, 2] | tojson(indent=999999999999) }}",
-        "{{ 1.5 | round(999999999999, 'ceil') }}",
-        "{{ [1] | batch(999999999999, 'x') | list }}",
-        "{{ [1] | slice(999999999999) | list }}",
-        "{{ range(999999999999) | list }}",
-        "{{ ('a' * 4000).replace('a', 'b' * 4000 * 4) | replace('b', 'c' * 4000) }}",
-        "{{ ('b' * 4000) | replace('b', 'c' * 8000) }}",
-        "{{ ('a' * 4096).join(['b' * 4096] * 8192) }}",
-        "{{ (['b' * 4096] * 8192) | join('a' * 4096) }}",
-        "{% for i in range(9999) %}{{ 'a' * 9999 }}{% endfor %}",
-        "{{ 'a'.encode().ljust(999999999999) }}",
-        "{{ 'a'.encode().zfill(999999999999) }}",
-        "{{ (1).to_bytes(999999999999) }}",
-        "{{ 'a'.translate({97: 'b' * 99999999}) * 999 }}",
-        "{{ 'a'.encode().join(['b'.encode()] * 999999999) }}",
+        *slow(
+            "{{ [0] * 999999999999 }}",
+            "{{ 10 ** 99999999 }}",
+            "{{ '{:99999999999}'.format(1) }}",
+            "{{ 'a'.zfill(999999999999) }}",
+            "{{ '\t'.expandtabs(999999999999) }}",
+            "{{ 'a' | center(999999999999) }}",
+            "{{ [1, 2] | tojson(indent=999999999999) }}",
+            "{{ 1.5 | round(999999999999, 'ceil') }}",
+            "{{ [1] | batch(999999999999, 'x') | list }}",
+            "{{ range(999999999999) | list }}",
+            "{{ ('b' * 4000) | replace('b', 'c' * 8000) }}",
+            "{{ ('a' * 4096).join(['b' * 4096] * 8192) }}",
+            "{% for i in range(9999) %}{{ 'a' * 9999 }}{% endfor %}",
+            "{{ 'a'.encode().ljust(999999999999) }}",
+            "{{ (1).to_bytes(999999999999) }}",
+            "{{ 'a'.translate({97: 'b' * 99999999}) * 999 }}",
+        ),
     ],
 )  # fmt: skip
 def test_a_template_that_builds_too_much_ends_in_an_error(source: str) -> None:
@@ -194,17 +184,15 @@ def test_a_template_that_builds_too_much_ends_in_an_error(source: str) -> None:
     "step",
     [
         "{% set n.s = n.s + n.s %}",
-        "{% set n.s = n.s ~ n.s %}",
         "{% set n.s %}{{ n.s }}{{ n.s }}{% endset %}",
-        "{% set n.s = twice(n.s) %}",
-        "{% set n.s = [n.s, n.s] | join %}",
-        "{% set n.s = '%s%s' % (n.s, n.s) %}",
-        "{% set n.s = '{}{}'.format(n.s, n.s) %}",
-        "{% set n.s = n.s.join([n.s, n.s]) %}",
-        "{% set n.s = n.s.replace('a', 'aa') %}",
-        "{% set n.s = n.s | replace('a', 'aa') %}",
-        "{% set n.l = n.l + n.l %}",
-        "{% set n.l = n.l * 2 %}",
+        *slow(
+            "{% set n.s = twice(n.s) %}",
+            "{% set n.s = '%s%s' % (n.s, n.s) %}",
+            "{% set n.s = n.s.join([n.s, n.s]) %}",
+            "{% set n.s = n.s.replace('a', 'aa') %}",
+            "{% set n.l = n.l + n.l %}",
+            "{% set n.l = n.l * 2 %}",
+        ),
     ],
 )
 def test_a_template_that_doubles_what_it_has_is_stopped(step: str) -> None:
@@ -219,20 +207,16 @@ def test_a_template_that_doubles_what_it_has_is_stopped(step: str) -> None:
     "use",
     [
         "{{ n.x }}",
-        "{{ n.x | string | length }}",
         "{{ n.x | tojson | length }}",
-        "{{ n.x | upper | length }}",
-        "{{ n.x | urlencode | length }}",
-        "{{ n.x | replace('a', 'b') | length }}",
-        "{{ [n.x, n.x] | join | length }}",
-        "{{ (n.x ~ 'b') | length }}",
-        "{{ ('%s' % n.x) | length }}",
-        "{{ ('%s' | format(n.x)) | length }}",
-        "{{ '{}'.format(n.x) | length }}",
-        "{{ '{x}'.format(x=n.x) | length }}",
-        "{{ [n.x] | map('string') | first | length }}",
-        "{{ {'k': n.x} }}",
-        "{{ raise_exception(n.x) }}",
+        *slow(
+            "{{ n.x | upper | length }}",
+            "{{ n.x | replace('a', 'b') | length }}",
+            "{{ [n.x, n.x] | join | length }}",
+            "{{ ('%s' % n.x) | length }}",
+            "{{ '{x}'.format(x=n.x) | length }}",
+            "{{ {'k': n.x} }}",
+            "{{ raise_exception(n.x) }}",
+        ),
     ],
 )
 def test_a_list_that_is_endless_only_on_paper_is_never_written(use: str) -> None:

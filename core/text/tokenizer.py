@@ -1,24 +1,25 @@
-"""A model's tokenizer, which runs in the helper; what is asked of it for each token lies here.
+"""A model's tokenizer: built and run in the helper, with its token table and a cache kept here.
 
-The helper builds it of tokenizer.json, encodes and decodes. The table of all tokens is handed over
-once, so a reply of a byte-level tokenizer is read without asking anybody.
+The table of all tokens is handed over once, so replies of byte-level tokenizers are decoded without
+the helper. A conversation is sent whole with every turn; the cache leaves only new text to encode.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
 from array import array
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
 from core.api.errors import BrokenTokenizerError
+from core.client.codec import Fields
 from core.helper.process import Helper, HelperFailedError
 from core.helper.tokenizer import MAX_IDS, NO_TOKEN
-from core.helper.wire import Fields
-from core.text.tokenizer.added_tokens import AddedTokens
-from core.text.tokenizer.remembered import Numbers, RememberedTexts
+from core.text.added_tokens import AddedTokens
 
 # A tokenizer with a vocabulary of 262,144 is built in 3 s here; one is built at each load.
 BUILD_S = 30.0
@@ -29,13 +30,57 @@ SECONDS_PER_CHARACTER = 1e-5
 # Those of published tokenizers have up to 256 bytes. A token is sent as soon as it is sampled.
 LONGEST_TOKEN_BYTES = 64 * 2**10
 
-# Of places where a template writes added tokens: it writes the same texts every turn.
-FOUND_BYTES = 2**20
+# Cached ids: encoding 39,000 tokens of a conversation took 130 ms each time. Two million tokens.
+IDS_BYTES = 16 * 2**20
+# Cached places where a template writes added tokens: it writes the same texts every turn.
+PLACES_BYTES = 2**20
+# Of an entry of the cache besides its numbers: its key, its slot, the headers of its objects.
+_ENTRY_BYTES = 400
 
 _TOKEN_TOO_LONG = (
     f"The tokenizer has a token of more than {LONGEST_TOKEN_BYTES // 2**10} KiB: no real one has."
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_FAILURES = {
+    "time": "The model's tokenizer takes too long, so it was stopped.",
+    "memory": "The model's tokenizer needs too much memory, so it was stopped.",
+    "raised": "The model's tokenizer fails on what it was given.",
+    "started": "The process that tokenizers run in could not be started.",
+    "ended": "The model's tokenizer ended the process that it ran in.",
+}
+
+Numbers = tuple["array[int]", ...]
+
+
+class TextCache:
+    """LRU cache of arrays by kind of question and digest of a text, `most_bytes` in all."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.num_bytes = 0
+        self._known: OrderedDict[bytes, Numbers] = OrderedDict()
+
+    def find(self, kind: str, text: str, ask: Callable[[], Numbers]) -> Numbers:
+        key = hashlib.sha256(f"{kind}\0{text}".encode("utf-8", "surrogatepass")).digest()
+        known = self._known.get(key)
+        if known is not None:
+            self._known.move_to_end(key)
+            return known
+        found = ask()
+        self._known[key] = found
+        self.num_bytes += _num_bytes(found)
+        while self.num_bytes > self.most_bytes:
+            _, oldest = self._known.popitem(last=False)
+            self.num_bytes -= _num_bytes(oldest)
+        return found
+
+    def clear(self) -> None:
+        self._known.clear()
+        self.num_bytes = 0
+
+
+def _num_bytes(numbers: Numbers) -> int:
+    return _ENTRY_BYTES + sum(len(each) * each.itemsize for each in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +92,7 @@ class Encoded:
 
 
 class TokenTable:
-    """The token behind every id below `num_ids`, as a vocabulary spells it."""
-
     def __init__(self, data: bytes, num_ids: int) -> None:
-        """`data` as `core.helper.tokenizer` writes it. Raises BrokenTokenizerError."""
         if not 0 <= num_ids <= min(MAX_IDS, len(data) // 4):
             raise BrokenTokenizerError("The tokenizer's table of tokens makes no sense.")
         lengths = array("I", data[: 4 * num_ids])
@@ -64,46 +106,51 @@ class TokenTable:
             raise BrokenTokenizerError("The tokenizer's table of tokens makes no sense.")
 
     def token(self, token_id: int) -> str | None:
-        """The token of an id; None for an id without one."""
         if not 0 <= token_id < len(self._lengths) or self._lengths[token_id] == NO_TOKEN:
             return None
         return self._text[self._ends[token_id] : self._ends[token_id + 1]].decode()
 
 
 class Tokenizer:
-    """One tokenizer.json. `vocab_size` counts its tokens; `byte_level` and `word_spaces` say what
-    they spell, if anything is known of it."""
+    """One tokenizer.json, with the facts that the helper found in it.
 
-    def __init__(
-        self,
-        read: Callable[[], bytes],
-        helper: Helper,
-    ) -> None:
-        """Build in the helper of the bytes that `read` gives, and again after its death.
+    `vocab_size` counts its tokens. `byte_level` and `word_spaces` say how its tokens spell text, if
+    either is known. All methods raise BrokenTokenizerError.
+    """
 
-        Raises BrokenTokenizerError, and what `read` raises.
+    def __init__(self, read: Callable[[], bytes], helper: Helper) -> None:
+        """Build it in the helper of the bytes that `read` returns, and again after a helper's end.
+
+        Raises what `read` raises, too.
         """
         self._read = read
         self._helper = helper
         self._built_in = -1
-        self.found = RememberedTexts(FOUND_BYTES)
+        self.cached_ids = TextCache(IDS_BYTES)
+        self.cached_places = TextCache(PLACES_BYTES)
         self._build()
 
     def encode(self, text: str, at_start: bool) -> Encoded:
-        """Text in which nothing is a control token. `at_start`: nothing stands before it.
+        """Encode text without control tokens. `at_start`: the prompt begins with it."""
 
-        Raises BrokenTokenizerError, as all that follow.
-        """
+        def ask() -> Numbers:
+            encoded = self.encode_uncached(text, at_start)
+            return encoded.ids, encoded.ends
+
+        return Encoded(*self.cached_ids.find("first" if at_start else "later", text, ask))
+
+    def encode_uncached(self, text: str, at_start: bool) -> Encoded:
         data = self._ask("tokenizer.encode", {"at_start": at_start}, text)
         half = len(data) // 2
         return Encoded(array("I", data[:half]), array("I", data[half:]))
 
+    def ids(self, text: str) -> list[int]:
+        return self.encode(text, at_start=False).ids.tolist() if text else []
+
     def encode_published(self, text: str) -> list[int]:
-        """Text in which added tokens count, as the model was trained to see it."""
         return array("I", self._ask("tokenizer.encode_published", {}, text)).tolist()
 
     def decode(self, *lists: list[int]) -> list[str]:
-        """The text of each list of ids, special tokens left out."""
         self._rebuild()
         fields = self._helper_result("tokenizer.decode", {"ids": lists}, b"", ASK_S)[0]
         texts = [str(text) for text in fields["texts"]]
@@ -116,20 +163,18 @@ class Tokenizer:
         return texts
 
     def forget(self) -> None:
-        """Drop what is remembered of texts, here and in the helper if it runs."""
-        self.found.clear()
+        self.cached_ids.clear()
+        self.cached_places.clear()
         if self._helper.pid == self._built_in:
             # A helper that fails has ended, and its memory with it.
             with contextlib.suppress(HelperFailedError):
                 self._helper.ask("tokenizer.forget", {}, seconds=ASK_S)
 
     def _find(self, text: str) -> list[tuple[int, int]]:
-        """As `core.text.tokenizer.added_tokens.Find`."""
-
         def ask() -> Numbers:
             return (array("I", self._ask("tokenizer.find", {}, text)),)
 
-        (places,) = self.found.find("added", text, ask)
+        (places,) = self.cached_places.find("added", text, ask)
         return list(zip(places[::2], places[1::2], strict=True))
 
     def _ask(self, task: str, fields: Fields, text: str) -> bytes:
@@ -143,8 +188,7 @@ class Tokenizer:
             self._build()
 
     def _build(self) -> None:
-        data = self._read()
-        facts, table = self._helper_result("tokenizer.build", {}, data, BUILD_S)
+        facts, table = self._helper_result("tokenizer.build", {}, self._read(), BUILD_S)
         self.added = AddedTokens.read(facts["added_tokens"], self._find)
         self.byte_level = facts["decoder"] == "ByteLevel"
         self.word_spaces = bool(facts["word_spaces"])
@@ -153,24 +197,9 @@ class Tokenizer:
         self._built_in = self._helper.pid or -1
 
     def _helper_result(
-        self,
-        task: str,
-        fields: Fields,
-        data: bytes,
-        seconds: float,
+        self, task: str, fields: Fields, data: bytes, seconds: float
     ) -> tuple[Fields, bytes]:
         try:
             return self._helper.ask(task, fields, data, seconds=seconds)
         except HelperFailedError as failure:
-            raise _as_error(failure.reason) from None
-
-
-def _as_error(reason: str) -> BrokenTokenizerError:
-    words = {
-        "time": "The model's tokenizer takes too long, so it was stopped.",
-        "memory": "The model's tokenizer needs too much memory, so it was stopped.",
-        "raised": "The model's tokenizer fails on what it was given.",
-        "started": "The process that tokenizers run in could not be started.",
-    }
-    ended = "The model's tokenizer ended the process that it ran in."
-    return BrokenTokenizerError(words.get(reason, ended))
+            raise BrokenTokenizerError(_FAILURES[failure.reason]) from None

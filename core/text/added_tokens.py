@@ -1,8 +1,7 @@
-"""A tokenizer's added tokens: `<|im_end|>`, `<think>` and kin, the ids that control.
+"""A tokenizer's added tokens (`<|im_end|>`, `<think>` ...), found in a template's own text.
 
-Finds them in a template's own text the way the tokenizer does: leftmost, then longest, with the
-whitespace that a token's `lstrip` and `rstrip` flags let it swallow. Text written by people never
-comes here.
+They are found the way the tokenizer does it: leftmost, then longest, with the whitespace that a
+token's `lstrip` and `rstrip` flags let it swallow. Text that people type is never split here.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Any
 
 from core.api.errors import BrokenTokenizerError
 
-# The tokenizer's idea of whitespace, Unicode's White_Space: `str.isspace` has the four separators
-# 1C to 1F besides.
+# Whitespace to the tokenizer is Unicode's White_Space; `str.isspace` also accepts 1C to 1F.
 WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -35,31 +33,22 @@ class AddedToken:
 
     @property
     def is_blank(self) -> bool:
-        """A run of spaces or line ends that a publisher lists as token: it controls nothing."""
         return self.spelling.isspace() and not self.special
 
 
 Find = Callable[[str], list[tuple[int, int]]]
-"""Where in a text tokens that are not blank are spelled: start and end of each, from left to right,
-longer spellings first."""
+"""Start and end of each spelling of a token that is not blank, from left to right."""
 
 
 @dataclass(frozen=True)
 class AddedTokens:
-    """All added tokens of a tokenizer, findable by id, by spelling and, through `find`, in text.
-
-    Looking for thousands of spellings can take for ever, so where a stranger chose them the helper
-    does it (`core.helper.tokenizer`).
-    """
+    """All added tokens. `find` asks the helper: strangers' spellings can take forever to find."""
 
     tokens: tuple[AddedToken, ...]
     find: Find
 
     @classmethod
-    def read(cls, entries: object, find: Find) -> AddedTokens:
-        """From tokenizer.json's list. Raises BrokenTokenizerError."""
-        if not isinstance(entries, list):
-            raise BrokenTokenizerError("tokenizer.json should list its added tokens.")
+    def read(cls, entries: list[dict[str, Any]], find: Find) -> AddedTokens:
         try:
             return cls(tuple(_read_entry(entry) for entry in entries if entry["content"]), find)
         except (KeyError, TypeError, ValueError) as error:
@@ -74,12 +63,10 @@ class AddedTokens:
         return {token.id: token for token in self.tokens}
 
     def id_of(self, spelling: str | None) -> int | None:
-        """The id of an added token, None where there is none of this spelling."""
         token = None if spelling is None else self.by_spelling.get(spelling)
         return None if token is None else token.id
 
     def split(self, text: str) -> Iterator[str | AddedToken]:
-        """The tokens found in `text` and the non-empty text between them, in order."""
         start = 0
         for begin, end in self.find(text):
             token = self.by_spelling[text[begin:end]]
@@ -112,7 +99,7 @@ def _touches_word(text: str, begin: int, end: int) -> bool:
 def without_swallowed(
     text: str, before: AddedToken | None, after: AddedToken | None
 ) -> tuple[str, int]:
-    """`text` between two tokens without the whitespace they swallow, and how much went in front."""
+    """Strip what two tokens swallow of the text between them; also returns how much in front."""
     num_characters = len(text)
     if before is not None and before.swallows_after:
         text = text.lstrip(WHITE_SPACE)

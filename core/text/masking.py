@@ -1,8 +1,8 @@
-"""A conversation as a template sees it: every text replaced by a mark of private-use characters.
+"""A conversation as a template gets it: a mark of private-use characters in place of every text.
 
 Templates are arbitrary code; what they do with a mark (keep, drop, repeat) shows what they do with
-a text, and the text itself never passes through them. Only the whitespace around a text is handed
-over as it is, so that a template trims exactly what it would trim. `splicing.py` reads the result.
+a text, and the text itself never passes through them. Only the whitespace around a text is passed
+on, so that a template trims exactly what it would trim. `history` reads the result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from core.api.chat import AssistantMessage, ImagePart, Message, SystemMessage, TextPart
 from core.api.errors import TemplateError
-from core.text.reply.parts import SampledReply
+from core.text.reply_parts import SampledReply
 
 SlotKind = Literal["text", "thought", "answer"]
 TemplateMessage = dict[str, Any]
@@ -23,10 +23,7 @@ _MOST_DIGITS = 9  # of a mark's number: a context holds fewer texts
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What one mark stands for: a text of message `message` (its place in the conversation).
-
-    `reply` is set where sampled ids go there instead of `text`.
-    """
+    """The text of one mark, in message number `message`; with a `reply` its sampled ids instead."""
 
     message: int
     kind: SlotKind
@@ -36,17 +33,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """Two characters that occur nowhere else; a mark is a number between them."""
+    """Two characters that occur nowhere else. A mark is a number between them."""
 
     left: str
     right: str
 
     @classmethod
     def absent_from(cls, texts: Iterable[str]) -> Marks:
-        """The first pair of private-use characters that none of `texts` contains.
-
-        Raises TemplateError where fewer than two are free.
-        """
+        """The first pair of private-use characters that none of `texts` contains."""
         used = set().union(*texts)
         free = (chr(code) for code in _private_codes() if chr(code) not in used)
         left, right = next(free, None), next(free, None)
@@ -61,10 +55,6 @@ class Marks:
         return f"{self.left}{number}{self.right}"
 
     def split(self, text: str) -> tuple[list[str | int], bool]:
-        """Text and mark numbers in turn, and whether a mark was cut apart.
-
-        Of one that was, neither character is left in the text.
-        """
         numbers: list[int] = []
         texts: list[list[str]] = [[]]
         torn = False
@@ -97,7 +87,7 @@ def _private_codes() -> Iterable[int]:
 
 @dataclass(frozen=True, slots=True)
 class ContentStyle:
-    """How a template wants contents: always as lists; lists of several parts at all."""
+    """How a template takes contents: always as lists of parts; lists of several parts at all."""
 
     always_lists: bool = False
     takes_lists: bool = True
@@ -109,13 +99,10 @@ SampledOf = Callable[[AssistantMessage], SampledReply | None]
 
 @dataclass
 class Masks:
-    """The slots of a conversation in the order in which they were masked."""
-
     marks: Marks
     slots: list[Slot] = field(default_factory=list)
 
     def text(self, message: int, text: str, kind: SlotKind) -> str:
-        """`text` with a mark in place of its core; blank text has nothing to hide and stays."""
         core = text.strip()
         if not core:
             return text
@@ -123,7 +110,6 @@ class Masks:
         return text[:start] + self.mark(Slot(message, kind, core)) + text[start + len(core) :]
 
     def reply(self, message: int, reply: SampledReply) -> tuple[str, str]:
-        """Marks for thought and answer, even for an empty thought; an empty answer is empty."""
         thought = self.mark(Slot(message, "thought", "", reply)) if reply.thinks else ""
         answer = self.mark(Slot(message, "answer", "", reply)) if reply.answer else ""
         return thought, answer
@@ -136,7 +122,6 @@ class Masks:
 def mask(
     messages: Sequence[Message], style: ContentStyle, masks: Masks, sampled: SampledOf
 ) -> list[TemplateMessage]:
-    """Messages for a template, their texts masked. `sampled` gives the ids usable for a reply."""
     masked = []
     for index, message in enumerate(messages):
         reply = sampled(message) if isinstance(message, AssistantMessage) else None
@@ -150,7 +135,6 @@ def mask(
 def template_message(
     index: int, message: Message, style: ContentStyle, write: TextWriter
 ) -> TemplateMessage:
-    """One message as templates know it, each text put through `write`."""
     if isinstance(message, AssistantMessage):
         thought = write(index, message.reasoning, "thought")
         return _assistant(thought, write(index, message.text, "answer"), style)
@@ -167,7 +151,6 @@ def template_message(
 
 
 def _assistant(thought: str, answer: str, style: ContentStyle) -> TemplateMessage:
-    """A reply; its thought goes under both names that templates use."""
     content = _content([{"type": "text", "text": answer}], style)
     message: TemplateMessage = {"role": "assistant", "content": content}
     if thought:
@@ -176,7 +159,6 @@ def _assistant(thought: str, answer: str, style: ContentStyle) -> TemplateMessag
 
 
 def _content(parts: list[dict[str, str]], style: ContentStyle) -> str | list[dict[str, str]]:
-    """Parts as the template wants them: a list, or one string where that will do."""
     if not all("text" in part for part in parts) or (style.takes_lists and len(parts) > 1):
         return parts
     text = "".join(part["text"] for part in parts)
@@ -184,6 +166,5 @@ def _content(parts: list[dict[str, str]], style: ContentStyle) -> str | list[dic
 
 
 def num_images(message: Message) -> int:
-    """How many pictures a message holds."""
     parts = getattr(message, "content", ())
     return sum(isinstance(part, ImagePart) for part in parts)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from core.helper.process import Helper
 from core.text.chat_text import ChatText, RenderedPrompt, ReplyReader
 from core.text.kit import TEXT_MEMORY_BYTES
-from core.text.reply.stop_strings import StopStrings
-from core.text.tokenizer.detokenizer import TokenText
-from core.text.tokenizer.tokenizer import Tokenizer
+from core.text.reply_reader import StopStrings
+from core.text.token_text import TokenText
+from core.text.tokenizer import Tokenizer
 from tests.text.chats import added_id, chat, library_tokenizer, plain_ids, render
 from tests.text.tiny_tokenizer import FAMILIES, tokenizer_json
 
@@ -53,7 +53,7 @@ def test_any_ids_read_as_the_tokenizer_decodes_them(
     kit = text._kit
     if family.startswith("chatml"):
         thinking = {kit.thinking.open, kit.thinking.close}
-        usable = [i for i in range(text.vocab_size) if i not in text.stop_ids | thinking]
+        usable = [i for i in range(text.vocab_size) if i not in text.end_of_turn_ids | thinking]
         ids = data.draw(st.lists(st.sampled_from(usable), max_size=30))
     else:
         ids = plain_ids(text, data.draw(st.text(max_size=30).map(lambda words: "x" + words)))
@@ -76,20 +76,13 @@ def test_a_character_that_never_became_whole_shows_when_the_reply_is_closed(
     assert found.reply_ids() == ids[:-1]
 
 
-def test_special_ids_are_stored_and_never_shown(thinking_text: ChatText) -> None:
-    text = thinking_text
-    assert text.image_token_id is not None
-    ids = [*plain_ids(text, "one"), text.image_token_id, *plain_ids(text, "two")]
-    found = reader(text)
-    assert read(found, ids) == ("onetwo", "")
-    assert found.reply_ids() == ids
-
-
 def test_special_ids_show_nothing_in_any_family(chat_text: ChatText) -> None:
     hidden = [token.id for token in chat_text._kit.added.tokens if token.special]
-    usable = [token_id for token_id in hidden if token_id not in chat_text.stop_ids]
+    usable = [token_id for token_id in hidden if token_id not in chat_text.end_of_turn_ids]
     ids = [*plain_ids(chat_text, "one"), *usable, *plain_ids(chat_text, "two")]
-    assert read(reader(chat_text), ids) == ("onetwo", "")
+    found = reader(chat_text)
+    assert read(found, ids) == ("onetwo", "")
+    assert found.reply_ids() == ids
 
 
 def test_an_added_token_with_a_space_in_it_reads_as_it_is_spelled() -> None:
@@ -113,7 +106,7 @@ def test_an_id_without_a_token_is_stored_and_never_shown(thinking_text: ChatText
 
 def test_the_id_that_ends_the_turn_is_not_stored(chat_text: ChatText) -> None:
     ids = plain_ids(chat_text, "one")
-    for stop in chat_text.stop_ids:
+    for stop in chat_text.end_of_turn_ids:
         found = reader(chat_text)
         assert read(found, [*ids, stop, *ids]) == ("one", "")
         assert found.finished
@@ -123,46 +116,43 @@ def test_the_id_that_ends_the_turn_is_not_stored(chat_text: ChatText) -> None:
 # ---------------------------------------------------------------- channels
 
 
-def test_an_open_thought_is_reasoning_until_its_closing_id(thinking_text: ChatText) -> None:
-    text = thinking_text
-    close = added_id(text, "</think>")
-    ids = [*plain_ids(text, "\nhm,\nso\n"), close, *plain_ids(text, "\n\nYes. ")]
-    found = reader(text, thinking=True)
-    assert read(found, ids) == ("Yes. ", "hm,\nso")
+def spelled(text: ChatText, parts: str) -> list[int]:
+    """Ids of parts between `|`, in which the thinking tokens are spelled alone."""
+    ids = (
+        [added_id(text, part)] if part in ("<think>", "</think>") else plain_ids(text, part)
+        for part in parts.split("|")
+    )
+    return [token_id for part in ids for token_id in part]
+
+
+@pytest.mark.parametrize(
+    ("parts", "thinking", "answer", "reasoning"),
+    [
+        ("\nhm,\nso\n|</think>|\n\nYes. ", True, "Yes. ", "hm,\nso"),
+        ("<think>|\nhm\n|</think>|\n\nYes", False, "Yes", "hm"),
+        ("\n|<think>|\nhm\n|</think>|\n\nYes", False, "\nYes", "hm"),
+        ("a|<think>|b|</think>|c", False, "a<think>b</think>c", ""),
+        ("hm ", True, "", "hm"),
+    ],
+)
+def test_channels_are_told_apart_by_the_thinking_tokens(
+    thinking_text: ChatText, parts: str, thinking: bool, answer: str, reasoning: str
+) -> None:
+    ids, found = spelled(thinking_text, parts), reader(thinking_text, thinking=thinking)
+    assert read(found, ids) == (answer, reasoning)
     assert found.reply_ids() == ids
 
 
-def test_an_opening_id_as_the_first_thing_opens_a_thought(thinking_text: ChatText) -> None:
-    text = thinking_text
-    opening, closing = added_id(text, "<think>"), added_id(text, "</think>")
-    ids = [opening, *plain_ids(text, "\nhm\n"), closing, *plain_ids(text, "\n\nYes")]
-    assert read(reader(text), ids) == ("Yes", "hm")
-    after_space = [*plain_ids(text, "\n"), *ids]
-    assert read(reader(text), after_space)[1] == "hm"
-
-
-def test_thinking_tokens_in_the_middle_of_an_answer_are_text(thinking_text: ChatText) -> None:
-    text = thinking_text
-    opening, closing = added_id(text, "<think>"), added_id(text, "</think>")
-    ids = [*plain_ids(text, "a"), opening, *plain_ids(text, "b"), closing, *plain_ids(text, "c")]
-    assert read(reader(text), ids) == ("a<think>b</think>c", "")
+def test_half_a_character_at_the_end_of_a_thought_stays_in_it(thinking_text: ChatText) -> None:
+    broken = plain_ids(thinking_text, "\U0001f600")[:-1]
+    ids = [*plain_ids(thinking_text, "a"), *broken, *spelled(thinking_text, "</think>|b")]
+    assert read(reader(thinking_text, thinking=True), ids) == ("b", "a\ufffd")
 
 
 def test_without_thinking_tokens_everything_is_answer(text_of: Callable[[str], ChatText]) -> None:
     text = text_of("gemma")
     ids = plain_ids(text, "<think>a</think>b")
     assert read(reader(text, thinking=True), ids) == ("<think>a</think>b", "")
-
-
-def test_half_a_character_at_the_end_of_a_thought_stays_in_it(thinking_text: ChatText) -> None:
-    text = thinking_text
-    broken = plain_ids(text, "\U0001f600")[:-1]
-    ids = [*plain_ids(text, "a"), *broken, added_id(text, "</think>"), *plain_ids(text, "b")]
-    assert read(reader(text, thinking=True), ids) == ("b", "a\ufffd")
-
-
-def test_a_thought_that_was_cut_off_is_reasoning_alone(thinking_text: ChatText) -> None:
-    assert read(reader(thinking_text, thinking=True), plain_ids(thinking_text, "hm ")) == ("", "hm")
 
 
 # ---------------------------------------------------------------- stop strings
@@ -219,20 +209,25 @@ def test_the_earliest_of_several_stops_counts(thinking_text: ChatText) -> None:
     assert found.reply_ids() == letters[:3]
 
 
-def test_a_stop_string_does_not_span_thought_and_answer(thinking_text: ChatText) -> None:
-    text = thinking_text
-    ids = [*plain_ids(text, "one"), added_id(text, "</think>"), *plain_ids(text, "two")]
-    found = reader(text, stop=("onetwo", "et"), thinking=True)
-    assert read(found, ids) == ("two", "one")
-    assert not found.finished
-
-
-def test_a_stop_string_counts_in_a_thought_too(thinking_text: ChatText) -> None:
-    ids = plain_ids(thinking_text, "one two")
-    found = reader(thinking_text, stop=(" t",), thinking=True)
-    assert read(found, ids) == ("", "one")
-    assert found.finished
-    assert found.reply_ids() == plain_ids(thinking_text, "one")
+@pytest.mark.parametrize(
+    ("parts", "stops", "shown", "finished"),
+    [
+        ("one|</think>|two", ("onetwo", "et"), ("two", "one"), False),
+        ("one two", (" t",), ("", "one"), True),
+    ],
+)
+def test_a_stop_string_counts_within_one_channel(
+    thinking_text: ChatText,
+    parts: str,
+    stops: tuple[str, ...],
+    shown: tuple[str, str],
+    finished: bool,
+) -> None:
+    found = reader(thinking_text, stop=stops, thinking=True)
+    assert read(found, spelled(thinking_text, parts)) == shown
+    assert found.finished is finished
+    if finished:
+        assert found.reply_ids() == plain_ids(thinking_text, "one")
 
 
 @pytest.mark.parametrize("spelling", ["<|image_pad|>", "</think>", "<think>"])
