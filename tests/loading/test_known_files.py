@@ -92,14 +92,6 @@ def test_the_same_paths_have_one_digest(tmp_path: Path, weights: Path) -> None:
     assert known_digest(notes(tmp_path), before) is None
 
 
-def test_only_so_many_are_remembered(tmp_path: Path, weights: Path) -> None:
-    for number in range(70):
-        remember_digest(notes(tmp_path), [[f"/m{number}", 1, 1, 1, "00"]], DIGEST)
-    store = notes(tmp_path)
-    found = [known_digest(store, [[f"/m{number}", 1, 1, 1, "00"]]) for number in range(70)]
-    assert found == [None] * 6 + [DIGEST] * 64
-
-
 def test_a_disk_that_refuses_is_no_error(tmp_path: Path, weights: Path) -> None:
     files = FailingFiles()
     blobs = DiskStore(tmp_path / "known", 0, files)

@@ -66,13 +66,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name[:2] for path in (folder / WEIGHTS).glob("*"))
 
 
-def test_what_was_kept_is_found_by_a_new_store(tmp_path: Path) -> None:
-    assert put(store_in(tmp_path), KEYS[0])
-    again = store_in(tmp_path)
-    assert has(again, KEYS[0]) and not has(again, KEYS[1])
-    assert bytes_in(again) == SIZE
-
-
 def test_nothing_is_kept_in_a_folder_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"mine")
     store = store_in(tmp_path / "file")
@@ -176,24 +169,6 @@ def test_what_a_killed_load_left_goes_with_the_next_look(tmp_path: Path) -> None
     killed(tmp_path)
     delete(store_in(tmp_path))
     assert not names(tmp_path)
-
-
-def test_what_a_killed_load_left_takes_no_other_files_room(tmp_path: Path) -> None:
-    put(store_in(tmp_path), KEYS[0])
-    killed(tmp_path)
-    put(store_in(tmp_path, cap=2 * SIZE), KEYS[1])
-    assert names(tmp_path) == ["00", "01"]
-
-
-def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
-    put(store_in(tmp_path), KEYS[0])
-    mine = tmp_path / WEIGHTS / "model-00001-of-00002.safetensors"
-    mine.write_bytes(bytes(5 * SIZE))
-    store = store_in(tmp_path, cap=1)
-    assert bytes_in(store) == SIZE
-    store.trim()
-    delete(store)
-    assert list((tmp_path / WEIGHTS).iterdir()) == [mine]
 
 
 def test_a_disk_that_fails_is_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
