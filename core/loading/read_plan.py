@@ -9,7 +9,9 @@ be the same, because only those are digested.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -56,6 +58,35 @@ def allocate(spec: TensorSpec, device: torch.device) -> Tensor:
         raise NotEnoughMemoryError(
             f"No room for the next {spec.num_bytes / 1e6:,.0f} MB of the model."
         ) from error
+
+
+class BackgroundDigest:
+    """SHA-256 in another thread, because digesting a file takes longer than reading it.
+
+    The data of an update must not change until `behind` more updates have followed.
+    """
+
+    def __init__(self, behind: int) -> None:
+        self._behind = behind
+        self._hash = hashlib.sha256()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
+        self._waiting: deque[Future[None]] = deque()
+
+    def update(self, data: bytes | memoryview) -> None:
+        self._waiting.append(self._thread.submit(self._hash.update, data))
+        self.wait(self._behind)
+
+    def wait(self, left: int = 0) -> None:
+        """Wait until at most `left` updates are pending."""
+        while len(self._waiting) > left:
+            self._waiting.popleft().result()
+
+    def digest(self) -> bytes:
+        self.wait()
+        return self._hash.digest()
+
+    def close(self) -> None:
+        self._thread.shutdown()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from io import FileIO
 from itertools import cycle
@@ -19,7 +17,15 @@ from itertools import cycle
 import torch
 from torch import Tensor
 
-from core.loading.read_plan import ReadPlan, ReadWeights, allocate, changed, fill, unreadable
+from core.loading.read_plan import (
+    BackgroundDigest,
+    ReadPlan,
+    ReadWeights,
+    allocate,
+    changed,
+    fill,
+    unreadable,
+)
 from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.published.quantised import Float8Blocks, Quantised
 from core.weights.safetensors_file import (
@@ -138,7 +144,7 @@ class _Reader:
         """Without `digest`, what nothing needs is not read at all."""
         self._source, self._read_plan, self._formats = source, read_plan, formats
         self._weights, self._advance = weights, advance
-        self._hash = _BackgroundDigest(behind=_PIECES - 1) if digest else None
+        self._hash = BackgroundDigest(behind=_PIECES - 1) if digest else None
         self._pieces_by_turns = cycle([bytearray(PIECE_BYTES) for _ in range(_PIECES)])
         self._piece = next(self._pieces_by_turns)
 
@@ -289,32 +295,3 @@ class _Reader:
     def _digest(self, data: bytes | memoryview) -> None:
         if self._hash is not None:
             self._hash.update(data)
-
-
-class _BackgroundDigest:
-    """SHA-256 in another thread, because digesting a file takes longer than reading it.
-
-    The data of an update must not change until `behind` more updates have followed.
-    """
-
-    def __init__(self, behind: int) -> None:
-        self._behind = behind
-        self._hash = hashlib.sha256()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="digest")
-        self._waiting: deque[Future[None]] = deque()
-
-    def update(self, data: bytes | memoryview) -> None:
-        self._waiting.append(self._thread.submit(self._hash.update, data))
-        self.wait(self._behind)
-
-    def wait(self, left: int = 0) -> None:
-        """Wait until at most `left` updates are pending."""
-        while len(self._waiting) > left:
-            self._waiting.popleft().result()
-
-    def digest(self) -> bytes:
-        self.wait()
-        return self._hash.digest()
-
-    def close(self) -> None:
-        self._thread.shutdown()
