@@ -4,7 +4,6 @@ time."""
 from __future__ import annotations
 
 import errno
-import stat
 import sys
 from pathlib import Path
 
@@ -73,13 +72,6 @@ def test_nothing_is_kept_in_a_folder_that_can_not_be_made(tmp_path: Path) -> Non
     store.trim()
     delete(store)
     assert (tmp_path / "file").read_bytes() == b"mine"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
-def test_only_the_owner_may_look(tmp_path: Path) -> None:
-    put(store_in(tmp_path / "a" / "b"), KEYS[0])
-    for path in (tmp_path / "a").rglob("*"):
-        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600)
 
 
 def test_the_longest_unused_goes_first(tmp_path: Path) -> None:
