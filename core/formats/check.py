@@ -136,7 +136,6 @@ def _fault_of_json(form: ReplyFormat, text: str, check: Check | None) -> str:
 
 
 def _refusal(form: ReplyFormat, check: Check | None) -> str:
-    """Raises HelperFailedError."""
     reason = _obstacle(form)
     if reason:
         return reason
@@ -156,7 +155,6 @@ def _refusal(form: ReplyFormat, check: Check | None) -> str:
 
 
 def _obstacle(form: ReplyFormat) -> str:
-    """The refusal that is found without a helper, or ''."""
     if form.kind == "choice":
         return "" if form.choices else "There is nothing to choose from: name a choice."
     if form.kind == "json":
@@ -170,7 +168,6 @@ def _obstacle(form: ReplyFormat) -> str:
 
 
 def _schema_obstacle(form: ReplyFormat, helper: Helper, check: Check | None) -> str:
-    """Raises HelperFailedError."""
     try:
         schema = schema_of(form)
     except json.JSONDecodeError as error:
@@ -213,7 +210,6 @@ def _needs_names(path: tuple[object, ...]) -> str:
 
 
 def _explained(error: str, form: ReplyFormat) -> str:
-    """An error of llguidance as a sentence that names the keyword or the place."""
     if form.kind == "json_schema":
         return _of_schema(error, form)
     if error.startswith("NoExtension") or not error:
@@ -227,7 +223,6 @@ def _explained(error: str, form: ReplyFormat) -> str:
 
 
 def _place(path: Iterable[object]) -> str:
-    """A path in JSON as a pointer."""
     escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
     return "/".join(("#", *escaped))
 
@@ -267,7 +262,6 @@ def _places(part: Any, name: str, path: tuple[object, ...] = ()) -> Iterator[tup
 
 
 def _plain(error: str) -> str:
-    """llguidance's first line, without the position in a grammar that we generated."""
     first = _AT.sub("", error.splitlines()[0]) if error else ""
     for opening in ("failed to compile JSON schema: ", "Unsatisfiable schema: "):
         first = first.removeprefix(opening)

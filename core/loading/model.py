@@ -64,8 +64,6 @@ def read_model(
 
 
 class _Reading:
-    """One load of a model, either way."""
-
     def __init__(
         self,
         plan: HeldPlan,
@@ -77,7 +75,6 @@ class _Reading:
         self._progress, self._check = progress, check
 
     def from_weights(self, keeping: Keeping | None) -> ReadModel:
-        """Read, quantise and digest all files, and keep quantised matrices."""
         plan, kept = self._plan, None
         bar = self._bar(sum(file.num_bytes for file in self._files))
         if keeping is not None:
@@ -159,8 +156,6 @@ class _Reading:
 
 
 class _Bar:
-    """Progress over all bytes that are read and then packed."""
-
     def __init__(
         self, total: int, progress: Callable[[int, int], None], check: Callable[[], None]
     ) -> None:
@@ -180,7 +175,6 @@ class _Bar:
 
 
 def _packing_bytes(spec: TensorSpec, formats: WeightFormats) -> int:
-    """Bytes that are packed of a tensor once it is read."""
     weight_format = formats.of(spec.exact)
     is_packed = Use.MATRIX in spec.use and not weight_format.is_plain
     return weight_format.num_bytes(spec.shape, spec.dtype) if is_packed else 0
@@ -204,7 +198,6 @@ class _Source:
         return self.read.tensor(self.plan.model.published(name), spec)
 
     def matrix(self, name: str, spec: TensorSpec) -> list[QuantisedTensors]:
-        """Raises QuantisedDamagedError."""
         published = self.plan.model.published(name)
         if self.kept is not None and published in self.names:
             kept = self.kept.matrix(published)

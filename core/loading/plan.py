@@ -123,7 +123,6 @@ class ModelPlan:
         return f"{model} {self._scheme.format!r}" if self._scheme else model
 
     def build(self, weights: Weights, device: torch.device, with_mtp: bool) -> Model:
-        """The model of these weights, with or without its MTP head."""
         hidden = frozenset() if with_mtp else self._mtp_names
         weights.stored = lambda name: (
             None if name in hidden else self._stored.get(self.published(name))
@@ -131,11 +130,9 @@ class ModelPlan:
         return self._family.build(self._config, weights, device)
 
     def shapes(self, dtype: torch.dtype) -> frozenset[OpShape]:
-        """The sizes that the model's layers compute with."""
         return self._skeleton(dtype, False).shapes
 
     def vocab_size(self, dtype: torch.dtype) -> int:
-        """How many tokens the model knows."""
         return self._skeleton(dtype, False).vocab_size
 
     def held(
@@ -152,7 +149,6 @@ class ModelPlan:
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
 
     def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:
-        """Bytes that loading takes; raises the errors of `held`."""
         return self.held(dtype, kernels).num_bytes
 
     def _skeleton(self, dtype: torch.dtype, with_mtp: bool) -> _Skeleton:
@@ -254,7 +250,6 @@ class HeldPlan:
 
     @property
     def _padding(self) -> int:
-        """The most bytes that matrices take as objects, and to fill blocks of the kernels."""
         matrices = (spec for spec in self.tensors.values() if Use.MATRIX in spec.use)
         return sum(spec.stack or 1 for spec in matrices) * MATRIX_BYTES
 
@@ -281,7 +276,6 @@ class HeldPlan:
         return name not in self.packed and self.formats.usual.quantises
 
     def _smoothed(self, spec: TensorSpec) -> TensorSpec:
-        """A spec that names its norm by the published name, if scales migrate from it."""
         if spec.input_norm is None or spec.input_norm.name not in self.smoothed:
             return replace(spec, input_norm=None)
         norm = self.model.published(spec.input_norm.name)

@@ -28,8 +28,6 @@ _ROOM = 1.1
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The type that a model computes in, and the integers of its matrices, if any."""
-
     name: str
     dtype: torch.dtype
     integers: Integers | None = None
@@ -107,7 +105,6 @@ def _sized(
 
 
 def _with_room(chosen: Chosen) -> int:
-    """Bytes that should be free for a model to be chosen automatically."""
     return int(chosen.num_bytes * _ROOM) + HEADROOM_BYTES
 
 

@@ -73,7 +73,6 @@ class QuantisedLayout:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the whole file."""
         return self.data_start + self._data_bytes
 
     def header(self, key: str, digests: Sequence[bytes]) -> bytes:
@@ -99,7 +98,6 @@ class QuantisedLayout:
         return digests if same and header[:LENGTH_BYTES] == expected[:LENGTH_BYTES] else None
 
     def _add(self, name: str, row: QuantisedTensors, slices: Sequence[int]) -> None:
-        """Add a matrix in slices of so many rows, which are all like `row`."""
         self.matrices[name] = []
         for place, rows in enumerate(slices):
             first = len(self._parts)
@@ -148,7 +146,6 @@ class QuantisedWriter:
         return False
 
     def drop(self) -> None:
-        """Delete the file."""
         try:
             self._disk.delete(self.path)
         except OSError:
@@ -200,7 +197,6 @@ class QuantisedFile:
         self._file.close()
 
     def matrix(self, name: str) -> list[QuantisedTensors]:
-        """The slices of a matrix. Raises QuantisedDamagedError, and what `advance` raises."""
         began = self._clock()
         try:
             return [

@@ -62,7 +62,6 @@ def open_keeping(
 
 
 def weights_budget(settings: ModelSettings, blobs: DiskStore | None) -> int:
-    """Bytes that quantised matrices may take on disk; 0 without a folder."""
     if blobs is None:
         return 0
     if settings.weights_bytes is not None:
@@ -75,7 +74,6 @@ def weights_budget(settings: ModelSettings, blobs: DiskStore | None) -> int:
 
 
 def kept_bytes(blobs: DiskStore | None) -> int:
-    """Bytes that quantised matrices of all models take on disk now."""
     return blobs.num_bytes(WEIGHTS) if blobs is not None else 0
 
 
@@ -137,8 +135,6 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True)
 class NewLoad:
-    """A load from weights files whose quantised matrices are kept."""
-
     _keeping: Keeping
     _files: tuple[WeightsFile, ...]
     _facts: Facts
@@ -146,7 +142,6 @@ class NewLoad:
     _writer: QuantisedWriter | None
 
     def keep(self, name: str, kept: QuantisedTensors) -> None:
-        """Keep the next slice of a matrix."""
         if self._writer is not None:
             self._writer.keep(name, kept)
 
@@ -162,15 +157,12 @@ class NewLoad:
         remember_digest(store.blobs, self._facts, digest)
 
     def drop(self) -> None:
-        """End a load that failed."""
         if self._writer is not None:
             self._writer.drop()
 
 
 @dataclass(frozen=True, slots=True)
 class QuantisedLoad:
-    """A load from kept matrices."""
-
     _keeping: Keeping
     _files: tuple[WeightsFile, ...]
     _facts: Facts
@@ -179,11 +171,9 @@ class QuantisedLoad:
     file: QuantisedFile
 
     def unchanged(self) -> bool:
-        """Whether the weights files are still those that were digested."""
         return _unchanged(self._facts, self._files)
 
     def discard(self, reason: str) -> None:
-        """Close and delete a file that is of no use."""
         self.file.close()
         self._keeping.store.discard(self._key, reason)
 
@@ -233,7 +223,6 @@ class QuantisedStore:
         log.warning("Quantised matrices are not kept: %s.", trouble)
 
     def trim(self) -> None:
-        """Delete what exceeds the cap."""
         try:
             self.blobs.shrink(WEIGHTS, self._cap)
         except OSError as error:

@@ -77,7 +77,6 @@ class BackgroundDigest:
         self.wait(self._behind)
 
     def wait(self, left: int = 0) -> None:
-        """Wait until at most `left` updates are pending."""
         while len(self._waiting) > left:
             self._waiting.popleft().result()
 
@@ -122,7 +121,6 @@ class ReadWeights:
                 FREED.add(tensor.nbytes)  # the floats before quantising
 
     def add_matrix(self, name: str, spec: TensorSpec, kept: QuantisedTensors) -> None:
-        """Take the next rows of a matrix in its format."""
         self.matrices.setdefault(name, []).append(kept)
         if not spec.exact:
             self.quantised(name, kept)

@@ -32,15 +32,12 @@ from core.weights.safetensors_file import shown
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family's config parser, names of tensors, and model class."""
-
     parse: Callable[[Mapping[str, Any]], Any]
     published_names: Callable[[Any, Collection[str]], Callable[[str], str]]
     build: Callable[[Any, Weights, torch.device], Model]
 
 
 def _as_asked(config: object, found: Collection[str]) -> Callable[[str], str]:
-    """Where a model asks for its tensors by their published names."""
     return lambda name: name
 
 

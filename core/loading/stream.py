@@ -106,7 +106,6 @@ class Unquantised:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes that `read` reads."""
         return sum(
             file.num_bytes
             - sum(each.end - each.start for name, each in file.tensors.items() if self._skips(name))
@@ -129,8 +128,6 @@ class Unquantised:
 
 
 class _Reader:
-    """One pass over one file, from front to back."""
-
     def __init__(
         self,
         source: WeightsFile,
@@ -193,7 +190,6 @@ class _Reader:
         return LENGTH_BYTES + len(raw)
 
     def _take(self, file: FileIO, name: str, entry: StoredTensor, spec: TensorSpec) -> None:
-        """Take a plain tensor, or what is needed of it."""
         weight_format = self._formats.of(spec.exact)
         if Use.TABLE in spec.use and self._formats.rows_from_file:
             shape, stored = (spec.shape[0], spec.shape[1]), DTYPES[entry.dtype]
@@ -224,13 +220,11 @@ class _Reader:
     def _packed(
         self, file: FileIO, entry: StoredTensor, layer: PackedLayer
     ) -> Quantised | Float8Blocks:
-        """A layer as it is stored; its values come next in this file."""
         stored = DTYPES[entry.dtype]
         values = self._tensor(file, stored, TensorSpec(entry.shape, stored))
         return layer.assemble({**self._read_plan.small_parts(layer), layer.values: values})
 
     def _take_packed(self, layer: PackedLayer, weights: Quantised | Float8Blocks) -> None:
-        """Take a packed layer: its integers if the model's format is like them, else floats."""
         spec = self._read_plan.plan[layer.name]
         weight_format = self._formats.of(spec.exact)
         if spec.use == Use.MATRIX and isinstance(weights, Quantised) and weights.groups is None:
@@ -244,7 +238,6 @@ class _Reader:
         self._weights.add(layer.name, spec, floats, weight_format)
 
     def _tensor(self, file: FileIO, stored: torch.dtype, spec: TensorSpec) -> Tensor:
-        """The next numbers of the file."""
         tensor = allocate(spec, self._read_plan.device)
         if stored == spec.dtype and tensor.device.type == "cpu":
             self._read(file, octets(tensor))

@@ -41,11 +41,9 @@ class Files:
     """The real file system. Everything may raise OSError."""
 
     def make_folder(self, folder: Path) -> None:
-        """Make a private folder, with those above it."""
         private_folder(folder)
 
     def make_file(self, path: Path) -> None:
-        """Make an empty private file unless it exists."""
         os.close(self._open(path))
 
     def open_folder(self, folder: Path) -> None:
@@ -94,7 +92,6 @@ class Files:
             os.close(handle)
 
     def write_at(self, path: Path, at: int, data: Bytes) -> None:
-        """Write `data` at byte `at`; a missing file is made."""
         handle = self._open(path)
         try:
             os.lseek(handle, at, os.SEEK_SET)

@@ -74,12 +74,10 @@ def insert(index: Index, blob: Blob, used: int) -> int:
 
 
 def own(index: Index, owner: str, place: Place) -> None:
-    """Add an owner to a blob if it is held."""
     index.ask(_OWN, owner, *place)
 
 
 def above(index: Index, place: Place) -> set[int]:
-    """A blob and all blobs that it needs."""
     return {at for (at,) in index.ask(_ABOVE, *place)}
 
 

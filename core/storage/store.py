@@ -81,7 +81,6 @@ class DiskStore:
             self._mend()
 
     def close(self, failure: OSError | None = None) -> None:
-        """Close the index; the store is empty until it is opened again."""
         if self._index is not None:
             self._index.close()
         self._index, self.failure = None, failure
@@ -103,12 +102,10 @@ class DiskStore:
         return self._sums[pool]
 
     def size(self, pool: str, name: str) -> int | None:
-        """Bytes of a blob; None when it isn't held."""
         found = self._ask(f"SELECT num_bytes FROM blobs WHERE {NAMED}", pool, name)
         return int(found[0][0]) if found else None
 
     def needed_by(self, pool: str, name: str) -> str | None:
-        """The name of what a blob needs."""
         needed = f"SELECT name FROM blobs WHERE id = (SELECT needs FROM blobs WHERE {NAMED})"
         found = self._ask(needed, pool, name)
         return str(found[0][0]) if found else None
@@ -117,12 +114,10 @@ class DiskStore:
         return self.folder / pool / name
 
     def touch(self, pool: str, name: str) -> None:
-        """Count a blob as used now."""
         with suppress(OSError), self._change() as index:
             index.ask(f"UPDATE blobs SET used = ? WHERE {NAMED}", self._now(), pool, name)
 
     def own(self, owner: str, pool: str, names: Iterable[str]) -> None:
-        """Add an owner to the blobs that are held."""
         with self._change() as index:
             for name in names:
                 rows.own(index, owner, (pool, name))
@@ -280,7 +275,6 @@ class DiskStore:
             raise failed
 
     def _clear(self, gone: Collection[Place]) -> None:
-        """Delete files durably, and folders that are empty then."""
         try:
             self._unlink(gone)
         finally:
@@ -293,7 +287,6 @@ class DiskStore:
         self.files.sync_folder(self.folder)
 
     def _sweep(self) -> int:
-        """Delete files that the index doesn't name; returns their number."""
         held = set(self._opened().ask("SELECT pool, name FROM blobs"))
         gone = [place for place in self._listing() if place not in held]
         if gone:
@@ -315,7 +308,6 @@ class DiskStore:
             log.info("%d files that nothing uses were deleted from %s.", deleted, self.folder)
 
     def _listing(self) -> Iterator[Place]:
-        """The store's files, by folder and name."""
         for pool in filter(_POOL.fullmatch, self.files.folders(self.folder)):
             for place in (pool, f"{pool}/owners"):
                 if (self.folder / place).is_dir():
@@ -351,7 +343,6 @@ class DiskStore:
         return self._index
 
     def _now(self) -> int:
-        """The time, strictly increasing."""
         self._last_used = max(time.time_ns(), self._last_used + 1)
         return self._last_used
 

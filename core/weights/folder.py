@@ -42,8 +42,6 @@ _PICKLE_ENDINGS = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A folder whose config is read and whose weights files' headers are checked."""
-
     path: Path
     config: dict[str, Any]
     files: tuple[WeightsFile, ...]
@@ -72,7 +70,6 @@ class ModelFolder:
 
     @property
     def tensors(self) -> dict[str, StoredTensor]:
-        """The tensors of all files, by name."""
         return {name: entry for file in self.files for name, entry in file.tensors.items()}
 
 
@@ -100,7 +97,6 @@ def _weights_files(path: Path, check: Callable[[], None]) -> tuple[WeightsFile, 
 
 
 def _shards(path: Path, check: Callable[[], None]) -> tuple[WeightsFile, ...]:
-    """The files that the index names, sorted by name."""
     weight_map = read_object(path / INDEX, BrokenWeightsError, INDEX_BYTES).get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         raise BrokenWeightsError(f'{INDEX} has no "weight_map".')

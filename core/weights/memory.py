@@ -18,7 +18,6 @@ _TRIM_BYTES = 16 * 2**20
 
 
 def available_bytes(device: torch.device) -> int:
-    """Memory that can be allocated on `device` now, in bytes."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
         return free
@@ -50,7 +49,6 @@ FREED = FreedBlocks()  # for the heap of this process
 
 
 def check_memory(needed: int, available: int, device: torch.device) -> None:
-    """Raise NotEnoughMemoryError unless `needed` bytes and the headroom fit."""
     if needed + HEADROOM_BYTES <= available:
         return
     place = "on the graphics card" if device.type == "cuda" else "of memory"

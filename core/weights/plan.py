@@ -89,7 +89,6 @@ class Weights:
 
     @property
     def joins_runs(self) -> bool:
-        """Whether the bits of a row's products don't depend on the other rows of a call."""
         return self._formats is not None and self._formats.rows_alone
 
     @property
@@ -99,12 +98,10 @@ class Weights:
         return formats is not None and formats.steps_alone and self.dtype == torch.bfloat16
 
     def ops(self, *shapes: OpShape) -> Ops:
-        """The operations that a layer calls with numbers of these `shapes`."""
         self.shapes.update(shapes)
         return self._ops
 
     def tensor(self, name: str, shape: Shape, dtype: torch.dtype | None = None) -> Tensor:
-        """The tensor of this name, in the model's type unless `dtype` says otherwise."""
         spec = self._note(name, TensorSpec(shape, dtype or self.dtype))
         return self._source.tensor(self._prefix + name, spec)
 
@@ -214,7 +211,6 @@ class Weights:
         return self._source.matrix(f"{self._prefix}weight", spec)
 
     def _note(self, name: str, spec: TensorSpec) -> TensorSpec:
-        """Note a tensor; one that is taken twice has both uses."""
         name = self._prefix + name
         before = self.asked.get(name)
         if before is not None:
@@ -224,7 +220,6 @@ class Weights:
 
     @property
     def num_parameters(self) -> int:
-        """Numbers in all tensors taken so far, in any scope."""
         return sum(spec.num_elements for spec in self.asked.values())
 
 
@@ -244,8 +239,6 @@ def plan_weights(
 
 
 class _StandIns:
-    """A `Source` without data."""
-
     def __init__(self, check: Callable[[str, TensorSpec], None]) -> None:
         self._check = check
 

@@ -75,7 +75,6 @@ class HeaderBudget:
         self._bytes, self._nested = FOLDER_HEADER_BYTES, _NESTED_PER_ENTRY * FOLDER_TENSORS
 
     def take(self, raw: bytes, path: Path) -> None:
-        """Raises BrokenWeightsError when the budget is exceeded."""
         self._bytes -= len(raw)
         self._nested -= raw.count(b"{") + raw.count(b"[")
         if self._bytes < 0 or self._nested < 0:
@@ -198,7 +197,6 @@ def _entry(name: str, entry: Any, data_start: int, num_bytes: int) -> StoredTens
 
 
 def _sizes(values: Any) -> tuple[int, ...] | None:
-    """A short list of counts as a tuple, None for anything else."""
     if not isinstance(values, list) or len(values) > _MAX_DIMENSIONS:
         return None
     # type() and not isinstance(): JSON's true would pass as the number 1.

@@ -21,8 +21,6 @@ SLICE_ROWS = 1024  # slices have multiples of it
 
 
 class Use(enum.Flag):
-    """What a model does with a tensor."""
-
     TENSOR = enum.auto()
     """Any arithmetic of its own."""
     MATRIX = enum.auto()
@@ -49,7 +47,6 @@ class TensorSpec:
 
     @property
     def stored_shape(self) -> Shape:
-        """The shape in the file."""
         if self.stack is None:
             return self.shape
         outputs, inputs = self.shape[0] // self.stack, self.shape[1]
@@ -68,7 +65,6 @@ WeightPlan = Mapping[str, TensorSpec]
 
 
 def planned_bytes(plan: WeightPlan, formats: WeightFormats = PLAIN) -> int:
-    """Bytes that the planned tensors take once loaded."""
     return sum(_bytes(spec, formats) for spec in plan.values())
 
 

@@ -23,8 +23,6 @@ Table = Callable[[Tensor], Tensor]
 
 
 class HeldTable:
-    """A table in memory, [rows, width]."""
-
     def __init__(self, rows: Tensor) -> None:
         self._rows = rows
 

@@ -52,8 +52,6 @@ class SegmentDamagedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SegmentId:
-    """Names one segment of a model; `key` has 32 bytes."""
-
     kind: SegmentKind
     key: bytes
 
@@ -66,7 +64,6 @@ class SegmentId:
 
     @classmethod
     def of_file(cls, file_name: str) -> SegmentId | None:
-        """The segment with this file name, None for other files."""
         found = _FILE_NAME.fullmatch(file_name)
         return cls(SegmentKind(found[1]), bytes.fromhex(found[2])) if found is not None else None
 
@@ -101,7 +98,6 @@ class PackedSegment:
         return len(self.header) + sum(tensor.nbytes for tensor in self.tensors)
 
     def parts(self) -> Iterator[bytes | memoryview]:
-        """The file's bytes in order, copied as by `pack`."""
         yield self.header
         yield from map(octets, self.tensors)
 

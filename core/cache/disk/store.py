@@ -138,7 +138,6 @@ class SegmentStore:
         forget(self.blobs, owner, self._pool if owner is None else None)
 
     def _parent(self, name: SegmentId) -> bytes | None:
-        """The key of the run before a segment's run."""
         run = SegmentId(SegmentKind.KV, name.key)
         if name.kind is SegmentKind.EMBEDDING:
             return None
@@ -176,7 +175,6 @@ def in_words(folder: Path, error: OSError) -> str:
 
 
 def _needs(name: SegmentId, parent: bytes | None) -> SegmentId | None:
-    """The segment without which another can't be restored."""
     if name.kind is SegmentKind.STATE:
         return SegmentId(SegmentKind.KV, name.key)
     if name.kind is SegmentKind.EMBEDDING or parent is None:

@@ -51,11 +51,9 @@ class Fields:
         return tuple(value)
 
     def section(self, key: str) -> Fields:
-        """An object; empty if it is absent."""
         return Fields(self._values.get(key, {}), f"{self.path}.{key}")
 
     def sections(self) -> Iterator[tuple[str, Fields]]:
-        """Every key with its object."""
         if len(self._values) > _MAX_NAMES:
             raise BrokenConfigError(f'"{self.path}" is too long to be true.')
         for key, value in self._values.items():

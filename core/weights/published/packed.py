@@ -38,12 +38,10 @@ class PackedLayer:
 
     @property
     def values(self) -> str:
-        """The full name of the large part."""
         return self.parts[self.format.values]
 
     @property
     def working_bytes(self) -> int:
-        """Bytes needed besides the result while the layer is read."""
         return self.shape[0] * self.shape[1] * self.format.working_bytes
 
     def assemble(self, parts: Mapping[str, Tensor]) -> Quantised | Float8Blocks:

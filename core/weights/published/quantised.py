@@ -53,7 +53,6 @@ class Quantised:
         return rows, columns
 
     def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The weights in floats, [out, in]."""
         return _dequantised(self, dtype)
 
     def write_to(self, target: Tensor) -> None:
@@ -73,7 +72,6 @@ class Quantised:
 
     @property
     def _whole(self) -> bool:
-        """Whether the groups are in order and of equal size."""
         return self.groups is None and self.shape[1] % self.group_size == 0
 
     def _grouped(self, weights: Tensor) -> Tensor:
@@ -107,7 +105,6 @@ class Float8Blocks:
         return rows, columns
 
     def dequantise(self, dtype: torch.dtype = torch.float32) -> Tensor:
-        """The weights in floats, [out, in]."""
         return _dequantised(self, dtype)
 
     def write_to(self, target: Tensor) -> None:

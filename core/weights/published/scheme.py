@@ -39,8 +39,6 @@ _Step = Callable[[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """How a folder's linear layers are stored, and which of them are plain."""
-
     format: Format
     names: frozenset[str] = frozenset()
     patterns: Patterns = field(default_factory=lambda: Patterns([]))
@@ -97,7 +95,6 @@ def _find(config: Mapping[str, Any]) -> Fields | None:
 
 
 def _from_root(name: str) -> str:
-    """A module's name without the levels that some lists leave out."""
     name = name.strip(".").removesuffix(".weight")
     while name.startswith(_ROOTS):
         name = name.partition(".")[2]
@@ -121,7 +118,6 @@ class Patterns:
         self._known: dict[str, bool] = {}
 
     def match(self, name: str) -> bool:
-        """Whether any pattern matches."""
         if name not in self._known:
             if len(name) > _MOST_CHARACTERS:
                 raise BrokenConfigError("A layer's name is too long for quantization_config.")
