@@ -28,7 +28,6 @@ from kernels.native.library import Library
 from kernels.native.trace import capture_step
 from kernels.native_ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.sampling.draw import Draw
 
 BackendName = Literal["reference", "torch", "cpu", "gpu"]
 # Rows that a packed matrix takes at once where nobody has measured what is best here.
@@ -41,7 +40,7 @@ class Backend:
 
     `formats` are how weight matrices are held, `ops` all else that layers call. `shares_out`:
     threads of a one-token step take its parts as they come, so none waits for one that is late.
-    `capture` keeps such steps, where that can be done; `draw` draws tokens where the logits are.
+    `capture` keeps such steps, where that can be done.
     """
 
     name: str
@@ -49,7 +48,6 @@ class Backend:
     ops: Ops = PLAIN_OPS
     shares_out: bool = False
     capture: Capture | None = None
-    draw: Draw | None = None
 
 
 REFERENCE = Backend("reference", PLAIN)
@@ -81,11 +79,10 @@ def backend(
     if name == "gpu":
         # Imported here: Triton is not published for every system, and no other backend needs it.
         from kernels import gpu_ops
-        from kernels.sampling.gpu import draw
 
         title, formats = gpu_ops.held(integers)
         title = f"{gpu_ops.name()}, matrices {title}"
-        return Backend(title, formats, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture(), draw=draw)
+        return Backend(title, formats, gpu_ops.GPU_OPS, capture=gpu_ops.step_capture())
     packs = name in {"cpu", "torch"} and can_pack(dtype)
     if name == "cpu" and library is not None and uses_library(dtype, integers):
         return _compiled(library, integers, product)

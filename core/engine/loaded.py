@@ -29,8 +29,6 @@ from core.cache.tier import DiskTier
 from core.engine.drafting.controller import StepCosts
 from core.engine.images import ImageCatalog
 from core.engine.passes.captured import StepCapture
-from core.engine.writing.draw_choice import choose_drawing
-from core.engine.writing.sampler import Drawing
 from core.layers.memory import checkpoint_bytes, kv_bytes_per_token
 from core.loading.backend import recalled, what_slows
 from core.loading.fingerprint import fingerprint
@@ -72,7 +70,6 @@ class LoadedModel:
     processor: PictureProcessor | None
     cache: ContextCache
     steps: StepCapture
-    drawing: Drawing
     weight_bytes: int
     info: ModelInfo
     step_costs: StepCosts = field(default_factory=StepCosts)
@@ -131,7 +128,6 @@ def load(
         processor=processor,
         cache=cache,
         steps=StepCapture(kernels.capture),
-        drawing=choose_drawing(kernels.draw, model.vocab_size, device, recall),
         weight_bytes=chosen.num_bytes,
         info=info.model_copy(
             update={"load": facts, "choice": chosen.why, "mtp_refused": plan.mtp_refused}

@@ -96,8 +96,8 @@ class Session:
 
     def _prepare_reply(self) -> None:
         loaded = self._loaded
-        size, drawing = loaded.model.vocab_size, loaded.drawing
-        self._reply = Reply(self._command, self._rendered, loaded.text, size, drawing)
+        size = loaded.model.vocab_size
+        self._reply = Reply(self._command, self._rendered, loaded.text, size)
 
     def _restore(self) -> None:
         """Go back to the deepest place of the prompt, and say why not deeper."""

@@ -134,10 +134,6 @@ class ModelPlan:
         """The sizes that the model's layers compute with."""
         return self._skeleton(dtype, False).shapes
 
-    def vocab_size(self, dtype: torch.dtype) -> int:
-        """How many tokens the model knows."""
-        return self._skeleton(dtype, False).vocab_size
-
     def held(
         self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
     ) -> HeldPlan:

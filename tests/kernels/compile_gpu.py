@@ -23,7 +23,6 @@ import kernels.mamba1.gpu as mamba1
 import kernels.mamba2.gpu as mamba2
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
-import kernels.sampling.gpu as sampling
 import kernels.short_conv.gpu as short_conv
 from kernels.common.shapes import Routing
 from kernels.experts.reference import gated
@@ -35,7 +34,7 @@ from kernels.pointwise.reference import swiglu
 
 HIDDEN, HEADS, KV_HEADS, HEAD_DIM, HALF = 2560, 16, 4, 256, 32
 KEY_HEADS, VALUE_HEADS, DIM = 16, 32, 128
-CONV_WIDTH, VOCAB = (2 * KEY_HEADS + VALUE_HEADS) * DIM, 248_320
+CONV_WIDTH = (2 * KEY_HEADS + VALUE_HEADS) * DIM
 TOKENS = 65
 
 
@@ -86,8 +85,6 @@ def launch_all() -> None:
     _state_space()
     _linear()
     _experts()
-    numbers = sampling.settings(0.7, 20, 0.9, 0.1, 0.5, torch.device("cpu"))
-    sampling.sample(_rows(VOCAB), numbers)
 
 
 def _rows(*shape: int) -> Tensor:

@@ -14,7 +14,7 @@ from core.api.events import Event, FinishReason
 from core.api.limits import FORMAT_TOKENS, LONGEST_REPLY_BYTES, THOUGHT_TOKENS
 from core.engine.writing.constraint import Constraint
 from core.engine.writing.loops import LoopDetector
-from core.engine.writing.sampler import Drawing, Sampler, resolve
+from core.engine.writing.sampler import Sampler, resolve
 from core.engine.writing.stream import Counts, ReplyStream
 from core.text.chat_text import ChatText, RenderedPrompt
 
@@ -28,7 +28,6 @@ class Reply:
         rendered: RenderedPrompt,
         text: ChatText,
         vocab_size: int,
-        drawing: Drawing,
     ) -> None:
         """Raises ReplyFormatError."""
         self.ids: list[int] = []
@@ -40,7 +39,7 @@ class Reply:
         prompt = rendered.prompt
         self._start = prompt.num_tokens
         ids = [token for part in prompt.segments for token in getattr(part, "ids", ())]
-        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed, drawing)
+        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed)
         for token_id in rendered.begun:
             self._sampler.accept(token_id)
         form = command.format
