@@ -8,6 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from kernels.common.scans import DeltaInputs, SpaceInputs
 from kernels.common.shapes import DeltaShape, Mamba1Shape, Mamba2Shape, ShortConvShape
 from kernels.gated_delta.reference import CHUNK
 from kernels.ops import Ops
@@ -108,7 +109,8 @@ def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
             keys.unflatten(1, (shape.key_heads, -1)),
             values.unflatten(1, (shape.value_heads, -1)),
         )
-        outputs = getattr(ops, name)(*heads, decay[:count], beta[:count], state=after)
+        given = DeltaInputs(*heads, decay[:count], beta[:count])
+        outputs = getattr(ops, name)(given, after)
         return [outputs, after]
 
     step = "recurrent_gated_delta_step"
@@ -149,7 +151,7 @@ def _scan(shape: Mamba1Shape, numbers: Numbers) -> Iterator[Case]:
         b, c = both.to(dtype)[:count].chunk(2, dim=1)
         rows = inputs.to(dtype)[:count, : shape.channels]
         after = state.clone()
-        outputs = getattr(ops, name)(rows, b, c, steps[:count], rate, skip, state=after)
+        outputs = getattr(ops, name)(SpaceInputs(rows, b, c, steps[:count], rate, skip), after)
         return [outputs, after]
 
     for name, count in (("mamba1_run_", ROWS), ("mamba1_step", 1), ("mamba1_step", FEW)):
@@ -174,7 +176,7 @@ def _state_space(shape: Mamba2Shape, numbers: Numbers) -> Iterator[Case]:
             c.unflatten(1, (shape.groups, -1)),
             steps[:count],
         )
-        return [getattr(ops, name)(*rows, rate, skip, state=after), after]
+        return [getattr(ops, name)(SpaceInputs(*rows, rate, skip), after), after]
 
     for name, count in (("mamba2_run_", ROWS), ("mamba2_step", 1), ("mamba2_step", FEW)):
         yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)

@@ -24,6 +24,7 @@ import kernels.mamba2.gpu as mamba2
 import kernels.rms_norm.gpu as rms_norm
 import kernels.rope.gpu as rope
 import kernels.short_conv.gpu as short_conv
+from kernels.common.scans import DeltaInputs, SpaceInputs
 from kernels.common.shapes import Routing
 from kernels.experts.reference import gated
 from kernels.linear.gpu_formats import GpuInt4Format, GpuInt8Format
@@ -134,16 +135,16 @@ def _delta_rule() -> None:
     heads = [each.unflatten(1, (-1, DIM)) for each in columns.split(widths, 1)]
     gates = [torch.zeros(TOKENS, VALUE_HEADS) for _ in range(2)]
     state = torch.zeros(VALUE_HEADS, DIM, DIM)
-    gated_delta.chunked_gated_delta_(*heads, *gates, state=state)
-    gated_delta.recurrent_gated_delta_step(*(each[:1] for each in (*heads, *gates)), state=state)
+    run = DeltaInputs(*heads, *gates)
+    gated_delta.chunked_gated_delta_(run, state)
+    gated_delta.recurrent_gated_delta_step(next(run.split(1)), state)
 
 
 def _scan() -> None:
     inputs, both = _rows(TOKENS, CONV_WIDTH), _rows(TOKENS, 32)
     steps, state = torch.zeros(TOKENS, CONV_WIDTH), torch.zeros(16, CONV_WIDTH)
-    mamba1.mamba1_run_(
-        inputs, both[:, :16], both[:, 16:], steps, state, torch.zeros(CONV_WIDTH), state=state
-    )
+    skip = torch.zeros(CONV_WIDTH)
+    mamba1.mamba1_run_(SpaceInputs(inputs, both[:, :16], both[:, 16:], steps, state, skip), state)
 
 
 def _state_space() -> None:
@@ -151,7 +152,7 @@ def _state_space() -> None:
         inputs = torch.zeros(TOKENS, HEADS, width)
         b, steps = torch.zeros(TOKENS, 1, dim), torch.zeros(TOKENS, HEADS)
         state, one = torch.zeros(HEADS, width, dim), torch.zeros(HEADS)
-        mamba2.mamba2_run_(inputs, b, b, steps, one, one, state=state)
+        mamba2.mamba2_run_(SpaceInputs(inputs, b, b, steps, one, one), state)
 
 
 def _linear() -> None:

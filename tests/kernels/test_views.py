@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kernels.common.scans import DeltaInputs
 from kernels.common.views import dense_rows
 
 
@@ -29,9 +30,9 @@ def test_views_with_gaps_within_rows_are_refused(device: torch.device) -> None:
     state, one = torch.zeros(2, 16, 16, device=device), torch.ones(1, device=device).int()
     for rule in (gated_delta.recurrent_gated_delta_step, gated_delta.chunked_gated_delta_):
         with pytest.raises(AssertionError):
-            rule(heads, gapped(1, 2, 16), heads, gates, gates, state=state)
+            rule(DeltaInputs(heads, gapped(1, 2, 16), heads, gates, gates), state)
         with pytest.raises(AssertionError):
-            rule(heads, heads, heads, gates, gates, state=state.transpose(1, 2))
+            rule(DeltaInputs(heads, heads, heads, gates, gates), state.transpose(1, 2))
     with pytest.raises(AssertionError):
         attention.decode_attention(heads, gapped(1, 2, 16), heads, one, 1.0)
     with pytest.raises(AssertionError):
