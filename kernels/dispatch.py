@@ -118,9 +118,15 @@ def _compiled(library: Library, integers: Integers | None, product: Product) -> 
     title = f"compiled {library.digest}, {integers or 'bfloat16'}, {product}"
     if library.has_tiles:  # which a system may refuse to a processor that has them
         title += ", tiles"
-    alone = integers is not None or product != "torch"
-    # Torch's product, fast as it is for towers, lets rows depend on those beside them.
-    exact_alone = NativeBfloatFormat(library) if alone and product == "torch" else None
-    held = WeightFormats(formats[integers], bfloats, True, alone, exact_alone, steps_alone=True)
+    # Torch's product, fast as it is for towers, lets rows depend on the others of a call.
+    everywhere = integers is not None or product != "torch"
+    invariant = NativeBfloatFormat(library) if everywhere and product == "torch" else None
+    held = WeightFormats(
+        formats[integers],
+        bfloats,
+        rows_from_file=True,
+        batch_invariant="always" if everywhere else "steps",
+        exact_invariant=invariant,
+    )
     ops = native_ops(library, widened=product == "floats")
     return Backend(title, held, ops, shares_out=True, capture=partial(capture_step, library))

@@ -291,6 +291,6 @@ def describe(
         fingerprint=root.hex(),
         spliced_replies=text.spliced,
         history_note=text.note,
-        joins_steps=model.joins_steps,
+        joins_steps=model.batch_invariant_steps,
         mtp=model.has_mtp,
     )

@@ -192,7 +192,7 @@ class Session:
         """What drafts tokens. A side request is too short to gain by it."""
         settings, model = self._command.draft, self._loaded.model
         costs = self._loaded.step_costs
-        if not model.joins_steps or (self._command.side and settings.mode == "auto"):
+        if not model.batch_invariant_steps or (self._command.side and settings.mode == "auto"):
             settings = settings.model_copy(update={"mode": "off"})
         drafters, head = drafters_of(
             settings, model, self._context.slab, self._prompt, costs, self._flag.check, steps

@@ -146,7 +146,7 @@ class ModelPlan:
         UnsupportedQuantisationError, BrokenConfigError.
         """
         if with_mtp is None:
-            with_mtp = dtype == torch.bfloat16 and kernels.formats.steps_alone
+            with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
 
     def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:

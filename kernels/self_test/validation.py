@@ -97,7 +97,7 @@ def validated(
     plain = {name: getattr(PLAIN_OPS, name) for name in failed}
     name = f"{kernels.name}, plain {' '.join(sorted(failed))}"
     # Torch may round a row otherwise where a tensor ends than within it.
-    formats = replace(kernels.formats, rows_alone=False, steps_alone=False)
+    formats = replace(kernels.formats, batch_invariant="never")
     return replace(kernels, name=name, formats=formats, ops=replace(kernels.ops, **plain))
 
 
