@@ -12,8 +12,8 @@ from typing import Literal
 
 import torch
 
+from kernels.common.capability import gpu_kernels_run
 from kernels.common.trace import Capture
-from kernels.gpu_capability import gpu_kernels_run
 from kernels.linear.cpu import PackedFormat, can_pack
 from kernels.linear.int4 import Int4Format, multiplies_int4
 from kernels.linear.int8 import Int8Format, multiplies_integers

@@ -69,17 +69,6 @@ def step_capture() -> Capture | None:
     return None if interpreted() else partial(capture_step, torch.device("cuda"), cuda_capture)
 
 
-def convolve(
-    rows: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    dtype: torch.dtype = torch.float32,
-) -> Tensor:
-    """As `causal_conv.reference.convolve`."""
-    before = weight.shape[0] - 1
-    return causal_conv.causal_conv(rows[before:], rows[:before], weight, bias, dtype)[0]
-
-
 def _delta(kernel: DeltaRule, plain: DeltaRule) -> DeltaRule:
     """The kernel for keys that it takes, else plain torch."""
     return lambda given, state: (kernel if given.keys.shape[2] <= _WIDEST_KEY else plain)(
@@ -114,7 +103,7 @@ GPU_OPS = Ops(
     rms_norm=rms_norm,
     add_rms_norm=add_rms_norm,
     gated_rms_norm=gated_rms_norm,
-    convolve=convolve,
+    convolve=causal_conv.convolve,
     causal_conv_step=causal_conv.causal_conv_step,
     short_conv=short_conv,
     chunked_gated_delta_=_delta(gated_delta.chunked_gated_delta_, plain_delta.chunked_gated_delta_),

@@ -32,7 +32,7 @@ from core.engine.passes.prefill import Prefill
 from core.engine.report import Report
 from core.engine.stats import MessageMap, explain
 from core.engine.writing.reply import Reply
-from kernels.common.views import octets
+from kernels.common.memory import octets
 
 
 class Session:

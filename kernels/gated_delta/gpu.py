@@ -13,10 +13,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.common.memory import dense_rows
 from kernels.common.scans import DeltaInputs
-from kernels.common.views import dense_rows
-from kernels.gated_delta.gpu_chunked import prepare_chunks, read_chunks, scan_chunks
-from kernels.gated_delta.gpu_parts import EPSILON, SLICE
+from kernels.gated_delta.gpu_chunked import (
+    EPSILON,
+    SLICE,
+    prepare_chunks,
+    read_chunks,
+    scan_chunks,
+)
 from kernels.gated_delta.reference import CHUNK
 
 _STEP_COLUMNS = 16  # of the state in one program: 64 bytes of a row

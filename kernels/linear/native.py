@@ -15,11 +15,10 @@ import torch
 from torch import Tensor, get_num_threads
 from torch.nn import functional as F
 
-from kernels.common.pages import room
+from kernels.common.memory import Arena, room
 from kernels.linear.int4 import GROUP, DequantisingInt4Matrix, Int4Format
 from kernels.linear.int8 import DequantisedMatrix, Int8Format
 from kernels.linear.reference import Matrix, PlainFormat, QuantisedTensors
-from kernels.native.arena import Arena
 from kernels.native.library import MOST_NUMBERS, TYPES, Kernel, Library, address, is_bfloat
 
 Product = Literal["pairs", "floats", "torch"]

@@ -12,8 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from kernels.common.memory import dense_rows
 from kernels.common.scans import SpaceInputs
-from kernels.common.views import dense_rows
 
 _CHANNELS = 32  # of one program: a run is a chain of tokens, so more programs are faster
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import Tensor, get_num_threads
 
+from kernels.common.memory import lies_in
 from kernels.common.trace import MAKE_ROOM, NotCapturableError, Tracer, Watch
-from kernels.common.views import lies_in
 from kernels.native.library import Call, Library, address, calls, has_dense_tokens
 
 

@@ -102,19 +102,17 @@ def _norms() -> None:
 
 def _convolution() -> None:
     tail, weight = _rows(CONV_WIDTH, 3), torch.ones(4, CONV_WIDTH)
-    causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight)
+    causal_conv.convolve(_rows(TOKENS, CONV_WIDTH), weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight)
     causal_conv.causal_conv_step(_rows(1, CONV_WIDTH), tail, weight, weight[0])
-    causal_conv.causal_conv(_rows(TOKENS, CONV_WIDTH), tail, weight, weight[0], torch.bfloat16)
+    causal_conv.convolve(_rows(TOKENS, CONV_WIDTH), weight, weight[0], torch.bfloat16)
     tail, weight = _rows(2, HIDDEN), torch.ones(3, HIDDEN)
     for count, bias in ((TOKENS, None), (1, weight[0])):
         short_conv.short_conv(_rows(count, 3 * HIDDEN), tail, weight, bias)
 
 
 def _rotation() -> None:
-    positions = torch.zeros(3, TOKENS, dtype=torch.int64)
-    axis_of = torch.zeros(HALF, dtype=torch.int64)
-    angles = rope.rotation(positions, torch.ones(HALF), axis_of, torch.bfloat16)
+    angles = _rows(TOKENS, HALF), _rows(TOKENS, HALF)
     queries = _rows(TOKENS, HEADS, 2 * HEAD_DIM)[..., :HEAD_DIM]
     scale = torch.ones(HEAD_DIM)
     rope.rotate(queries, *angles)
@@ -124,9 +122,8 @@ def _rotation() -> None:
 def _attention() -> None:
     length = torch.ones(1, dtype=torch.int64)
     for dim, window in ((HEAD_DIM, None), (128, None), (64, None), (64, 512)):
-        doubled, slab = _rows(1, HEADS, 2 * dim), _rows(TOKENS, KV_HEADS, dim)
-        queries, gate = doubled[..., :dim], doubled[..., dim:]
-        attention.decode_attention(queries, slab, slab, length, dim**-0.5, window, gate)
+        queries, slab = _rows(1, HEADS, 2 * dim)[..., :dim], _rows(TOKENS, KV_HEADS, dim)
+        attention.decode_attention(queries, slab, slab, length, dim**-0.5, window)
 
 
 def _delta_rule() -> None:

@@ -30,8 +30,7 @@ from kernels.common.shapes import (
 from kernels.dispatch import REFERENCE, Backend
 from kernels.native.ops import native_ops
 from kernels.ops import PLAIN_OPS, Ops
-from kernels.self_test.every import cases
-from kernels.self_test.validation import validated
+from kernels.self_test.validation import cases, validated
 from tests.kernels.native.here import NEEDS_COMPILER, library
 from tests.kernels.poison import poisoned_memory
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kernels.common.memory import dense_rows
 from kernels.common.scans import DeltaInputs
-from kernels.common.views import dense_rows
 
 
 def test_gaps_between_rows_are_no_gaps_within_them() -> None:

@@ -25,7 +25,7 @@ from core.loading.backend import (
 )
 from core.storage.store import MOST_NOTES, DiskStore
 from kernels import dispatch
-from kernels import gpu_capability as capability
+from kernels.common import capability
 from kernels.dispatch import DEFAULT_ROWS, REFERENCE, Backend, backend
 from kernels.linear.int8 import Int8Format
 from kernels.linear.native import NativeBfloatFormat, Product

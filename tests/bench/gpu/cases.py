@@ -14,8 +14,7 @@ from torch.nn import functional as F
 from kernels.attention import fused
 from kernels.attention.gpu import decode_attention
 from kernels.causal_conv import reference as plain_conv
-from kernels.causal_conv.gpu import causal_conv_step
-from kernels.gpu_ops import convolve
+from kernels.causal_conv.gpu import causal_conv_step, convolve
 from kernels.rms_norm import gpu as norms
 from kernels.rms_norm import reference as plain_norms
 from kernels.rope import reference as plain_rope

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from core.engine import loaded
-from kernels.gpu_capability import what_is_missing
+from kernels.common.capability import what_is_missing
 from tests.bench import __main__ as command
 from tests.bench import model, waymark_peer
 from tests.bench.folders import TINY, write_random
