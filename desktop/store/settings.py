@@ -1,7 +1,7 @@
 """The user's settings as one frozen value, and the JSON file it lives in.
 
 Bounds are declared in `core.api.params`, titles and descriptions in
-`desktop.presentation.setting_rows`.
+`desktop.settings.setting_rows`.
 """
 
 from __future__ import annotations

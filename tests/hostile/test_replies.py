@@ -9,18 +9,18 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from desktop.common import theme
-from desktop.presentation.messages import LiveReply, Row
-from desktop.presentation.transcript import Transcript
+from desktop import theme
+from desktop.chat.markdown.code_block import CodeBlock
+from desktop.chat.messages import LiveReply, Row
+from desktop.chat.reply_row import ReplyRow
+from desktop.chat.transcript import Transcript
+from desktop.chat.transcript_view import TranscriptView
 from desktop.store.tables.records import Message, Reply, ReplyState
-from desktop.views.reply_row import ReplyRow
-from desktop.views.transcript_view import TranscriptView
-from desktop.views.widgets.code_block import CodeBlock
-from desktop.views.widgets.pacing import pace
+from desktop.widgets.pacing import pace
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
+from tests.desktop.hands import no_edits, no_formats
 from tests.desktop.loop_watch import LoopWatch
-from tests.desktop.views.hands import no_edits, no_formats
 from tests.hostile.counts import mutants
 from tests.hostile.replies import reply
 
