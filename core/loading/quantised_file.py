@@ -25,7 +25,7 @@ from core.storage.files import Files
 from core.weights.published.packed import PackedPlan
 from core.weights.safetensors_file import LENGTH_BYTES, HeaderError, parse_header, write_header
 from core.weights.spec import TensorSpec, Use, WeightPlan, slice_rows
-from kernels.common.views import octets
+from kernels.common.memory import octets
 from kernels.linear.reference import QuantisedTensors, WeightFormats
 
 FORMAT = "waymark-matrices-2"

@@ -26,8 +26,7 @@ from core.weights.safetensors_file import DTYPES, WeightsFile
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.spec import TensorSpec, Use, WeightPlan
 from core.weights.table import HeldTable, Table
-from kernels.common.pages import room
-from kernels.common.views import octets
+from kernels.common.memory import octets, room
 from kernels.linear.reference import QuantisedTensors, WeightFormat
 
 

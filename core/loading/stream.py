@@ -38,7 +38,7 @@ from core.weights.safetensors_file import (
 )
 from core.weights.spec import TensorSpec, Use, WeightPlan, slice_rows
 from core.weights.table import FileTable
-from kernels.common.views import octets
+from kernels.common.memory import octets
 from kernels.linear.reference import PLAIN, QuantisedTensors, WeightFormats
 
 # Between two calls of progress and check; so small a piece stays in a processor's cache.

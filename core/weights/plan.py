@@ -68,14 +68,14 @@ class Weights:
         self._source = source
         self._formats, self._ops, self._smoothed = formats, ops, smoothed
         self._prefix = ""
-        self._exact = self._rows_alone = False
+        self._exact = self._invariant = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names start with `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
         inner.asked, inner.shapes, inner.stored = self.asked, self.shapes, self.stored
         inner._prefix = f"{self._prefix}{name}."
-        inner._exact, inner._rows_alone = self._exact or exact, self._rows_alone
+        inner._exact, inner._invariant = self._exact or exact, self._invariant
         return inner
 
     def exact(self) -> Weights:
@@ -84,18 +84,20 @@ class Weights:
         In a tower rows may affect each other, because a picture is computed as a whole.
         """
         inner = self.scope("", exact=True)
-        inner._prefix, inner._rows_alone = self._prefix, True
+        inner._prefix, inner._invariant = self._prefix, True
         return inner
 
     @property
-    def joins_runs(self) -> bool:
-        return self._formats is not None and self._formats.rows_alone
+    def batch_invariant(self) -> bool:
+        """Whether a row has the same bits however many rows share a call."""
+        return self._formats is not None and self._formats.batch_invariant == "always"
 
     @property
-    def joins_steps(self) -> bool:
+    def batch_invariant_steps(self) -> bool:
         """Whether a step of a few rows has the same bits as that many steps of one row."""
-        formats = self._formats
-        return formats is not None and formats.steps_alone and self.dtype == torch.bfloat16
+        if self._formats is None or self.dtype != torch.bfloat16:
+            return False
+        return self._formats.batch_invariant != "never"
 
     def ops(self, *shapes: OpShape) -> Ops:
         self.shapes.update(shapes)
@@ -143,8 +145,8 @@ class Weights:
         if self._formats is None:
             return PlainMatrix(slices[0][0])
         weight_format = self._formats.of(self._exact)
-        if self._rows_alone and self._formats.exact_alone is not None:
-            weight_format = self._formats.exact_alone
+        if self._invariant and self._formats.exact_invariant is not None:
+            weight_format = self._formats.exact_invariant
         if len(slices) > len(parts) and order is None:
             return _stacked(slices, biases, weight_format)
         kept = tuple(_joined(list(each)) for each in zip(*slices, strict=True))

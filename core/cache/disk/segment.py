@@ -23,7 +23,7 @@ from core.weights.safetensors_file import (
     parse_header,
     write_header,
 )
-from kernels.common.views import octets
+from kernels.common.memory import octets
 
 FORMAT = "waymark-segment-1"
 KEY_BYTES = 32
