@@ -125,26 +125,19 @@ class Session:
             self._loaded.model, self._context, self._restored, self._pictures, self._flag.check
         )
         planned = self._context.planned(self._prompt, self._command.cache)
-        self._report_progress()
-        self._stop_here_if_asked()
+        stop_after = self._probe.cancel_prefill_after_tokens
+        stop = None if stop_after is None else self._restored.cut.token.value + stop_after
+        self._report_progress(stop)
         began = time.perf_counter()
-        wanted, stop = self._probe.cancel_prefill_after_tokens, None
-        if wanted is not None:
-            stop = self._restored.cut.token.value + wanted
         for done in prefill.run(self._prompt, planned, stop):
             self._report.evaluated_to = done
-            self._report_progress()
-            self._stop_here_if_asked()
+            self._report_progress(stop)
         self._report.prefill_s = time.perf_counter() - began
         self._report.note_throughput()
         return prefill
 
-    def _stop_here_if_asked(self) -> None:
-        wanted = self._probe.cancel_prefill_after_tokens
-        if wanted is not None and self._report.evaluated_tokens >= wanted:
-            self._flag.set()
-
-    def _report_progress(self) -> None:
+    def _report_progress(self, stop: int | None) -> None:
+        """Emit the numbers so far; at the token `stop` of a probe, stop as a user would."""
         self._emit(
             Prefilling(
                 request=self._command.request,
@@ -153,6 +146,8 @@ class Session:
                 begun=self._reply.packed(),
             )
         )
+        if stop is not None and self._report.evaluated_to >= stop:
+            self._flag.set()
 
     def _decode(self, prefill: Prefill) -> FinishReason:
         assert prefill.last_hidden is not None
