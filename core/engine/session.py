@@ -13,7 +13,7 @@ from torch import Tensor
 
 from core.api.commands import Generate
 from core.api.errors import PromptTooLongError, RequestCancelled
-from core.api.events import Event, Finished, FinishReason, Prefilling
+from core.api.events import Event, Finished, FinishReason, Generated, Prefilling
 from core.api.params import DraftSettings, Probe
 from core.cache.context import ContextCache, Usage
 from core.cache.side import SideBranch
@@ -167,7 +167,7 @@ class Session:
             self._context.slab.clear(self._prompt.num_tokens, self._context.context_length)
         speculation, head = self._speculation(steps)
         self._report.drafts = speculation.counts
-        self._reply.begin(self._report, self._emit)
+        self._reply.begin(self._report.count_token, self._send_text)
         try:
             return self._generate(prefill.last_hidden[None], decode, speculation, head)
         finally:
@@ -233,6 +233,18 @@ class Session:
             logits = decode.step([ids[-1], *draft])
             hidden = decode.hidden
         return "context"
+
+    def _send_text(self, answer: str, reasoning: str, ids: tuple[int, ...]) -> None:
+        self._emit(
+            Generated(
+                request=self._command.request,
+                answer=answer,
+                reasoning=reasoning,
+                ids=ids,
+                ttft_s=self._report.ttft_s,
+                decode_tokens_per_s=self._report.decode_tokens_per_s,
+            )
+        )
 
     def _write_logits(self, logits: Tensor, suffix: str = "") -> None:
         if self._probe.logits_file is not None:
