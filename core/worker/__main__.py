@@ -9,8 +9,7 @@ from typing import BinaryIO
 
 from core.api.commands import PROTOCOL_VERSION
 from core.api.events import Hello
-from core.client.programs import die_with_parent, forbid_core_dumps
-from core.client.running import say_running
+from core.client.programs import die_with_parent, forbid_core_dumps, say_running
 from core.client.traces import report_uncaught
 from core.worker.worker import Outbox, Worker
 

@@ -107,7 +107,7 @@ def test_a_killed_worker_fails_what_was_open_and_comes_back_with_its_model() -> 
     ]
 
 
-def test_a_model_that_kills_the_worker_is_not_loaded_again() -> None:
+def test_a_model_that_kills_the_worker_is_not_loaded_again(tmp_path: Path) -> None:
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings("fine"))
         with pytest.raises(EngineError, match="out of luck"):
@@ -115,7 +115,9 @@ def test_a_model_that_kills_the_worker_is_not_loaded_again() -> None:
         await watch.until(lambda: client.model is not None)
         assert client.model is not None and client.model.name == "fine"
 
-    play(scene)
+    log = tmp_path / "worker.log"
+    play(scene, log)
+    assert "out of luck" in log.read_text()
 
 
 def test_a_worker_that_dies_at_every_request_is_given_up_until_asked(
@@ -132,17 +134,6 @@ def test_a_worker_that_dies_at_every_request_is_given_up_until_asked(
             await client.load(settings("fine"))
         await client.restart()
         assert (await client.load(settings("fine"))).name == "fine"
-
-    play(scene)
-
-
-def test_death_in_the_middle_of_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FAKE_WORKER_DIES", "1")
-
-    async def scene(client: EngineClient, _: Watch) -> None:
-        await client.load(settings("fine"))
-        events = [event async for event in client.ask(SAY)]
-        assert [event.type for event in events] == ["generated", "failed"]
 
     play(scene)
 
@@ -287,26 +278,6 @@ def test_a_load_that_cost_the_model_before_leaves_none() -> None:
         with pytest.raises(EngineError, match="too large"):
             await client.load(settings("huge"))
         assert client.model is None
-
-    play(scene)
-
-
-def test_what_the_worker_prints_is_in_the_log(tmp_path: Path) -> None:
-    log = tmp_path / "worker.log"
-
-    async def scene(client: EngineClient, _: Watch) -> None:
-        with pytest.raises(EngineError):
-            await client.load(settings("crash"))
-
-    play(scene, log)
-    assert "out of luck" in log.read_text()
-
-
-def test_who_listens_after_the_end_hears_nothing() -> None:
-    async def scene(client: EngineClient, _: Watch) -> None:
-        request = client.ask(SAY)
-        assert [event async for event in request]
-        assert [event async for event in request] == []
 
     play(scene)
 

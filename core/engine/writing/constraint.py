@@ -47,7 +47,7 @@ class Constraint:
         self._close = tokens.close
         self._in_thought = rendered.opens_reasoning and known
         self._at_start = not self._in_thought
-        self._stop_ids = text.stop_ids
+        self._stop_ids = text.end_of_turn_ids
         self._form, self._spelling = form, text.spelling
         self._begin()
         for token_id in rendered.begun:

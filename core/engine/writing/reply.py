@@ -13,7 +13,7 @@ from torch import Tensor
 from core.api.chat import AssistantMessage, ReplyIds
 from core.api.commands import Generate
 from core.api.events import FinishReason
-from core.api.limits import (
+from core.api.params import (
     FORMAT_TOKENS,
     LONGEST_REPLY_BYTES,
     LOOP_PERIOD,
@@ -22,7 +22,7 @@ from core.api.limits import (
     THOUGHT_TOKENS,
 )
 from core.engine.writing.constraint import Constraint
-from core.engine.writing.sampler import Drawing, Sampler, resolve
+from core.engine.writing.sampler import Sampler, resolve
 from core.text.chat_text import ChatText, RenderedPrompt
 
 # Sends new text of the answer and of the reasoning, with the ids that it came from.
@@ -43,7 +43,6 @@ class Reply:
         rendered: RenderedPrompt,
         text: ChatText,
         vocab_size: int,
-        drawing: Drawing,
     ) -> None:
         self.ids: list[int] = []
         self._rendered, self._command = rendered, command
@@ -55,7 +54,7 @@ class Reply:
         prompt = rendered.prompt
         self._start = prompt.num_tokens
         ids = [token for part in prompt.segments for token in getattr(part, "ids", ())]
-        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed, drawing)
+        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed)
         for token_id in rendered.begun:
             self._sampler.accept(token_id)
         form = command.format
