@@ -360,9 +360,9 @@ class RandomTrees(RuleBasedStateMachine):
 @pytest.mark.parametrize(
     ("one", "other", "precision"),
     [
-        ("hybrid", "other", "float32"),
         ("headed", "other", "bfloat16"),
-        ("pure", "hybrid", "float32"),
+        pytest.param("hybrid", "other", "float32", marks=pytest.mark.slow),
+        pytest.param("pure", "hybrid", "float32", marks=pytest.mark.slow),
     ],
 )
 def test_X1_X3_I8_S4_S12_M1_W2_random_trees_answer_like_cold_engines(

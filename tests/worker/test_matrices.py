@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from core.api.commands import DeleteMatrices
 from core.api.model_info import LoadFacts
 from core.api.params import ModelSettings
@@ -35,6 +37,7 @@ async def loads(settings: ModelSettings, delete: bool) -> list[LoadFacts]:
         await client.close()
 
 
+@pytest.mark.slow
 def test_another_worker_reads_what_was_kept_until_it_is_deleted(
     folder_of: Callable[[str], Path], tmp_path: Path
 ) -> None:
