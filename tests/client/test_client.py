@@ -48,8 +48,6 @@ class Watch:
 
 
 def play(scene: Callable[[EngineClient, Watch], Awaitable[None]], log: Path | None = None) -> Watch:
-    """Run a scene with a started client and close it whatever happens."""
-
     async def whole() -> Watch:
         client = EngineClient(log_file=log, command=FAKE)
         watch = Watch(client)
@@ -355,7 +353,6 @@ def test_the_engine_can_be_restarted_whatever_it_does() -> None:
 
 
 def replaced(client: EngineClient, pid: int | None) -> bool:
-    """Whether another worker is up."""
     return client.worker_pid not in (pid, None)
 
 

@@ -23,7 +23,6 @@ SHADOWED = ("json", "pathlib", "struct", "torch", "pydantic", "jinja2", "tokeniz
 
 @pytest.fixture
 def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder full of modules that note that they were run."""
     note = "open(%r, 'a').write(__name__ + '\\n')\n"
     for name in (*SHADOWED, "startup", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text(note % str(tmp_path / "run"))

@@ -156,7 +156,6 @@ def statement(random_: random.Random, depth: int) -> str:
 
 
 def template_mutant(seed: int) -> str:
-    """One in two is a real template, torn; the others are grown."""
     if seed % 2:
         family = FAMILIES[seed // 2 % len(FAMILIES)]
         source = (TEMPLATES / f"{family}.jinja").read_bytes()
