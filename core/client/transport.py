@@ -100,7 +100,7 @@ class WorkerTransport:
             self._process.stdin.write(encode(command))
             await self._process.stdin.drain()
         except (ConnectionError, RuntimeError) as error:
-            raise EngineDiedError("The engine no longer takes commands.") from error
+            raise EngineDiedError("The engine no longer accepts commands.") from error
 
     async def receive(self) -> Event | None:
         assert self._process.stdout is not None
@@ -205,7 +205,7 @@ def _describe_exit(code: int | None) -> str:
     if code >= 0:
         return f"The engine ended with exit code {code}."
     if -code == signal.SIGKILL.value if sys.platform != "win32" else False:
-        return "The engine was killed (SIGKILL): most often the system ran out of memory."
+        return "The engine was killed (SIGKILL): usually because the system ran out of memory."
     try:
         name = signal.Signals(-code).name
     except ValueError:

@@ -75,12 +75,12 @@ def _as_error(reason: str) -> TemplateError:
         )
     if reason == "memory":
         return TemplateTooLargeError(
-            "The template needs more memory than any conversation does, so it was stopped."
+            "The template used too much memory, so it was stopped."
         )
     words = {
         "raised": "The template stopped with an unknown error.",
-        "started": "The process that templates run in could not be started.",
-        "ended": "The template ended the process that it ran in.",
+        "started": "The process for templates could not be started.",
+        "ended": "The template crashed its process.",
     }
     return TemplateError(words[reason])
 
