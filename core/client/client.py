@@ -20,8 +20,6 @@ from core.client.life import EngineState, WorkerLife
 from core.client.requests import Request, RequestTable
 from core.client.transport import default_command
 
-__all__ = ["EngineClient", "EngineState", "StateCallback"]
-
 # The longest wait when the window closes, and the part of it spent on writing.
 FLUSH_PATIENCE_S = 5.0
 FLUSH_S = 4.5

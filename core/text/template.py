@@ -74,9 +74,7 @@ def _as_error(reason: str) -> TemplateError:
             f"The template was still running after {TIME_LIMIT_S:.0f} seconds, so it was stopped."
         )
     if reason == "memory":
-        return TemplateTooLargeError(
-            "The template used too much memory, so it was stopped."
-        )
+        return TemplateTooLargeError("The template used too much memory, so it was stopped.")
     words = {
         "raised": "The template stopped with an unknown error.",
         "started": "The process for templates could not be started.",

@@ -19,7 +19,8 @@ from core.api.events import Failed, Finished
 from core.api.params import ModelSettings
 from core.client import client as client_module
 from core.client import life, vigil
-from core.client.client import EngineClient, EngineState
+from core.client.client import EngineClient
+from core.client.life import EngineState
 from core.client.requests import EngineError
 
 FAKE = [sys.executable, "-m", "tests.client.fake_worker"]
