@@ -17,10 +17,17 @@ from core.api.events import (
     Loaded,
     Prepared,
 )
-from core.api.params import CacheSettings, DraftSettings, Frozen, ModelSettings, SamplingParams
+from core.api.params import (
+    CacheSettings,
+    DraftSettings,
+    Frozen,
+    ModelSettings,
+    Probe,
+    SamplingParams,
+)
 from core.api.reply_format import ReplyFormat
 
-PROTOCOL_VERSION = 6
+PROTOCOL_VERSION = 7
 
 # The pixels of a square of this edge fit into a frame.
 MAX_RENDERED_EDGE = 4_000
@@ -88,10 +95,6 @@ class Generate(OfPrompt[Finished]):
     A `side` request (a title, a summary) uses a temporary branch and evicts nothing. With a
     `format` only tokens are sampled that fit it; the reply ends only when it is complete, unless a
     limit or a stop string cuts it off.
-    `stop_after_tokens` stops the reply as a user would, after exactly so many
-    sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first cut at or after so
-    many evaluated tokens. `logits_file` receives the float32 logits of the first drawn token, and
-    a file beside it, whose name ends in `.mtp`, those that the MTP head has for the next one.
     """
 
     type: Literal["generate"] = "generate"
@@ -99,9 +102,7 @@ class Generate(OfPrompt[Finished]):
     sampling: SamplingParams = SamplingParams()
     draft: DraftSettings = DraftSettings()
     format: ReplyFormat | None = None
-    stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
-    cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
-    logits_file: str | None = None
+    probe: Probe | None = None
 
 
 class Settle(IdleWork):

@@ -43,14 +43,14 @@ class Hello(Frozen):
 class Beat(Frozen):
     """Heartbeat, sent every two seconds, and at a Ping.
 
-    `signs` counts finished work. While the engine is `busy` it rises at least every
-    `longest_step_s` seconds, or the work hangs.
+    `progress` counts what was computed. While the worker is `busy` it rises at least every
+    `step_limit_s` seconds, or the work hangs.
     """
 
     type: Literal["beat"] = "beat"
     busy: bool
-    signs: int
-    longest_step_s: float
+    progress: int
+    step_limit_s: float
 
 
 class _Answer(Frozen):
@@ -112,12 +112,13 @@ class Generated(_Answer):
 
 class Finished(Last):
     """The reply is complete. `reply` is what the next request sends back; `reply_ids` holds every
-    sampled id, the one that ended the reply included."""
+    sampled id, the one that ended the reply included; `prompt_ids` is filled for a probed request.
+    """
 
     type: Literal["finished"] = "finished"
     reason: FinishReason
     reply: AssistantMessage
-    prompt_ids: tuple[int, ...]
+    prompt_ids: tuple[int, ...] = ()
     reply_ids: tuple[int, ...]
     stats: RequestStats
 
@@ -127,7 +128,6 @@ class Finished(Last):
             request=request,
             reason="cancelled",
             reply=AssistantMessage(text=""),
-            prompt_ids=(),
             reply_ids=(),
             stats=RequestStats(),
         )

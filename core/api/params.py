@@ -72,13 +72,28 @@ class DraftSettings(Settings):
 
     `mode` "lookup" drafts what followed the same words before, "mtp" by the head that some models
     have for it, "both" by whichever is expected to gain more, as "auto" does. `tokens` is a fixed
-    length of drafts. For tests, `noise` is how often a drafted token is replaced by any other, and
-    `skip_rollback` leaves wrong tokens in the context, which must show.
+    length of drafts.
     """
 
     mode: DraftMode = "auto"
     tokens: Annotated[int, Field(ge=1, le=7)] | None = None
-    noise: Annotated[float, Field(ge=0, le=1)] = 0.0
+
+
+class Probe(Settings):
+    """What tests and `core.replay` ask of a request beside its reply; the window sends none.
+
+    A probed request also gets `Finished.prompt_ids`. `stop_after_tokens` stops the reply as a user
+    would, after that many sampled ids; `cancel_prefill_after_tokens` stops the prefill at the first
+    cut at or after that many evaluated tokens. `logits_file` receives the float32 logits of the
+    first sampled token; a file next to it with the suffix `.mtp` those of the MTP head for the
+    token after it. `draft_noise` is the share of drafted tokens to replace by random ones;
+    `skip_rollback` leaves rejected tokens in the context, which integrity checks must find.
+    """
+
+    stop_after_tokens: Annotated[int, Field(ge=1)] | None = None
+    cancel_prefill_after_tokens: Annotated[int, Field(ge=0)] | None = None
+    logits_file: str | None = None
+    draft_noise: Annotated[float, Field(ge=0, le=1)] = 0.0
     skip_rollback: bool = False
 
 

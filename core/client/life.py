@@ -15,7 +15,7 @@ from core.api.commands import PROTOCOL_VERSION, Command, Ping
 from core.api.errors import EngineDiedError, ProtocolError, WaymarkError
 from core.api.events import Beat, Event, Hello
 from core.client.transport import WorkerTransport
-from core.client.vigil import TICK_S, Verdict, Vigil
+from core.watchdog import TICK_S, Health, Watchdog
 
 # Importing torch takes seconds on a cold disk; a worker silent for this long will stay silent.
 HELLO_PATIENCE_S = 120.0
@@ -65,7 +65,7 @@ class WorkerLife:
         self._deaths: list[float] = []
         self._live: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._vigil = Vigil()
+        self._watchdog = Watchdog()
         # Why we ended the current worker ourselves.
         self._reason = ""
         self._ended = False
@@ -150,14 +150,14 @@ class WorkerLife:
     async def _listen(self) -> str:
         assert self._transport is not None
         transport = self._transport
-        self._vigil, self._reason = Vigil(), ""
+        self._watchdog, self._reason = Watchdog(), ""
         self._watch = asyncio.ensure_future(self._keep_watch())
         try:
             while (event := await transport.receive()) is not None:
                 if isinstance(event, Beat):
-                    self._vigil.heard(event)
+                    self._watchdog.heard(event)
                 else:
-                    self._vigil.heard()
+                    self._watchdog.heard()
                     self._received(event)
         except ProtocolError as error:
             transport.kill()
@@ -169,19 +169,19 @@ class WorkerLife:
         return self._reason or transport.describe_end()
 
     async def _keep_watch(self) -> None:
-        before = Verdict.ALIVE
+        before = Health.ALIVE
         while True:
             await asyncio.sleep(TICK_S)
-            verdict = self._vigil.tick()
-            if verdict is Verdict.LOST:
+            health = self._watchdog.tick()
+            if health is Health.LOST:
                 self.replace(REPLACED_WORDS)
                 return
-            if verdict is Verdict.SILENT and before is Verdict.ALIVE:
+            if health is Health.SILENT and before is Health.ALIVE:
                 self._changed(EngineState.SILENT, "")
                 self._ping()
-            elif verdict is Verdict.ALIVE and before is Verdict.SILENT:
+            elif health is Health.ALIVE and before is Health.SILENT:
                 self._changed(EngineState.READY, "")
-            before = verdict
+            before = health
 
     def _ping(self) -> None:
         """Not waited for: the pipe to a stopped process may be full."""

@@ -19,7 +19,7 @@ from typing import BinaryIO, cast
 
 import psutil
 
-from core import pulse
+from core import watchdog
 from core.api.errors import (
     BrokenTokenizerError,
     ImageEmptyError,
@@ -204,7 +204,7 @@ class _Running:
         if time.monotonic() > deadline:
             raise HelperFailedError("time")
         # This wait ends by itself, so the watchdog of this process must not end it.
-        pulse.sign()
+        watchdog.report_progress()
         with contextlib.suppress(psutil.Error):
             if self._resident() > self._memory_bytes:
                 raise HelperFailedError("memory")

@@ -41,7 +41,7 @@ from core.api.prompt import ORIGIN, Cut
 from core.cache.state import RecurrentState
 from core.engine.loaded import LoadedModel, load
 from core.engine.passes.decode import Decode
-from core.engine.passes.run_memory import RunMemory
+from core.engine.passes.memory import RunMemory
 from core.vision.decode import Decoder
 
 PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "int8", "int4")

@@ -68,7 +68,7 @@ BUSY = threading.Event()
 
 def beat() -> None:
     while True:
-        emit(Beat(busy=BUSY.is_set(), signs=1, longest_step_s=0.1))
+        emit(Beat(busy=BUSY.is_set(), progress=1, step_limit_s=0.1))
         time.sleep(0.02)
 
 
@@ -109,7 +109,6 @@ def generate(command: Generate, chatty: bool) -> None:
                 request=request,
                 reason="stop",
                 reply=AssistantMessage(text="yes"),
-                prompt_ids=(),
                 reply_ids=(1,),
                 stats=RequestStats(),
             )

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from core import watchdog
 from core.api.chat import Conversation, TextPart, UserMessage
 from core.api.commands import ClearCache, Flush, Generate
 from core.api.errors import EngineDiedError
 from core.api.events import Failed, Finished
 from core.api.params import ModelSettings
 from core.client import client as client_module
-from core.client import life, vigil
+from core.client import life
 from core.client.client import EngineClient
 from core.client.life import EngineState
 from core.client.requests import EngineError
@@ -294,7 +295,7 @@ def test_a_stale_cancel_is_harmless() -> None:
 
 @pytest.fixture
 def fast_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (life, vigil):
+    for module in (life, watchdog):
         monkeypatch.setattr(module, "TICK_S", 0.1)
 
 
@@ -306,7 +307,7 @@ def test_H5_an_engine_that_hangs_is_replaced_and_its_model_comes_back(
     async def scene(client: EngineClient, watch: Watch) -> None:
         await client.load(settings(path))
         first = client.worker_pid
-        await watch.until(lambda: client._life._vigil._last is not None)
+        await watch.until(lambda: client._life._watchdog._last is not None)
         request = client.ask(SAY)
         # Stop goes unanswered, and so does all else; none of it may wait for ever.
         request.cancel()
@@ -326,7 +327,7 @@ def test_H5_a_worker_that_falls_silent_and_speaks_again_is_kept(fast_ticks: None
         await client.load(settings("stopped"))
         pid = client.worker_pid
         assert pid is not None
-        await watch.until(lambda: client._life._vigil._last is not None)
+        await watch.until(lambda: client._life._watchdog._last is not None)
         os.kill(pid, signal.SIGSTOP)
         await watch.until(lambda: client.state is EngineState.SILENT)
         os.kill(pid, signal.SIGCONT)

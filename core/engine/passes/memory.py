@@ -1,8 +1,8 @@
-"""What the layers see of the cache during one forward: rows of the slab, and states in and out."""
+"""The cache as layers see it during one forward: rows of the KV slab, and recurrent states."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torch import Tensor
 
@@ -11,10 +11,12 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.layers.memory import Advance, LayerState
 
+Advances = Iterable[tuple[int, Advance]]
+"""The calls by which a step updated the states, in order, each with its layer."""
+
 
 class RunMemory:
-    """A `LayerMemory` of the tokens from `start` on. Rows go into the slab at once and count for
-    nothing until the run is added to the tree; states are moved on beside those of before."""
+    """A `LayerMemory` for prompt tokens from `start` on; it advances copies of states."""
 
     is_step = False
 
@@ -27,23 +29,23 @@ class RunMemory:
         runs: tuple[int, ...],
         kept: Sequence[bool] = (),
     ) -> None:
-        """`kept`: whose states are wanted, the last run's apart; the others are moved on."""
+        """`kept` says for each run but the last whether its end state is wanted."""
         self.runs = runs
         self._slab = slab
         self._start = start
-        # All at once and before the activations: laid between them, one layer after the other, they
-        # would split the holes into which the next layer's activations fit.
+        # Allocated together, before the activations: between them, layer after layer, states would
+        # split the holes into which the next layer's activations fit.
         self._states = [state, state.room()]
         for wanted in kept:
             self._states.append(state.room() if wanted else self._states[-1])
         self._asked: set[int] = set()
-        self._check = check
+        self.check_cancelled = check
 
     def extend_kv(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         return self._slab.write(layer, self._start.value, keys, values)
 
     def state(self, layer: int, run: int = 0) -> LayerState:
-        """A copy: what was before may be a checkpoint's, and serves again if this run fails."""
+        """A copy: the state before may be a checkpoint's, and is used again if this run fails."""
         self._asked.add(layer)
         before, after = (each.layers[layer] for each in self._states[run : run + 2])
         if before is not after:
@@ -54,18 +56,15 @@ class RunMemory:
     def advance(self, layer: int, advance: Advance) -> Tensor:
         raise AssertionError("a prompt is no step")
 
-    def check_cancelled(self) -> None:
-        self._check()
-
     def new_states(self) -> list[RecurrentState]:
-        """Those after each run; every recurrent layer must have asked for its own. Of a run whose
-        state was not wanted it is a later one's."""
-        assert self._asked == self._states[0].layers.keys()
+        """The state after each run; for a run whose state isn't wanted, that of a later run."""
+        assert self._asked == self._states[0].layers.keys(), "every recurrent layer took part"
         return self._states[1:]
 
 
 class StepMemory:
-    """A `LayerMemory` of a step, `token` being its first: nobody else has its states."""
+    """A `LayerMemory` for a decode step from `token` on; it updates `state` in place and notes
+    `advances`, and the layers that wrote rows."""
 
     is_step = True
 
@@ -77,8 +76,6 @@ class StepMemory:
         check: Callable[[], None],
         num_tokens: int = 1,
     ) -> None:
-        """`state` is updated in place; `advances` are the calls that did so, each with its
-        layer, and `kv_layers` those that wrote rows."""
         self.runs = (1,) * num_tokens
         self.kv_layers: list[int] = []
         self.advances: list[tuple[int, Advance]] = []
@@ -98,3 +95,10 @@ class StepMemory:
 
     def check_cancelled(self) -> None:
         self._check()
+
+
+def replay_advances(state: RecurrentState, advances: Advances, count: int) -> None:
+    """Advance `state` from before a step over its first `count` tokens by the step's own calls, so
+    to the same bits."""
+    for layer, update in advances:
+        update(state.layers[layer], count)

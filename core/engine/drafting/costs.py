@@ -1,49 +1,45 @@
-"""How many drafted tokens a step takes: as many as gain the most, by what steps cost and how often
-such drafts were right.
-
-Nothing here can change a reply, only how fast it comes.
-"""
+"""How many drafted tokens a step takes: as many as gain the most by measured times and
+acceptance."""
 
 from __future__ import annotations
 
 from collections import deque
 from statistics import median
 
-# Readings of a width that are kept: their median is not moved by a core that was taken away.
+# Readings kept per width: their median withstands a core that was taken away.
 READINGS = 9
-# What each further token adds to a step, and what a model's own draft of a token takes, as long as
-# nobody has measured it.
+# Assumed until measured: the cost of each further token of a step, and of drafting a token with the
+# model's own head, as shares of a step.
 GUESSED_COST, GUESSED_DRAFTING = 0.2, 0.15
-# Steps after which a reading is forgotten, where none of them was of its kind.
+# Steps after which the oldest reading is dropped if none of them was of its kind.
 FORGOTTEN_AFTER = 64
-# How often a model's own draft is right, as long as none was tried: high enough for that. What was
-# seen fades slowly, or a head that is wrong would be tried again and again.
+# Assumed acceptance of the model's own drafts: high enough to try them. What was measured fades
+# slowly, or a wrong head would be tried again and again.
 OWN_PRIOR, OWN_FADED = 0.85, 0.997
-# What drafting has to gain at least.
 LEAST_GAIN = 1.02
-# As many drafted tokens as what was expected of them counts for.
+# A prior counts as this many drafted tokens.
 WEIGHT = 2.0
-# Of what a kind of draft has shown, what is left after the next one; after one that was not tried.
+# The share of measured acceptance that is left after another draft, and after one not tried.
 FORGOTTEN, FADED = 0.9, 0.99
 
 
 class StepCosts:
-    """What is known of this model from one reply to the next: seconds of a step by its number of
-    tokens, and of a token of the model's own draft; and how often that was right."""
+    """What is known of a model across replies: seconds by a step's number of tokens, and of its
+    head's drafts, with their acceptance."""
 
     def __init__(self) -> None:
         self.own_drafts = Acceptance(OWN_PRIOR, OWN_FADED)
         self._readings: dict[int, _Readings] = {}
         self._known: dict[int, float] = {}
-        # Of a width: one that was measured, and how many times as long it is guessed to take.
+        # By width: the nearest measured one, and the guessed ratio to it.
         self._like: dict[int, tuple[int, float]] = {}
         self._drafting = _Readings()
 
     def note(self, num_tokens: int, seconds: float) -> None:
-        """One step. The first of each width is left out: what is made once is made then."""
+        """Note a step. The first of each width is left out, since it sets things up."""
         self._readings.setdefault(num_tokens, _Readings()).note(seconds)
         for width, readings in self._readings.items():
-            # What all others are compared with is better old than guessed.
+            # Everything is compared with a step of one token: better old than guessed.
             if width not in (1, num_tokens):
                 readings.note_unused()
         known = {
@@ -56,20 +52,17 @@ class StepCosts:
         self._known = known
 
     def note_drafting(self, seconds: float) -> None:
-        """For each token, by a model's own draft; the first is left out here too."""
         self._drafting.note(seconds)
 
     def note_undrafted(self) -> None:
-        """No draft of the model's own."""
         self._drafting.note_unused()
 
     def of_drafting(self) -> float:
-        """Seconds that a model's own draft of a token takes."""
         usual = self._drafting.usual
         return GUESSED_DRAFTING * self.of(1) if usual is None else usual
 
     def of(self, num_tokens: int) -> float:
-        """Seconds of a step of so many tokens, in proportion where none was measured."""
+        """Seconds of a step of that many tokens, in proportion to the nearest measured one."""
         if num_tokens not in self._like:
             near = min(self._known, key=lambda size: (abs(size - num_tokens), size), default=1)
             self._like[num_tokens] = near, _guessed(num_tokens) / _guessed(near)
@@ -82,7 +75,7 @@ def _guessed(num_tokens: int) -> float:
 
 
 class _Readings:
-    """Of one thing, but for the first; `usual` is None as long as there is none."""
+    """Recent readings of one quantity without the first; `usual` is None while there are none."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=READINGS)
@@ -94,25 +87,24 @@ class _Readings:
         if self._is_warm:
             self._seconds.append(seconds)
         self._is_warm, self._unused = True, 0
-        self._count()
+        self._update()
 
     def note_unused(self) -> None:
-        """A step without it. What made a reading slow may be over: the oldest goes in time."""
+        """What made a reading slow may be over, so the oldest expires."""
         self._unused += 1
         if self._unused % FORGOTTEN_AFTER == 0 and self._seconds:
             self._seconds.popleft()
-            self._count()
+            self._update()
 
-    def _count(self) -> None:
-        # Of two nobody knows which had to wait for something.
+    def _update(self) -> None:
+        # Of two readings, either may have had to wait for something.
         few = len(self._seconds) < 3
-        usual = min(self._seconds, default=None) if few else median(self._seconds)
-        self.usual = usual
+        self.usual = min(self._seconds, default=None) if few else median(self._seconds)
 
 
 class Acceptance:
-    """How likely a drafted token of some kind is right, from `prior` on; where none is tried, of
-    what was seen `faded` is left after each step."""
+    """The chance that a drafted token of some kind is accepted, from `prior` on; a share `faded` of
+    what was measured is left after each step that tries none."""
 
     def __init__(self, prior: float, faded: float = FADED) -> None:
         self._prior, self._faded = prior, faded
@@ -120,17 +112,16 @@ class Acceptance:
 
     @property
     def rate(self) -> float:
-        """Between 0 and 1, both left out."""
         return (self._right + self._prior * WEIGHT) / (self._tried + WEIGHT)
 
     def note(self, drafted: int, accepted: int) -> None:
-        """A draft: what stands behind its first wrong token says nothing."""
+        """Note a draft; tokens after its first wrong one say nothing."""
         self._fade(FORGOTTEN)
         self._right += accepted
         self._tried += min(drafted, accepted + 1)
 
     def note_untried(self) -> None:
-        """A draft that was not worth trying. So it is tried again some time."""
+        """Note a draft not worth trying, so that it is tried again some time."""
         self._fade(self._faded)
 
     def _fade(self, by: float) -> None:
@@ -139,8 +130,8 @@ class Acceptance:
 
 
 def best_depth(most: int, rate: float, costs: StepCosts, seconds: float = 0.0) -> tuple[int, float]:
-    """How many of `most` drafted tokens a step should take, 0 where none gains anything, and the
-    tokens a second expected then; `seconds` are what it takes to draft one."""
+    """How many of `most` drafted tokens a step should take, 0 if none gains, and the expected
+    tokens per second."""
     plain = 1 / costs.of(1)
     best, fastest = 0, LEAST_GAIN * plain
     expected, chance = 1.0, 1.0
