@@ -127,14 +127,11 @@ class WorkerTransport:
         finally:
             discard.cancel()
         await self._finish_errors()
-        self._close_pipes()
+        self.close_pipes()
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
-
-    def abandon(self) -> None:
-        self._close_pipes()
 
     def describe_end(self) -> str:
         sentence = _describe_exit(self._process.returncode)
@@ -170,7 +167,7 @@ class WorkerTransport:
             self._log.close()
             self._log = None
 
-    def _close_pipes(self) -> None:
+    def close_pipes(self) -> None:
         # asyncio closes a pipe only at its end, which a cancelled stop, or a loop that ends first,
         # never reaches; it has no public way to close one.
         transport: asyncio.SubprocessTransport | None = getattr(self._process, "_transport", None)
