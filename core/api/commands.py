@@ -138,8 +138,6 @@ class DescribeImage(OfPicture[ImageDescribed]):
 
 
 class RenderImage(OfPicture[ImageRendered]):
-    """Get a picture's pixels for a screen, within `width` x `height` and never enlarged."""
-
     type: Literal["render_image"] = "render_image"
     width: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]
     height: Annotated[int, Field(ge=1, le=MAX_RENDERED_EDGE)]

@@ -33,8 +33,6 @@ CUT_SHORT: frozenset[FinishReason] = frozenset(
 
 
 class Hello(Frozen):
-    """First event of a worker, with its protocol."""
-
     type: Literal["hello"] = "hello"
     protocol: int
     pid: int
@@ -159,8 +157,6 @@ class Failed(Last):
 
 
 class Counted(Last):
-    """The tokens of a text, without those that a chat template adds."""
-
     type: Literal["counted"] = "counted"
     tokens: int
 

@@ -58,7 +58,6 @@ class EngineClient:
 
     @property
     def wanted(self) -> ModelSettings | None:
-        """Settings of the model that is loaded, being loaded, or to be loaded after a restart."""
         return self._loading_settings or self._settings
 
     @property
@@ -104,7 +103,6 @@ class EngineClient:
         settings: ModelSettings,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> ModelInfo:
-        """Load a model in place of the current one. Raises EngineError with the reason."""
         return await self._loaded(self._start_load(settings), settings, on_progress)
 
     def cancel_load(self) -> None:

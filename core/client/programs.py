@@ -77,7 +77,6 @@ def clean_environment() -> dict[str, str]:
 
 
 def hidden_window() -> int:
-    """Creation flags of a child: Windows would open a console next to the window."""
     return 0x08000000 if sys.platform == "win32" else 0
 
 

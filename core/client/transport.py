@@ -59,8 +59,6 @@ def worker_environment() -> dict[str, str]:
 
 
 class WorkerTransport:
-    """One worker process from its start to its end. `send` and `receive` move whole messages."""
-
     def __init__(self, process: asyncio.subprocess.Process, log: BinaryIO | None) -> None:
         self._process = process
         self._log = log
@@ -94,7 +92,6 @@ class WorkerTransport:
         return self._process.pid
 
     async def send(self, command: Command) -> None:
-        """Write one command. Raises EngineDiedError when the process no longer reads."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(encode(command))

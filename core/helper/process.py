@@ -182,7 +182,6 @@ class _Running:
         return self._process.poll() is None
 
     def exchange(self, message: bytes, seconds: float, check: Callable[[], None] | None) -> bytes:
-        """The answer to one message. Raises HelperFailedError, or what `check` raises."""
         if len(message) <= _SMALL_BYTES:
             _write(self._process, message)
         else:
@@ -243,7 +242,6 @@ def _listen(process: subprocess.Popen[bytes], answers: queue.SimpleQueue[bytes |
 
 
 def _write(process: subprocess.Popen[bytes], message: bytes) -> None:
-    """Write a message; a helper that has ended is noticed by the wait for its answer."""
     assert process.stdin is not None
     with contextlib.suppress(OSError, ValueError):
         process.stdin.write(message)

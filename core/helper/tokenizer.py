@@ -72,7 +72,6 @@ class TokenizerTasks:
         return {**facts, "ids": num_ids}, table
 
     def encode(self, fields: Fields, text: bytes) -> tuple[Fields, bytes]:
-        """Ids of a piece of text, then the ends of their characters; 32 bits each."""
         tokenizer = self._at_start if fields["at_start"] else self._later
         assert tokenizer is not None
         encoding = tokenizer.encode(text.decode(), add_special_tokens=False)

@@ -99,7 +99,6 @@ def rename(source: Path, target: Path) -> None:
 
 
 def sync_folder(folder: Path, sync: Callable[[int], None] | None = None) -> None:
-    """Make renames and removals in `folder` durable, where the platform can."""
     if sys.platform == "win32":
         return  # a folder can't be opened there; NTFS journals names by itself
     handle = os.open(folder, os.O_RDONLY)

@@ -27,8 +27,6 @@ TemplateMessage = Mapping[str, Any]
 
 
 class ChatTemplate:
-    """One compiled template. `special_tokens` are spellings by name (`bos_token` ...)."""
-
     def __init__(self, source: str, special_tokens: Mapping[str, str], helper: Helper) -> None:
         self.source = source
         self._special_tokens = dict(special_tokens)
@@ -97,7 +95,6 @@ class PictureFrame:
 
     @classmethod
     def find(cls, config: JsonObject, added: AddedTokens) -> PictureFrame | None:
-        """The frame that a model's processor writes, by its config.json; None if it writes none."""
         if config.get("model_type") == "lfm2_vl":
             return cls._of_lfm2(config, added)
         if config.get("model_type") != "gemma3":

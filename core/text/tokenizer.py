@@ -85,8 +85,6 @@ def _num_bytes(numbers: Numbers) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The ids of a text, and for each the place in the text where its characters end."""
-
     ids: array[int]
     ends: array[int]
 
