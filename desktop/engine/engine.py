@@ -18,8 +18,8 @@ from core.api.commands import Answered, DeleteMatrices, Last_co
 from core.api.errors import ErrorInfo, RequestCancelled, WaymarkError
 from core.api.model_info import ModelInfo
 from core.api.params import ModelSettings
-from core.client.client import ANSWERING, EngineState
-from core.client.life import RESTARTED_WORDS
+from core.client.client import ANSWERING
+from core.client.life import RESTARTED_WORDS, EngineState
 from core.client.requests import Request
 from desktop.engine.engine_status import EngineStatus, Phase, shown_name
 from desktop.engine.tasks import Tasks

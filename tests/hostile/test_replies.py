@@ -69,7 +69,6 @@ def show_stored(view: TranscriptView, qtbot: QtBot, number: int, text: str) -> N
 
 
 def show_growing(view: TranscriptView, qtbot: QtBot, number: int, text: str) -> None:
-    """Show a reply as it arrives: in a few pieces, cut anywhere."""
     live = LiveReply(message=number, chat=number)
     view._transcript.show(number, [row(number, "", live)])
     for start in range(0, 600, 60):
@@ -84,7 +83,6 @@ def show_growing(view: TranscriptView, qtbot: QtBot, number: int, text: str) -> 
 
 
 def look_around(view: TranscriptView, qtbot: QtBot) -> None:
-    """See all of it once, with its reasoning, at two widths."""
     for widget in view.row_widgets:
         if isinstance(widget, ReplyRow):
             widget._reasoning.set_open(True)

@@ -36,8 +36,9 @@ from core.api.events import (
 )
 from core.api.params import ModelSettings, SamplingParams
 from core.client import life
-from core.client.client import EngineClient, EngineState
+from core.client.client import EngineClient
 from core.client.codec import HEADER, decode, encode, read_frame
+from core.client.life import EngineState
 from core.client.requests import EngineError, Request
 from core.client.transport import default_command, worker_environment
 from core.watchdog import Watchdog

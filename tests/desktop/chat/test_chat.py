@@ -12,7 +12,7 @@ from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
 from core.api.commands import Answered, Last_co
 from core.api.errors import ErrorInfo
 from core.api.stats import RequestStats
-from core.client.client import EngineState
+from core.client.life import EngineState
 from core.client.requests import Request
 from desktop.chat import reply_run
 from desktop.chat.messages import LiveReply, ending_words
