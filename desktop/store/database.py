@@ -1,7 +1,6 @@
-"""One SQLite file on one thread of its own: opened, checked, migrated, and saved if it is damaged.
+"""One SQLite file on one thread of its own: checked, opened, migrated, backed up once a day.
 
-Knows pragmas and versions. What the tables mean is in `chats`, `messages` and `pictures`, whose
-functions take the connection that `Database.run` hands them; what becomes of damage is `recovery`.
+The functions of `tables` take the connection that `Database.run` hands them.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 from core.client.sqlite_errors import ERRORS, code_of
 from core.client.traces import trace_of
 from core.system.private_files import open_or_create, private_folder
-from desktop.store.recovery import copies
-from desktop.store.recovery.check import is_whole
-from desktop.store.recovery.salvage import salvage
+from desktop.store import copies
+from desktop.store.check import is_whole
+from desktop.store.salvage import salvage
 from desktop.store.tables import fields
 from desktop.store.tables.faults import (
     WORDS,
@@ -42,13 +41,14 @@ CLOSE_PATIENCE_S = 10.0
 
 
 class Database:
-    """The chats' file.
+    """The file of chats.
 
-    `notice` says in words what happened at opening, '' when nothing did; `made` are the copies of
+    `notice` says in words what happened at opening, '' if nothing did; `made` are the copies of
     the file that were made then. Raises StoreError when there can be no file at that place.
     """
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         # SQLite connections belong to a thread; with one thread, calls also keep their order.
         self._executor = DaemonExecutor("store", 1)
         try:
@@ -86,6 +86,11 @@ class Database:
         loop = asyncio.get_running_loop()
         with in_words():
             await loop.run_in_executor(self._executor, truncate_log, self._connection)
+
+    async def back_up_daily(self) -> None:
+        """Make a backup unless one was made in the last 24 hours."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._executor, back_up_daily, self._connection, self._path)
 
     def close(self) -> None:
         """Finish what was asked, then close the file. Raises StoreError.
@@ -135,11 +140,22 @@ def truncate_log(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
+def back_up_daily(connection: sqlite3.Connection, path: Path) -> None:
+    """Make a backup if one is due; a failure is logged, and the next hour tries again."""
+    try:
+        if copies.is_due(path):
+            # A damaged log is then always newer than the backup.
+            truncate_log(connection)
+            copies.make(connection, path)
+    except (*ERRORS, OSError) as error:
+        log.warning("No backup of the chats was made: %s", trace_of(error))
+
+
 def _save(path: Path) -> str:
     """Put a new file with what can be read in the place of a damaged one; says what was read."""
     try:
         new = copies.begin(path)
-        salvaged = salvage(path, new)
+        salvaged = salvage(path, new, copies.backups(path))
         kept = copies.exchange(path, new)
     except Exception as error:
         log.error("Saving a damaged file of chats failed: %s", trace_of(error))

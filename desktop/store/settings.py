@@ -25,8 +25,8 @@ from core.api.params import (
 )
 from core.client.regular_file import read_regular
 from core.system.private_files import rename, write_whole
+from desktop.store import copies
 from desktop.store.folders import DEMO_MODEL
-from desktop.store.recovery import copies
 
 RECENT_MODELS = 8
 # What the settings offer at least; the engine itself takes less.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 import uuid
+from typing import NamedTuple
 
 from core.api.reply_format import ReplyFormat
 from desktop.store.tables import fields
@@ -19,6 +20,13 @@ UNTITLED = "Picture chat"
 # How long the trash keeps a deleted chat.
 TRASH_DAYS = 30
 TRASH_S = TRASH_DAYS * 86_400.0
+
+
+class ForgetRow(NamedTuple):
+    """Something to forget; without a key, everything."""
+
+    number: int
+    key: str | None
 
 
 def new_key() -> str:
@@ -134,6 +142,22 @@ def delete_everything(connection: sqlite3.Connection) -> None:
     for table in ("drafts", "chats", "pictures", "forgets"):
         connection.execute(f"DELETE FROM {table}")
     connection.execute("INSERT INTO forgets (key) VALUES (NULL)")
+
+
+def next_to_forget(connection: sqlite3.Connection) -> ForgetRow | None:
+    """What is to be forgotten next."""
+    row = connection.execute("SELECT number, key FROM forgets ORDER BY number LIMIT 1").fetchone()
+    if row is None:
+        return None
+    number, key = row
+    # Of a damaged key nothing is known but that something is to go: then everything does, which
+    # costs no more than reading it again.
+    return ForgetRow(number, key if isinstance(key, str) else None)
+
+
+def confirm_forgotten(connection: sqlite3.Connection, number: int) -> None:
+    """The engine has forgotten it."""
+    connection.execute("DELETE FROM forgets WHERE number = ?", (number,))
 
 
 def _read(connection: sqlite3.Connection, which: str) -> list[Chat]:

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ValidationError
 Value = TypeVar("Value", bound=BaseModel)
 
 DAMAGED = "This text was damaged and could not be read."
-DAMAGED_REST = "[The rest of this text was damaged and could not be read.]"
 DAMAGED_PICTURE = "[A picture of this message was damaged and could not be read.]"
 DIGEST = re.compile("[0-9a-f]{64}")
 ZEROS = re.compile("\0+")

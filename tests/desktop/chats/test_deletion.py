@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from pathlib import Path
 
 from core.api.errors import ErrorInfo
+from desktop.chats.deletion import CLOCK_NAME
 from desktop.engine.engine_status import Phase
-from desktop.store import trash_clock
+from desktop.store import copies
 from desktop.store.folders import Folders
 from desktop.store.tables import chats
-from desktop.store.tables import pending_deletions as forgets
 from desktop.window.window_parts import WindowParts
 from tests.desktop.chat.test_chat import ask, ended
 from tests.desktop.conftest import Loop, OpenParts, until
@@ -45,7 +46,7 @@ async def age(parts: WindowParts, days: float) -> None:
 def confirm_the_clock(folders: Folders) -> None:
     """As if this moment had been seen at an earlier start, a day ago."""
     kept = {"seen": time.time(), "confirmed": time.time()}
-    (folders.data / trash_clock.NAME).write_text(json.dumps(kept))
+    (folders.data / CLOCK_NAME).write_text(json.dumps(kept))
 
 
 async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> WindowParts:
@@ -65,8 +66,8 @@ def picture_files(folders: Folders) -> list[Path]:
     return [path for path in folders.pictures.glob("??/*") if path.is_file()]
 
 
-async def queue(parts: WindowParts) -> forgets.ForgetRow | None:
-    return await parts.database.run(forgets.first)
+async def queue(parts: WindowParts) -> chats.ForgetRow | None:
+    return await parts.database.run(chats.next_to_forget)
 
 
 async def test_a_chat_is_one_key_to_the_engine_and_another_chat_another(
@@ -132,6 +133,26 @@ async def test_the_trash_keeps_a_chat_over_restarts_for_thirty_days(
     assert b"secret" not in folders.database.read_bytes()
 
 
+async def test_M2_a_chat_deleted_for_good_is_in_no_backup(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    # The start has made an empty one already.
+    for backup in copies.backups(folders.database):
+        os.utime(backup, (0, 0))
+    await parts.database.back_up_daily()
+    before = copies.backups(folders.database)
+    assert b"secret" in before[0].read_bytes()
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten and copies.backups(folders.database))
+    await until(lambda: not before[0].exists())
+    kept = [path for path in folders.data.rglob("*") if path.is_file()]
+    assert len(copies.backups(folders.database)) == 1
+    assert not any(b"secret" in path.read_bytes() for path in kept)
+
+
 async def test_M2_half_written_pictures_go_at_a_start_and_with_every_deletion(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
@@ -189,8 +210,8 @@ async def test_a_deleted_chat_is_gone_when_it_is_deleted_for_good(
     files = [folders.database, Path(f"{folders.database}-wal")]
     left = b"".join(path.read_bytes() for path in files)
     assert b"secret" not in left and b"PNG" not in left
-    parts.pending_deletions.send()
-    await until(lambda: not parts.pending_deletions._sending)
+    parts.deletion.send_pending()
+    await until(lambda: not parts.deletion._sending)
     assert await queue(parts) is None and len(engine.forgotten) == 1
 
 

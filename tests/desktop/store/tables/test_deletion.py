@@ -9,7 +9,6 @@ import pytest
 
 from desktop.store.database import open_database, truncate_log
 from desktop.store.tables import chats, drafts, messages, pictures, turns
-from desktop.store.tables import pending_deletions as forgets
 from desktop.store.tables.records import Picture, Reply, ReplyState
 from desktop.store.tables.schema import FIRST, MIGRATIONS, SECOND
 
@@ -78,7 +77,7 @@ def test_a_purge_takes_only_what_is_deleted_and_queues_its_key(path: Path) -> No
     chats.delete(connection, one)
     chats.delete(connection, two)
     chats.purge(connection, three)
-    assert forgets.first(connection) is None
+    assert chats.next_to_forget(connection) is None
     chats.purge(connection, two)
     chats.purge(connection, two)
     chats.purge(connection)
@@ -93,11 +92,11 @@ def test_the_queue_gives_its_oldest_row_until_that_is_confirmed(path: Path) -> N
     for key in ("one", "two"):
         chats.delete(connection, chats.create(connection, key, key))
         chats.purge(connection)
-    first = forgets.first(connection)
-    assert first is not None and first.key == "one" and forgets.first(connection) == first
-    forgets.confirm(connection, first.number)
-    forgets.confirm(connection, first.number)
-    second = forgets.first(connection)
+    first = chats.next_to_forget(connection)
+    assert first is not None and first.key == "one" and chats.next_to_forget(connection) == first
+    chats.confirm_forgotten(connection, first.number)
+    chats.confirm_forgotten(connection, first.number)
+    second = chats.next_to_forget(connection)
     assert second is not None and second.key == "two"
     connection.close()
 
@@ -122,7 +121,7 @@ def test_everything_goes_at_once_and_stands_for_every_key(path: Path) -> None:
     drafts.save(connection, None, SECRET, SECRET, "k", [PICTURE])
     chats.delete_everything(connection)
     truncate_log(connection)
-    row = forgets.first(connection)
+    row = chats.next_to_forget(connection)
     assert row is not None and row.key is None
     assert connection.execute("SELECT count(*) FROM forgets").fetchone() == (1,)
     assert chats.listed(connection) == [] and drafts.stored(connection) == []

@@ -9,7 +9,6 @@ import pytest
 
 from desktop.store.database import Database
 from desktop.store.tables import chats, drafts, fields, forks, messages, turns
-from desktop.store.tables import pending_deletions as forgets
 from desktop.store.tables.faults import (
     StoreError,
 )
@@ -132,7 +131,7 @@ def test_H7_a_value_of_another_type_costs_its_field(
             for one in found.values()
             for message in one.path
         )
-        first = qloop.run(database.run(forgets.first))
+        first = qloop.run(database.run(chats.next_to_forget))
         assert first is not None
         # SQLite refuses to change a row that holds what it may not hold.
         words = ""

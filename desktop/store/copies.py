@@ -1,11 +1,11 @@
-"""Copies of the chats' file and files set aside: named by date, kept beside it, deleted with chats.
+"""Backups of the file of chats and files set aside: named by date, kept beside it.
 
-    chats.copy-DATE.db      made before a migration; the newest two are kept
+    chats.copy-DATE.db      the backup of a day, or from before a migration; the newest two are kept
     chats.damaged-DATE.db   what was damaged, as it was, with its log
     chats.aside-DATE.db     put aside by the user to begin with empty chats
 
-A chat that is deleted for good must not live on in a copy of the file that nobody thinks of. So
-copies and damaged files go with it; a file that the user put aside is no copy, and stays.
+Deleting a chat for good deletes backups and damaged files too, since they may hold the chat. A file
+that the user put aside stays.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Collection
 from contextlib import closing
 from datetime import datetime
@@ -23,23 +24,42 @@ from core.system.private_files import create, rename, sync_folder
 COPY, DAMAGED, ASIDE = "copy", "damaged", "aside"
 UNFINISHED = "unfinished"
 KEPT_COPIES = 2
+DAY_S = 86_400.0
 LOG = "-wal"
 COMPANIONS = (LOG, "-shm", "-journal")
 
 
-def make(connection: sqlite3.Connection, path: Path) -> Path:
-    """A copy of the open file, whole or not at all; of the older ones the newest stay.
+def is_due(path: Path) -> bool:
+    """True if no backup was made in the last 24 hours, or the clock was ahead then."""
+    newest = next(iter(backups(path)), None)
+    return newest is None or not 0 <= time.time() - newest.stat().st_mtime < DAY_S
 
-    Raises sqlite3.Error or OSError when the disk refuses.
+
+def backups(path: Path) -> list[Path]:
+    """All backups, the newest first."""
+    found = (each for each in _of_kind(path, COPY) if each.suffix == path.suffix)
+    return sorted(found, reverse=True)
+
+
+def make(connection: sqlite3.Connection, path: Path) -> None:
+    """Make a backup of the open file, whole or not at all, and delete all but the newest two.
+
+    A damaged file is not backed up, since that would push out a whole backup. Raises sqlite3.Error
+    or OSError when the disk refuses.
     """
-    new, copy = begin(path), unused(path, COPY)
-    with closing(sqlite3.connect(new)) as target:
-        connection.backup(target)
-    rename(new, copy)
-    older = (each for each in _of_kind(path, COPY) if each.suffix == path.suffix)
-    for old in sorted(older)[:-KEPT_COPIES]:
+    try:
+        new = begin(path)
+        with closing(sqlite3.connect(new)) as target:
+            connection.backup(target)
+            (verdict,) = target.execute("PRAGMA integrity_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError("the backup is damaged")
+        rename(new, unused(path, COPY))
+    except Exception:
+        clear_unfinished(path)
+        raise
+    for old in backups(path)[KEPT_COPIES:]:
         old.unlink()
-    return copy
 
 
 def begin(path: Path) -> Path:
@@ -51,7 +71,7 @@ def begin(path: Path) -> Path:
 
 
 def clear_unfinished(path: Path) -> None:
-    """Delete what a copy or a salvage that was cut off has left."""
+    """Delete what a backup or a salvage that was cut off has left."""
     for left in path.parent.glob(f"{path.stem}.{UNFINISHED}{path.suffix}*"):
         left.unlink()
 
@@ -83,12 +103,12 @@ def set_aside(path: Path) -> Path:
 
 
 def copies(path: Path) -> set[Path]:
-    """All copies and damaged files of `path`, with their logs."""
+    """All backups and damaged files of `path`, with their logs."""
     return _of_kind(path, COPY) | _of_kind(path, DAMAGED)
 
 
 def remove(path: Path, spare: Collection[Path] = ()) -> None:
-    """Delete copies and damaged files but `spare`. Raises OSError when the system refuses."""
+    """Delete backups and damaged files but `spare`. Raises OSError when the system refuses."""
     _delete(copies(path).difference(spare))
 
 
