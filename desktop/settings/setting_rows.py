@@ -12,8 +12,14 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel
 
-from core.api.limits import FORMAT_TOKENS, THOUGHT_TOKENS
-from core.api.params import CacheSettings, DraftSettings, ModelSettings, SamplingParams
+from core.api.params import (
+    FORMAT_TOKENS,
+    THOUGHT_TOKENS,
+    CacheSettings,
+    DraftSettings,
+    ModelSettings,
+    SamplingParams,
+)
 from desktop.i18n import tr
 from desktop.number_format import number, whole
 from desktop.store.settings import (
