@@ -50,13 +50,11 @@ class SideBar(QFrame):
     """Signals:
     open_asked(object): show this chat and focus its composer; None for a new chat.
     look_asked(object): show this chat and keep the focus in the list.
-    delete_asked(object): delete this chat of the trash for good; None for all of them.
     selected(): another chat of the list is selected, or none.
     """
 
     open_asked = Signal(object)
     look_asked = Signal(object)
-    delete_asked = Signal(object)
     selected = Signal()
 
     def __init__(self, chats: ChatsController) -> None:
@@ -179,7 +177,6 @@ class SideBar(QFrame):
         self.search.found.connect(self._go_to_found)
         self._open_trash.clicked.connect(self._show_trash)
         self.trash.left.connect(self._leave_trash)
-        self.trash.delete_asked.connect(self.delete_asked)
         theme.signals().changed.connect(self._draw)
 
     def _enable(self) -> None:

@@ -63,7 +63,7 @@ def make(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def begin(path: Path) -> Path:
-    """An empty, private file to write a database into before it gets its name."""
+    """Create an empty, private file that gets its name when it is complete."""
     new = path.with_name(f"{path.stem}.{UNFINISHED}{path.suffix}")
     clear_unfinished(path)
     os.close(create(new))
@@ -77,16 +77,16 @@ def clear_unfinished(path: Path) -> None:
 
 
 def exchange(path: Path, new: Path) -> Path:
-    """Put `new` in the place of the damaged file, which is kept under another name; returns that.
+    """Replace the damaged file by `new` and keep it under another name; returns that.
 
-    The name exists before the place is taken, so whatever happens, one of them holds the chats.
+    It has both names before it is replaced, so a crash loses nothing.
     """
     kept = unused(path, DAMAGED)
     for suffix in ("", LOG):
         part = Path(f"{path}{suffix}")
         if part.exists() and (suffix == "" or part.stat().st_size):
             _name_also(part, Path(f"{kept}{suffix}"))
-    # A log that stays would be written into the new file.
+    # SQLite would write an old log into the new file.
     for suffix in COMPANIONS:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
     rename(new, path)
@@ -94,7 +94,7 @@ def exchange(path: Path, new: Path) -> Path:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename the file and its companions, so that another one can begin; returns the new name."""
+    """Rename the file and its companions; returns the new name."""
     kept = unused(path, ASIDE)
     for suffix in ("", *COMPANIONS):
         if Path(f"{path}{suffix}").exists():
@@ -118,12 +118,12 @@ def remove_all(path: Path) -> None:
 
 
 def names_pictures(path: Path) -> bool:
-    """Whether a file is kept that may show pictures no chat shows any more."""
+    """True if a file is kept that may show pictures of no other chat."""
     return bool(_of_kind(path, DAMAGED) | _of_kind(path, ASIDE))
 
 
 def _delete(files: Collection[Path]) -> None:
-    """Delete all that the system lets go; then raise what it said of the others."""
+    """Delete what can be deleted, then raise the first error."""
     errors: list[OSError] = []
     for file in files:
         try:
@@ -141,7 +141,7 @@ def _of_kind(path: Path, kind: str) -> set[Path]:
 
 
 def unused(path: Path, kind: str) -> Path:
-    """A name that says when, and that no file has; a later one sorts behind."""
+    """An unused name with the date; later names sort after it."""
     while True:
         name = f"{path.stem}.{kind}-{_now():%Y%m%d-%H%M%S-%f}{path.suffix}"
         if not any(path.with_name(f"{name}{suffix}").exists() for suffix in ("", LOG)):
@@ -153,7 +153,7 @@ def _now() -> datetime:
 
 
 def _name_also(path: Path, kept: Path) -> None:
-    """A second name for a file; a copy where the file system knows no second names."""
+    """Link a file to a second name; copy it if the file system has no links."""
     try:
         os.link(path, kept)
     except OSError:

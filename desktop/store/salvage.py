@@ -29,6 +29,12 @@ from desktop.store.tables.schema import MIGRATIONS, script
 # The other tables hold what is deleted once it is done with; a backup would bring that back.
 LASTING = ("chats", "messages", "replies", "pictures", "message_pictures")
 TABLES = (*LASTING, "reply_parts", "drafts", "draft_pictures", "forgets")
+KINDS: dict[str, tuple[type, ...]] = {
+    "INTEGER": (int,),
+    "REAL": (int, float),
+    "TEXT": (str,),
+    "BLOB": (bytes,),
+}
 # Damage takes whole pages: so many ids are tried one by one before the steps get longer.
 CLOSE_LOOK = 1024
 
@@ -214,8 +220,7 @@ def _rows(source: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...] | 
 
 def _fitted(column: Column, value: Any) -> Any:
     """The value, or what stands for one of a type that the column can't hold."""
-    kinds = {"INTEGER": int, "REAL": (int, float), "TEXT": str, "BLOB": bytes}[column.kind]
-    if isinstance(value, kinds) or (value is None and not column.required):
+    if isinstance(value, KINDS[column.kind]) or (value is None and not column.required):
         return value
     if column.kind == "TEXT":
         return fields.text(value)
@@ -232,69 +237,74 @@ def _mend_messages(connection: sqlite3.Connection) -> int:
     """
     for table in ("messages", "drafts"):
         connection.execute(
-            f"UPDATE {table} SET chat = (SELECT ifnull(max(id), 0) + 1 FROM chats)"
+            f"UPDATE OR REPLACE {table} SET chat = (SELECT ifnull(max(id), 0) + 1 FROM chats)"
             " WHERE chat NOT BETWEEN ? AND ?",
             (IDS[0], IDS[-1]),
         )
     rows = connection.execute("SELECT id, chat, parent FROM messages ORDER BY id").fetchall()
     replies = {number for (number,) in connection.execute("SELECT message FROM replies")}
+    there = {number for number, _, _ in rows}
     below: dict[int, list[bool]] = defaultdict(list)
     for number, _, parent in rows:
         below[parent].append(number in replies)
-    kinds: dict[int, tuple[int, bool]] = {}  # of each message its chat, and if it is a reply
-    placed: dict[tuple[int, bool], list[int]] = defaultdict(list)
-    marks: list[tuple[int, int, str]] = []
-    parents: dict[int, int | None] = {}
+    tree = _Tree()
+    for number, chat, parent in rows:
+        upper = tree.kinds.get(parent)
+        if upper and upper[0] == chat and not (upper[1] and number in replies):
+            # Below a question is a reply, also where its other row was lost.
+            tree.place(number, chat, not upper[1])
+            continue
+        orphaned = parent in range(1, number) and parent not in there
+        asked = bool(below[number]) and not any(below[number])
+        is_reply = number in replies or (orphaned and asked)
+        lost = parent if orphaned else number - 1 if is_reply and number - 1 not in there else 0
+        questions = tree.ids[chat, False]
+        if lost and lost not in tree.kinds and (is_reply or min(questions, default=lost) < lost):
+            tree.marks.append((lost, chat, fields.DAMAGED))
+            tree.parents[lost] = tree.place(lost, chat, not is_reply)
+        tree.parents[number] = tree.place(number, chat, is_reply and bool(questions))
+    tree.write(connection, replies)
+    return len(tree.marks)
 
-    def place(number: int, chat: int, is_reply: bool) -> int | None:
-        """Note a message; returns the last one before it that it can follow."""
-        kinds[number] = chat, is_reply
-        insort(placed[chat, is_reply], number)
-        others = placed[chat, not is_reply]
+
+class _Tree:
+    """The messages of all chats, in the order of their ids."""
+
+    def __init__(self) -> None:
+        # The chat of each message, and if it is a reply; ids by chat and kind.
+        self.kinds: dict[int, tuple[int, bool]] = {}
+        self.ids: dict[tuple[int, bool], list[int]] = defaultdict(list)
+        self.parents: dict[int, int | None] = {}
+        self.marks: list[tuple[int, int, str]] = []
+
+    def place(self, number: int, chat: int, is_reply: bool) -> int | None:
+        """Add a message; returns the last one before it that it can follow."""
+        self.kinds[number] = chat, is_reply
+        insort(self.ids[chat, is_reply], number)
+        others = self.ids[chat, not is_reply]
         at = bisect_left(others, number)
         return others[at - 1] if at else None
 
-    there = {number for number, _, _ in rows}
-    for number, chat, parent in rows:
-        upper = kinds.get(parent)
-        if upper and upper[0] == chat and not (upper[1] and number in replies):
-            # Below a question is a reply, also where its other row was lost.
-            place(number, chat, not upper[1])
-            continue
-        orphaned = parent in range(1, number) and parent not in there
-        is_reply = number in replies or (
-            orphaned and below[number] != [] and not any(below[number])
+    def write(self, connection: sqlite3.Connection, replies: set[int]) -> None:
+        connection.executemany(
+            "INSERT INTO messages (id, chat, text, created, chosen) VALUES (?, ?, ?, ifnull("
+            "(SELECT created FROM messages WHERE id < ?1 ORDER BY id DESC LIMIT 1), 0), 0)",
+            self.marks,
         )
-        lost = parent if orphaned else number - 1 if is_reply and number - 1 not in there else 0
-        if (
-            lost
-            and lost not in kinds
-            and (is_reply or min(placed[chat, False], default=lost) < lost)
-        ):
-            marks.append((lost, chat, fields.DAMAGED))
-            parents[lost] = place(lost, chat, not is_reply)
-        is_reply = is_reply and bool(placed[chat, False])
-        parents[number] = place(number, chat, is_reply)
-    connection.executemany(
-        "INSERT INTO messages (id, chat, text, created, chosen) VALUES (?, ?, ?, ifnull("
-        "(SELECT created FROM messages WHERE id < ?1 ORDER BY id DESC LIMIT 1), 0), 0)",
-        marks,
-    )
-    moves = [(parent, number) for number, parent in parents.items()]
-    connection.executemany("UPDATE messages SET parent = ? WHERE id = ?", moves)
-    for lost, *_ in marks:
-        connection.execute(
+        moves = [(parent, number) for number, parent in self.parents.items()]
+        connection.executemany("UPDATE messages SET parent = ? WHERE id = ?", moves)
+        connection.executemany(
             "UPDATE messages SET chosen = (SELECT ifnull(max(chosen), 0) FROM messages"
             " WHERE parent = ?1) WHERE id = ?1",
-            (lost,),
+            [(lost,) for lost, *_ in self.marks],
         )
-    for number, (_, is_reply) in kinds.items():
-        if is_reply:
-            new_reply = "INSERT OR IGNORE INTO replies (message, state) VALUES (?, ?)"
-            connection.execute(new_reply, (number, ReplyState.STOPPED))
-        elif number in replies:
-            connection.execute("DELETE FROM replies WHERE message = ?", (number,))
-    return len(marks)
+        found = {number for number, (_, is_reply) in self.kinds.items() if is_reply}
+        connection.executemany(
+            "INSERT OR IGNORE INTO replies (message, state) VALUES (?, ?)",
+            [(number, ReplyState.STOPPED) for number in found],
+        )
+        questions = [(number,) for number in replies & self.kinds.keys() - found]
+        connection.executemany("DELETE FROM replies WHERE message = ?", questions)
 
 
 def _mend_references(connection: sqlite3.Connection) -> None:

@@ -62,6 +62,12 @@ async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> 
     return parts
 
 
+def shown(parts: WindowParts) -> int:
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    return chat
+
+
 def picture_files(folders: Folders) -> list[Path]:
     return [path for path in folders.pictures.glob("??/*") if path.is_file()]
 
@@ -110,8 +116,7 @@ async def test_the_trash_keeps_a_chat_over_restarts_for_thirty_days(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     await to_trash(parts, chat)
     await age(parts, 29.9)
     await parts.close()
@@ -143,8 +148,7 @@ async def test_M2_a_chat_deleted_for_good_is_in_no_backup(
     await parts.database.back_up_daily()
     before = copies.backups(folders.database)
     assert b"secret" in before[0].read_bytes()
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten and copies.backups(folders.database))
     await until(lambda: not before[0].exists())
@@ -167,8 +171,7 @@ async def test_M2_half_written_pictures_go_at_a_start_and_with_every_deletion(
     left = leave()
     parts = await with_chat(open_parts, engine, tmp_path)
     assert not left.exists() and len(picture_files(folders)) == 1
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     left = leave()
     await delete_for_good(parts, chat)
     await until(lambda: not left.exists())
@@ -181,8 +184,7 @@ async def test_what_was_typed_in_a_chat_that_is_gone_is_gone_too(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     (tmp_path / "other.png").write_bytes(png(20, 20))
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "other.png"])
     await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
@@ -193,14 +195,11 @@ async def test_what_was_typed_in_a_chat_that_is_gone_is_gone_too(
 
 
 async def test_a_deleted_chat_is_gone_when_it_is_deleted_for_good(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat, key = parts.chat.transcript.chat, parts.chat.key
-    assert chat is not None and len(picture_files(folders)) == 1
+    chat, key = shown(parts), parts.chat.key
+    assert len(picture_files(folders)) == 1
     await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
     assert engine.forgotten == [(key, str(folders.contexts))]
@@ -216,14 +215,10 @@ async def test_a_deleted_chat_is_gone_when_it_is_deleted_for_good(
 
 
 async def test_a_picture_in_another_draft_stays(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     parts.chat.open(None)
     parts.pictures.add_files(parts.chat.draft, [tmp_path / "picture.png"])
     await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
@@ -236,8 +231,7 @@ async def test_a_chat_brought_back_is_not_forgotten(
     open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
     parts.chats.restore(chat)
@@ -252,8 +246,7 @@ async def test_a_chat_deleted_twice_is_deleted_once(
     open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     told: list[int] = []
     parts.chats.deleted.connect(lambda gone, _title: told.append(gone))
     parts.chats.delete(chat)
@@ -266,8 +259,7 @@ async def test_a_chat_that_is_gone_is_not_waited_for(
     open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     await delete_for_good(parts, chat)
     await until(lambda: engine.forgotten)
     # Undo that comes too late finds nothing; what is sent next begins a new chat.
@@ -281,9 +273,7 @@ async def test_a_chat_that_is_gone_is_not_waited_for(
 
 
 async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     first = parts.chat.key
@@ -307,8 +297,7 @@ async def test_a_queue_left_by_the_last_start_is_sent_without_a_model(
     open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders, qloop: Loop
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat, key = parts.chat.transcript.chat, parts.chat.key
-    assert chat is not None
+    chat, key = shown(parts), parts.chat.key
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
     await age(parts, 31)
@@ -357,14 +346,10 @@ def beside(folders: Folders, kind: str, words: bytes = b"an old secret") -> Path
 
 
 async def test_a_chat_deleted_for_good_is_in_no_older_file_either(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     older = [beside(folders, "copy"), beside(folders, "damaged")]
     log = folders.data / f"{older[1].name}-wal"
     log.write_bytes(b"an old secret")
@@ -387,8 +372,7 @@ async def test_what_is_kept_stays_until_a_chat_is_deleted(
     await parts.deletion.purge()
     assert damaged.exists() and stray.exists() and len(picture_files(folders)) == 2
     aside = beside(folders, "aside")
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
     await parts.deletion.purge()
@@ -402,8 +386,7 @@ async def test_what_this_start_has_kept_outlives_what_the_last_one_left_to_delet
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     parts.chats.delete(chat)
     await until(lambda: not parts.chat_list.chats)
     await age(parts, 31)
@@ -424,16 +407,12 @@ async def test_what_this_start_has_kept_outlives_what_the_last_one_left_to_delet
 
 
 async def test_what_can_not_be_deleted_is_said_and_the_rest_is_done(
-    open_parts: OpenParts,
-    engine: FakeEngine,
-    folders: Folders,
-    tmp_path: Path,
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
 ) -> None:
     parts = await with_chat(open_parts, engine, tmp_path)
     said: list[ErrorInfo] = []
     parts.failed.connect(said.append)
-    chat = parts.chat.transcript.chat
-    assert chat is not None
+    chat = shown(parts)
     # Nobody can unlink a folder.
     stuck = folders.data / "chats.damaged-1.db"
     stuck.mkdir()
