@@ -48,8 +48,9 @@ class Editor(QWidget):
         self._shown: object = ...
         self._title = Label(row.title)
         self._words = Label(row.description, style="muted small", wraps=True)
-        self._cost = Label(name=f"cost{control_name(row.key)}", style="small", wraps=True)
-        self._cost.setVisible(bool(self._cost_in_words()))
+        self._cost: Label | None = None
+        if self._cost_in_words():
+            self._cost = Label(name=f"cost{control_name(row.key)}", style="small", wraps=True)
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.setSpacing(3)
@@ -62,6 +63,18 @@ class Editor(QWidget):
     def _cost_in_words(self) -> str:
         cache, model = self._settings.settings.cache, self._settings.engine.model
         return setting_cost(self.row.key, cache, model)
+
+    def _add_texts(self) -> None:
+        self._layout.addWidget(self._words)
+        if self._cost is not None:
+            self._layout.addWidget(self._cost)
+
+    def _show_cost(self) -> None:
+        if self._cost is not None:
+            value = self.row.value_in(self._settings.settings)
+            bad = bool(too_small(self.row.key, value, self._settings.engine.model))
+            self._cost.setText(self._cost_in_words())
+            _restyle(self._cost, "error small" if bad else "small")
 
     def _prepare(self, control: QWidget) -> None:
         control.setMinimumHeight(CONTROL_HEIGHT)
@@ -127,7 +140,7 @@ class SettingEditor(Editor):
         if isinstance(self.control, QLineEdit):
             own = self._own() if self._own else ""
             self.control.setPlaceholderText(own or tr("Model default"))
-        self._cost.setText(self._cost_in_words())
+        self._show_cost()
 
     def _show(self, value: object) -> None:
         self.control.blockSignals(True)
@@ -155,8 +168,7 @@ class SettingEditor(Editor):
         else:
             self._layout.addWidget(self._title)
             self._layout.addWidget(self.control)
-        self._layout.addWidget(self._words)
-        self._layout.addWidget(self._cost)
+        self._add_texts()
 
     def _make_control(self) -> Control:
         control: Control
@@ -263,7 +275,7 @@ class BudgetEditor(Editor):
             self._shown = value
             self._show_value(value)
         self.choice.blockSignals(False)
-        self._say_cost()
+        self._show_cost()
 
     def _show_value(self, value: int | None) -> None:
         way: BudgetChoice = "automatic" if value is None else "size"
@@ -295,8 +307,7 @@ class BudgetEditor(Editor):
         controls.addWidget(self.size_box, 2)
         self._layout.addWidget(self._title)
         self._layout.addLayout(controls)
-        self._layout.addWidget(self._words)
-        self._layout.addWidget(self._cost)
+        self._add_texts()
 
     def _automatic_in_words(self) -> str:
         model = self._settings.engine.model
@@ -317,15 +328,15 @@ class BudgetEditor(Editor):
         model = self._settings.engine.model
         size = automatic(self.row.key, model) if model else 0
         for unit in (10**9, 10**8, 10**7, 10**6):
-            whole = size // unit * unit
-            if whole and not too_small(self.row.key, whole, model):
-                return whole
+            rounded = size // unit * unit
+            if rounded and not too_small(self.row.key, rounded, model):
+                return rounded
         return size or FIRST_SIZE
 
     def _put(self, value: int | None) -> None:
         trouble = self._settings.set_value(self.row, value)
         self._say(trouble, bad=bool(trouble))
-        self._say_cost()
+        self._show_cost()
 
     def _refuse(self, said: str) -> None:
         value = self.row.value_in(self._settings.settings)
@@ -335,9 +346,3 @@ class BudgetEditor(Editor):
     def _refuse_text(self, given: str) -> None:
         refusal = tr("'{given}' is not a size. Write it like {example} GB or 700 MB.")
         self._refuse(refusal.format(given=given, example=number(1.5)))
-
-    def _say_cost(self) -> None:
-        model, value = self._settings.engine.model, self.row.value_in(self._settings.settings)
-        bad = bool(too_small(self.row.key, value, model))
-        self._cost.setText(self._cost_in_words())
-        _restyle(self._cost, "error small" if bad else "small")

@@ -58,15 +58,23 @@ def readable(path: Path) -> set[str]:
     return {text for text in found if "\N{REPLACEMENT CHARACTER}" not in text}
 
 
-@pytest.mark.parametrize("backed_up", [True, False])
+@pytest.mark.parametrize(
+    ("backed_up", "step"),
+    [
+        (True, 9),
+        (False, 9),
+        pytest.param(True, 1, marks=pytest.mark.slow),
+        pytest.param(False, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_H7_a_damaged_page_costs_its_rows_and_nothing_that_a_backup_has(
-    tmp_path: Path, qloop: Loop, backed_up: bool
+    tmp_path: Path, qloop: Loop, backed_up: bool, step: int
 ) -> None:
     whole = tmp_path / "chats.db"
     write_chats(whole)
     if backed_up:
         back_up(whole)
-    for page in range(1, whole.stat().st_size // PAGE + 1, 1 if backed_up else 3):
+    for page in range(1, whole.stat().st_size // PAGE + 1, step):
         path = tmp_path / str(page) / "chats.db"
         path.parent.mkdir()
         for file in [whole, *copies.backups(whole)]:
