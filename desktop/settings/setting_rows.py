@@ -295,7 +295,7 @@ THINKING_ROW = SettingRow(
     "thinking",
     lambda: (
         tr("Thinking"),
-        tr("Reason before the reply, for models that can do both."),
+        tr("Reason before the reply, if the model can reply with and without reasoning."),
         tr("reasoning chain of thought"),
     ),
     lambda: ((tr("Model default"), None), (tr("On"), True), (tr("Off"), False)),

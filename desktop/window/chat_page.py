@@ -194,16 +194,14 @@ class ChatPage(QWidget):
 
 
 def delete_all_question(count: int, in_trash: int) -> str:
-    """The question before all data goes: how many chats go, and what stays."""
     known = []
     if count:
         known.append(tr("1 chat") if count == 1 else tr("{} chats").format(whole(count)))
     if in_trash == 1:
-        known.append(tr("1 deleted chat that could still be restored"))
+        known.append(tr("1 deleted chat"))
     elif in_trash:
-        trash = tr("{} deleted chats that could still be restored")
-        known.append(trash.format(whole(in_trash)))
+        known.append(tr("{} deleted chats").format(whole(in_trash)))
     return tr(
-        "{}: all messages, pictures and drafts are deleted for good, with backups, damaged files "
-        "of chats and saved contexts. This can't be undone. Your settings and models stay."
-    ).format(tr(" and ").join(known) or tr("All data"))
+        "Delete {} for good, with all messages, pictures, drafts, backups, damaged files of chats "
+        "and saved contexts? This can't be undone. Your settings and models stay."
+    ).format(tr(" and ").join(known) or tr("all data"))
