@@ -27,8 +27,8 @@ from desktop.store.tables.records import ReplyState
 from desktop.store.tables.schema import MIGRATIONS, script
 
 # The other tables hold what is deleted once it is done with; a backup would bring that back.
-LASTING = ("chats", "messages", "replies", "pictures", "message_pictures")
-TABLES = (*LASTING, "reply_parts", "drafts", "draft_pictures", "forgets")
+LASTING = ("chats", "messages", "replies", "message_pictures")
+TABLES = (*LASTING, "pictures", "reply_parts", "drafts", "draft_pictures", "forgets")
 KINDS: dict[str, tuple[type, ...]] = {
     "INTEGER": (int,),
     "REAL": (int, float),
@@ -115,14 +115,17 @@ def salvage(path: Path, new: Path, backups: Sequence[Path]) -> Salvaged:
 
 def _fill_gaps(target: sqlite3.Connection, backup: Path, tables: Sequence[str]) -> bool:
     """Add the rows that `target` lacks; False if the backup has none, or is damaged itself."""
-    before = target.total_changes
+    before = after = target.total_changes
     try:
         with closing(read_only(backup, immutable=True)) as source:
             if is_sound(source, backup):
                 _copy(backup, target, tables, [], immutable=True)
+                after = target.total_changes
+                # Also those that no message showed any more, which are deleted again.
+                _copy(backup, target, ("pictures",), [], immutable=True)
     except (*ERRORS, StoreError):
         return False
-    return target.total_changes > before
+    return after > before
 
 
 def _copy(
