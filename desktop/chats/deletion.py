@@ -116,8 +116,16 @@ class Deletion(QObject):
         await self._database.back_up_daily()
 
     async def _delete_rows_and_files(self, purge: Purge, spare: Collection[Path] = ()) -> None:
+        def purge_and_remove(connection: sqlite3.Connection) -> set[int]:
+            purged = purge(connection)
+            if purged:
+                # Before the commit, so that a crash leaves no backup with what is deleted.
+                with contextlib.suppress(OSError):
+                    copies.remove(self._folders.database, spare)
+            return purged
+
         async with self._pictures.held():
-            purged = await self._database.run(purge)
+            purged = await self._database.run(purge_and_remove)
             try:
                 self._chat.forget(purged)
                 await deleted(BlobStore(self._folders.pictures).sweep)
