@@ -172,6 +172,7 @@ async def test_what_is_no_size_is_said(open_app: OpenApp) -> None:
     choose(app, "settingCacheHostBytes", 1)
     type_size(app, "sizeCacheHostBytes", "plenty")
     assert trouble(app) == ["'plenty' is not a size. Write it like 1.5 GB or 700 MB."]
+    assert app.parts.settings.settings.cache.host_bytes == 2 * GB
     assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "2 GB"
 
 
@@ -524,25 +525,6 @@ async def test_what_is_on_or_off_is_a_switch(open_app: OpenApp) -> None:
     switch.grab()
 
 
-async def test_what_is_no_size_gives_back_the_one_in_force(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    app.window.side_panel.show_page(1)
-    await until(lambda: app.parts.engine.model)
-    box = find(app, SizeBox, "sizeCacheHostBytes")
-    way = find(app, QComboBox, "settingCacheHostBytes")
-    way.setCurrentIndex(way.findText("Custom"))
-    way.activated.emit(way.currentIndex())
-    in_force = app.parts.settings.settings.cache.host_bytes
-    assert in_force
-    for text in ("900 TB", "abc"):
-        box.lineEdit().setText(text)
-        box.editingFinished.emit()
-    assert app.parts.settings.settings.cache.host_bytes == in_force
-    assert box.size_shown == in_force
-
-
 async def test_the_trouble_of_one_folder_is_not_said_of_another(
     open_app: OpenApp, engine: FakeEngine
 ) -> None:
@@ -556,19 +538,6 @@ async def test_the_trouble_of_one_folder_is_not_said_of_another(
     await until(lambda: "config.json is missing" in said.text())
     app.parts.settings.set_model_path("")
     assert "config.json" not in said.text()
-
-
-async def test_stop_can_be_chosen_only_while_a_reply_is_on_its_way(
-    open_app: OpenApp, engine: FakeEngine
-) -> None:
-    app = await open_app()
-    stop = app.window.actions_by_name["actionStop"]
-    assert not stop.isEnabled()
-    asked = await send(app, engine, "Hello")
-    assert stop.isEnabled()
-    asked.finish("Hi")
-    await ended(app)
-    assert not stop.isEnabled()
 
 
 async def test_a_context_longer_than_the_models_is_refused_in_words(
