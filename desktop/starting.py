@@ -11,8 +11,8 @@ from core.api.errors import WaymarkError
 from core.client.lock import DataFolderLock
 from core.client.traces import trace_of
 from core.system.private_files import sweep
+from desktop.store import copies
 from desktop.store.folders import Folders
-from desktop.store.recovery import copies
 from desktop.store.tables.faults import StoreError
 from desktop.window_log import kept_log
 

@@ -9,9 +9,9 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
 
 from desktop.chat.chat import ChatController
+from desktop.i18n import tr
 from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label
-from desktop.words import chats as words
 
 HEIGHT = 110
 
@@ -36,13 +36,17 @@ class Instructions(QFrame):
         self._filling = False
         self.text = LongText()
         self.text.setObjectName("instructionsText")
-        self.text.setAccessibleName(words.INSTRUCTIONS_SPOKEN)
+        self.text.setAccessibleName(tr("Instructions for the model"))
         self.text.setProperty("class", "field")
-        self.text.setPlaceholderText(words.INSTRUCTIONS_EXAMPLE)
+        self.text.setPlaceholderText(tr("For example: Answer in short sentences."))
         self.text.setTabChangesFocus(True)
         self.text.setFixedHeight(HEIGHT)
         self._note = Label(name="instructionsNote", style="muted small", wraps=True)
-        self._done = Button(words.DONE, name="instructionsSave", spoken=words.INSTRUCTIONS_DONE)
+        self._done = Button(
+            tr("Done"),
+            name="instructionsSave",
+            spoken=tr("Close the instructions; they are used with the next message"),
+        )
         self._build()
         self.text.textChanged.connect(self._on_typed)
         self.text.refused.connect(self._note.setText)
@@ -53,7 +57,7 @@ class Instructions(QFrame):
         self._show()
 
     def _build(self) -> None:
-        heading = Label(words.INSTRUCTIONS, style="heading")
+        heading = Label(tr("Instructions for this chat"), style="heading")
         row = QHBoxLayout()
         row.addWidget(self._note, 1)
         row.addWidget(self._done)
@@ -83,4 +87,7 @@ class Instructions(QFrame):
             self._chat.instruct(self.text.toPlainText())
 
     def _note_cost(self) -> None:
-        self._note.setText(words.instructions_note(bool(self._chat.transcript.rows)))
+        note = tr("Used with the next message, before everything else.")
+        if self._chat.transcript.rows:
+            note += " " + tr("If they change, the whole chat is read again.")
+        self._note.setText(note)

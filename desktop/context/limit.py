@@ -32,7 +32,7 @@ from desktop.chat.conversation import conversation_of
 from desktop.chats.chats import ChatsController
 from desktop.services import Services
 from desktop.settings.setting_rows import MODEL_ROWS
-from desktop.store.tables import chats, messages, summaries
+from desktop.store.tables import chats, forks, messages
 from desktop.store.tables.forks import Fork
 from desktop.store.tables.records import ChatPath, Message, ReplyState
 from desktop.words.limit import NO_MODEL, NO_SUMMARY, NO_WORDS, SUMMARISING
@@ -211,7 +211,7 @@ class LimitController(QObject):
         text = await self._ask(answered, model)
         if text is None:
             return None
-        return await self._database.run(summaries.begin_from, chat, text, question)
+        return await self._database.run(forks.begin_from, chat, text, question)
 
     async def _ask(self, chat_path: ChatPath, model: ModelInfo) -> str | None:
         """The summary's words; None if it was cancelled."""

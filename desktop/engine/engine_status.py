@@ -6,10 +6,10 @@ import enum
 from dataclasses import dataclass
 
 from core.api.model_info import ModelInfo, folder_name
+from desktop.i18n import tr
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets.plain_text import shortened
 from desktop.words import frame as words
-from desktop.words.settings import DEMO
 
 LONGEST_NAME = 60
 
@@ -77,11 +77,11 @@ class EngineStatus:
 
 def model_name(model: ModelInfo) -> str:
     """The display name of a loaded model."""
-    return DEMO if model.path == str(DEMO_MODEL) else model.name
+    return tr("The demo model") if model.path == str(DEMO_MODEL) else model.name
 
 
 def shown_name(path: str) -> str:
     """The name of the model in a folder; '' is the demo model."""
     if path in ("", str(DEMO_MODEL)):
-        return DEMO
+        return tr("The demo model")
     return shortened(folder_name(path), LONGEST_NAME)

@@ -1,4 +1,4 @@
-"""The model's name in the header: pressed, it offers the recent models, a folder, the settings."""
+"""The model's name in the header, with a menu of recent models, a folder, and the settings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from desktop.widgets.plain import ToolButton, action, set_tip
 from desktop.words import frame as words
 
 WIDEST_PX = 160
-# What stands beside the name: the arrow and the rims.
+# The arrow and the frame.
 FRAME_PX = 46
 COMING = (Phase.STARTING, Phase.LOADING, Phase.RESTARTING)
 
 
 class ModelSwitcher(ToolButton):
-    """Shows the loaded model's name; loads another one where it is chosen.
-
-    Signals:
-        folder_asked(): the user wants to pick a folder.
-        settings_asked(): the user wants to see the model's settings.
+    """Signals:
+    folder_asked(): the user wants to pick a folder.
+    settings_asked(): the user wants to see the model's settings.
     """
 
     folder_asked = Signal()
@@ -40,7 +38,7 @@ class ModelSwitcher(ToolButton):
         self._settings = settings
         self._menu = QMenu(self)
         self._menu.setObjectName("modelMenu")
-        # The button itself is turned round for its arrow to stand behind the name.
+        # The button is right to left, so that its arrow is after the name.
         self._menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._folder = action(words.CHOOSE_FOLDER, self, self.folder_asked.emit)
         self._folder.setObjectName("actionChooseModel")
@@ -51,7 +49,6 @@ class ModelSwitcher(ToolButton):
         self._draw()
 
     def show_status(self, status: EngineStatus) -> None:
-        """Show which model is loaded, if one is."""
         model = status.model
         name = words.NO_MODEL_NAME
         if model is not None:
@@ -65,7 +62,7 @@ class ModelSwitcher(ToolButton):
         set_tip(self, f"{told}\n{status.words()}")
 
     def menu_shown(self) -> QMenu:
-        """The menu as it would open now: the recent models, the one that loaded last marked."""
+        """The filled menu: recent models, the one that loaded last checked."""
         self._menu.clear()
         settings = self._settings.settings
         for path in dict.fromkeys((settings.model.path, *settings.recent_models, "")):

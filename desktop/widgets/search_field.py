@@ -6,8 +6,8 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton
 
+from desktop.i18n import tr
 from desktop.widgets.plain import set_tip
-from desktop.words.chats import CLEAR
 
 LONGEST = 200
 
@@ -31,8 +31,8 @@ class SearchField(QLineEdit):
         self.setMaxLength(LONGEST)
         self.setClearButtonEnabled(True)
         for button in self.findChildren(QToolButton):
-            button.setAccessibleName(CLEAR)
-            set_tip(button, CLEAR)
+            button.setAccessibleName(tr("Clear the search"))
+            set_tip(button, tr("Clear the search"))
 
     def event(self, event: QEvent) -> bool:
         # Else the window's own Esc, which stops a reply, would have it.

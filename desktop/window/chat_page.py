@@ -20,6 +20,8 @@ from desktop.chat.instructions_view import Instructions
 from desktop.chat.schema_dialog import SchemaDialog
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit_bar import LimitBar
+from desktop.i18n import tr
+from desktop.number_format import whole
 from desktop.pictures.taking import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets import dialogs
@@ -28,7 +30,6 @@ from desktop.widgets.scrolled import scrolled
 from desktop.widgets.text_column import in_column
 from desktop.window.header_bar import HeaderBar
 from desktop.window.window_parts import WindowParts
-from desktop.words import chats as words
 from desktop.words.frame import SAMPLES
 
 COMMAND_KEYS = (
@@ -61,7 +62,7 @@ class ChatPage(QWidget):
         self._build()
         # Made last, for it lies over all of the page.
         self.delete_all = Question(
-            self, "deleteAll", words.DELETE_ALL, words.KEEP_EVERYTHING, words.DELETE_EVERYTHING
+            self, "deleteAll", tr("Delete all data"), tr("Keep everything"), tr("Delete everything")
         )
         self._connect()
         self._follow_settings()
@@ -119,7 +120,7 @@ class ChatPage(QWidget):
     def ask_to_delete_all(self) -> None:
         """Ask before everything goes, saying what."""
         chats = self._parts.chats
-        said = words.delete_all_words(len(chats.chat_list.chats), len(chats.trash.chats))
+        said = delete_all_question(len(chats.chat_list.chats), len(chats.trash.chats))
         self.delete_all.ask(said)
 
     def _write_on(self) -> None:
@@ -190,3 +191,17 @@ class ChatPage(QWidget):
         self.composer.set_active(False)
         self.composer.take_data(event.mimeData())
         accept_copy(event)
+
+
+def delete_all_question(count: int, in_trash: int) -> str:
+    known = []
+    if count:
+        known.append(tr("1 chat") if count == 1 else tr("{} chats").format(whole(count)))
+    if in_trash == 1:
+        known.append(tr("1 deleted chat"))
+    elif in_trash:
+        known.append(tr("{} deleted chats").format(whole(in_trash)))
+    return tr(
+        "Delete {} for good, with all messages, pictures, drafts, backups, damaged files of chats "
+        "and saved contexts? This can't be undone. Your settings and models stay."
+    ).format(tr(" and ").join(known) or tr("all data"))

@@ -18,6 +18,7 @@ from desktop import theme
 from desktop.chats.side_bar import SideBar
 from desktop.context.context_panel import ContextPanel
 from desktop.engine.engine_status import Phase
+from desktop.i18n import tr
 from desktop.models.model_choice import chosen_model
 from desktop.settings.settings_panel import SettingsPanel
 from desktop.store.tables.chats import TRASH_DAYS
@@ -34,8 +35,6 @@ from desktop.window.sides import Sides
 from desktop.window.tab_order import move_focus
 from desktop.window.viewing import Viewing
 from desktop.window.window_parts import WindowParts
-from desktop.words import chats as words
-from desktop.words import frame as frame_words
 
 AddFiles = Callable[[list[Path]], None]
 FIRST_SIZE = QSize(1280, 820)
@@ -140,10 +139,10 @@ class MainWindow(QMainWindow):
         parts.chats.restored.connect(self._open)
         parts.chats.trash.modelReset.connect(self._on_trash)
         parts.context.changed.connect(self._show_context)
-        parts.deletion.everything_gone.connect(lambda: self.toast.say(words.ALL_GONE))
+        parts.deletion.everything_gone.connect(lambda: self.toast.say(tr("All data is deleted.")))
         self.side_bar.open_asked.connect(self._open)
         self.side_bar.look_asked.connect(parts.chat.open)
-        self.side_bar.doomed.connect(parts.deletion.delete_for_good)
+        self.side_bar.trash.delete_asked.connect(parts.deletion.delete_for_good)
         page.header.model.folder_asked.connect(self._choose_and_load)
         page.empty.model_asked.connect(self._choose_and_load)
         page.header.model.settings_asked.connect(self._show_model_settings)
@@ -160,9 +159,7 @@ class MainWindow(QMainWindow):
         panel.model_box.browse_asked.connect(self._choose_model)
         panel.model_box.load_asked.connect(self.page.composer.setFocus)
         panel.instructions_asked.connect(self.page.show_instructions)
-        panel.restored.connect(
-            lambda said, undo: self.toast.say(said, action=(frame_words.UNDO, undo))
-        )
+        panel.restored.connect(lambda said, undo: self.toast.say(said, action=(tr("Undo"), undo)))
         return panel
 
     # What the user asks of the window itself.
@@ -243,8 +240,9 @@ class MainWindow(QMainWindow):
     def _on_deleted(self, chat: int, title: str) -> None:
         if self._parts.transcript.chat == chat:
             self._open(None)
-        undo = (words.UNDO, lambda: self._parts.chats.restore(chat))
-        self.toast.say(words.deleted(title, TRASH_DAYS), action=undo, chat=chat)
+        undo = (tr("Undo"), lambda: self._parts.chats.restore(chat))
+        said = tr("Moved to Deleted chats, kept for {} days: {}").format(TRASH_DAYS, title)
+        self.toast.say(said, action=undo, chat=chat)
 
     def _on_trash(self) -> None:
         """Undo goes away with the chat that it would restore."""

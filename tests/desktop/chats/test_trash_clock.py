@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from desktop.store.trash_clock import confirmed
+from desktop.chats.deletion import confirmed_moment as confirmed
 
 DAY = 86_400.0
 YEAR = 365 * DAY

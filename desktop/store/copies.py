@@ -1,11 +1,11 @@
-"""Copies of the chats' file and files set aside: named by date, kept beside it, deleted with chats.
+"""Backups of the file of chats and files set aside: named by date, kept beside it.
 
-    chats.copy-DATE.db      made before a migration; the newest two are kept
+    chats.copy-DATE.db      the backup of a day, or from before a migration; the newest two are kept
     chats.damaged-DATE.db   what was damaged, as it was, with its log
     chats.aside-DATE.db     put aside by the user to begin with empty chats
 
-A chat that is deleted for good must not live on in a copy of the file that nobody thinks of. So
-copies and damaged files go with it; a file that the user put aside is no copy, and stays.
+Deleting a chat for good deletes backups and damaged files too, since they may hold the chat. A file
+that the user put aside stays.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Collection
 from contextlib import closing
 from datetime import datetime
@@ -23,27 +24,46 @@ from core.system.private_files import create, rename, sync_folder
 COPY, DAMAGED, ASIDE = "copy", "damaged", "aside"
 UNFINISHED = "unfinished"
 KEPT_COPIES = 2
+DAY_S = 86_400.0
 LOG = "-wal"
 COMPANIONS = (LOG, "-shm", "-journal")
 
 
-def make(connection: sqlite3.Connection, path: Path) -> Path:
-    """A copy of the open file, whole or not at all; of the older ones the newest stay.
+def is_due(path: Path) -> bool:
+    """True if no backup was made in the last 24 hours, or the clock was ahead then."""
+    newest = next(iter(backups(path)), None)
+    return newest is None or not 0 <= time.time() - newest.stat().st_mtime < DAY_S
 
-    Raises sqlite3.Error or OSError when the disk refuses.
+
+def backups(path: Path) -> list[Path]:
+    """All backups, the newest first."""
+    found = (each for each in _of_kind(path, COPY) if each.suffix == path.suffix)
+    return sorted(found, reverse=True)
+
+
+def make(connection: sqlite3.Connection, path: Path) -> None:
+    """Make a backup of the open file, whole or not at all, and delete all but the newest two.
+
+    A damaged file is not backed up, since that would push out a whole backup. Raises sqlite3.Error
+    or OSError when the disk refuses.
     """
-    new, copy = begin(path), unused(path, COPY)
-    with closing(sqlite3.connect(new)) as target:
-        connection.backup(target)
-    rename(new, copy)
-    older = (each for each in _of_kind(path, COPY) if each.suffix == path.suffix)
-    for old in sorted(older)[:-KEPT_COPIES]:
+    try:
+        new = begin(path)
+        with closing(sqlite3.connect(new)) as target:
+            connection.backup(target)
+            (verdict,) = target.execute("PRAGMA integrity_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError("the backup is damaged")
+        rename(new, unused(path, COPY))
+    except Exception:
+        clear_unfinished(path)
+        raise
+    for old in backups(path)[KEPT_COPIES:]:
         old.unlink()
-    return copy
 
 
 def begin(path: Path) -> Path:
-    """An empty, private file to write a database into before it gets its name."""
+    """Create an empty, private file that gets its name when it is complete."""
     new = path.with_name(f"{path.stem}.{UNFINISHED}{path.suffix}")
     clear_unfinished(path)
     os.close(create(new))
@@ -51,22 +71,22 @@ def begin(path: Path) -> Path:
 
 
 def clear_unfinished(path: Path) -> None:
-    """Delete what a copy or a salvage that was cut off has left."""
+    """Delete what a backup or a salvage that was cut off has left."""
     for left in path.parent.glob(f"{path.stem}.{UNFINISHED}{path.suffix}*"):
         left.unlink()
 
 
 def exchange(path: Path, new: Path) -> Path:
-    """Put `new` in the place of the damaged file, which is kept under another name; returns that.
+    """Replace the damaged file by `new` and keep it under another name; returns that.
 
-    The name exists before the place is taken, so whatever happens, one of them holds the chats.
+    It has both names before it is replaced, so a crash loses nothing.
     """
     kept = unused(path, DAMAGED)
     for suffix in ("", LOG):
         part = Path(f"{path}{suffix}")
         if part.exists() and (suffix == "" or part.stat().st_size):
             _name_also(part, Path(f"{kept}{suffix}"))
-    # A log that stays would be written into the new file.
+    # SQLite would write an old log into the new file.
     for suffix in COMPANIONS:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
     rename(new, path)
@@ -74,7 +94,7 @@ def exchange(path: Path, new: Path) -> Path:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename the file and its companions, so that another one can begin; returns the new name."""
+    """Rename the file and its companions; returns the new name."""
     kept = unused(path, ASIDE)
     for suffix in ("", *COMPANIONS):
         if Path(f"{path}{suffix}").exists():
@@ -83,12 +103,12 @@ def set_aside(path: Path) -> Path:
 
 
 def copies(path: Path) -> set[Path]:
-    """All copies and damaged files of `path`, with their logs."""
+    """All backups and damaged files of `path`, with their logs."""
     return _of_kind(path, COPY) | _of_kind(path, DAMAGED)
 
 
 def remove(path: Path, spare: Collection[Path] = ()) -> None:
-    """Delete copies and damaged files but `spare`. Raises OSError when the system refuses."""
+    """Delete backups and damaged files but `spare`. Raises OSError when the system refuses."""
     _delete(copies(path).difference(spare))
 
 
@@ -98,12 +118,12 @@ def remove_all(path: Path) -> None:
 
 
 def names_pictures(path: Path) -> bool:
-    """Whether a file is kept that may show pictures no chat shows any more."""
+    """True if a file is kept that may show pictures of no other chat."""
     return bool(_of_kind(path, DAMAGED) | _of_kind(path, ASIDE))
 
 
 def _delete(files: Collection[Path]) -> None:
-    """Delete all that the system lets go; then raise what it said of the others."""
+    """Delete what can be deleted, then raise the first error."""
     errors: list[OSError] = []
     for file in files:
         try:
@@ -121,7 +141,7 @@ def _of_kind(path: Path, kind: str) -> set[Path]:
 
 
 def unused(path: Path, kind: str) -> Path:
-    """A name that says when, and that no file has; a later one sorts behind."""
+    """An unused name with the date; later names sort after it."""
     while True:
         name = f"{path.stem}.{kind}-{_now():%Y%m%d-%H%M%S-%f}{path.suffix}"
         if not any(path.with_name(f"{name}{suffix}").exists() for suffix in ("", LOG)):
@@ -133,7 +153,7 @@ def _now() -> datetime:
 
 
 def _name_also(path: Path, kept: Path) -> None:
-    """A second name for a file; a copy where the file system knows no second names."""
+    """Link a file to a second name; copy it if the file system has no links."""
     try:
         os.link(path, kept)
     except OSError:
