@@ -14,15 +14,14 @@ from core.api.errors import ErrorInfo
 from core.api.stats import RequestStats
 from core.client.client import EngineState
 from core.client.requests import Request
-from desktop.chat import reply_run
-from desktop.chat.messages import LiveReply, ending_words
+from desktop.chat import replies
+from desktop.chat.transcript import LiveReply, ending_text
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import DraftPicture
 from desktop.store.folders import Folders
 from desktop.store.tables import messages
 from desktop.store.tables.records import Message, Picture, Reply, ReplyState
 from desktop.window.window_parts import WindowParts
-from desktop.words.conversation import LEFT_RUNNING
 from tests.desktop.conftest import Loop, OpenParts, until
 from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png
 
@@ -152,7 +151,7 @@ async def test_waiting_can_be_stopped(open_parts: OpenParts, engine: FakeEngine)
     await until(lambda: parts.chat.running and "choose one" in parts.chat.running.status)
     parts.chat.stop()
     reply = await ended(parts)
-    assert (reply.state, ending_words(reply)) == (ReplyState.STOPPED, "Stopped.")
+    assert (reply.state, ending_text(reply)) == (ReplyState.STOPPED, "Stopped.")
     assert engine.asked == []
 
 
@@ -162,7 +161,7 @@ async def test_words_that_came_at_once_are_shown_in_one_step(
     parts = await open_parts()
     asked = await ask(parts, engine, "Hello")
     seen: list[str] = []
-    parts.transcript.grown.connect(lambda at: seen.append(parts.transcript.rows[at].text))
+    parts.replies.streamed.connect(lambda _: seen.append(parts.transcript.rows[-1].text))
     for word in ("Good", " ", "day"):
         asked.say(word)
     await until(lambda: seen)
@@ -185,7 +184,7 @@ async def test_stop_keeps_what_has_arrived(open_parts: OpenParts, engine: FakeEn
 async def test_an_engine_that_does_not_stop_is_not_waited_for(
     open_parts: OpenParts, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_run, "STOP_PATIENCE_S", 0.02)
+    monkeypatch.setattr(replies, "STOP_PATIENCE_S", 0.02)
     parts = await open_parts()
     asked = await ask(parts, engine, "Tell me")
     asked.deaf = True
@@ -203,7 +202,7 @@ async def test_an_engine_that_does_not_stop_is_not_waited_for(
 async def test_a_growing_reply_is_stored_while_it_grows(
     open_parts: OpenParts, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reply_run, "SAVE_EVERY_S", 0.05)
+    monkeypatch.setattr(replies, "SAVE_EVERY_S", 0.05)
     parts = await open_parts()
     asked = await ask(parts, engine, "Tell me")
     asked.say("Half a", ids=(1, 2))
@@ -238,7 +237,7 @@ async def test_a_growing_reply_is_not_stored_anew_each_second(
     open_parts: OpenParts, engine: FakeEngine, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bytes written are counted in the log of the file of chats, which isn't emptied here."""
-    monkeypatch.setattr(reply_run, "SAVE_EVERY_S", 0.01)
+    monkeypatch.setattr(replies, "SAVE_EVERY_S", 0.01)
     parts = await open_parts()
     await parts.database.run(lambda each: each.execute("PRAGMA wal_autocheckpoint = 0").fetchall())
     asked = await ask(parts, engine, "Tell me")
@@ -270,7 +269,7 @@ async def test_a_reply_broken_off_by_a_death_stays_and_the_chat_goes_on(
     await engine.die()
     reply = await ended(parts)
     assert (reply.state, shown(parts)[-1]) == (ReplyState.STOPPED, "Half a")
-    assert "SIGSEGV" in ending_words(reply)
+    assert "SIGSEGV" in ending_text(reply)
     await until(lambda: parts.engine.status.phase is READY)
     again = await ask(parts, engine, "Go on")
     stopped = again.conversation.messages[1]
@@ -449,7 +448,7 @@ async def test_a_picture_sent_before_the_model_turns_out_blind_is_refused_too(
     engine.may_load.set()
     reply = await ended(parts)
     assert (reply.state, engine.asked) == (ReplyState.FAILED, [])
-    assert "can't look" in ending_words(reply)
+    assert "can't look" in ending_text(reply)
 
 
 async def test_a_store_that_fails_gives_the_text_back(
@@ -518,7 +517,7 @@ def test_closing_in_the_middle_of_a_reply_keeps_it_as_a_stopped_one(
         reply = parts.transcript.rows[1].message.reply
         assert reply is not None
         assert reply.state is ReplyState.STOPPED
-        assert ending_words(reply) == LEFT_RUNNING
+        assert ending_text(reply) == "Stopped: Waymark was closed before the reply was complete."
         assert parts.chat.running is None
         await parts.close()
 

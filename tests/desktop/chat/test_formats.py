@@ -14,14 +14,13 @@ from PySide6.QtWidgets import QAbstractButton, QLabel, QLineEdit, QMenu, QPlainT
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
 from core.formats import check
 from desktop.app import App
-from desktop.chat import formats
+from desktop.chat.chat_options import EXAMPLE, SchemaDialog
+from desktop.chat.data import reading
 from desktop.chat.data.data_view import DataView
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.reply_row import ReplyRow
-from desktop.chat.schema_dialog import SchemaDialog
 from desktop.engine.engine_status import Phase
 from desktop.window.tab_order import tab_stops
-from desktop.words.formats import EXAMPLE
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, press, send, settle, words
@@ -175,7 +174,7 @@ async def test_the_latest_schema_is_the_one_that_is_judged(
         judged.append(form.text)
         return f"No: {form.text}"
 
-    monkeypatch.setattr(formats, "refusal", refuse)
+    monkeypatch.setattr(reading, "refusal", refuse)
     told: list[tuple[str, str]] = []
     app.parts.formats.checked.connect(lambda schema, said: told.append((schema, said)))
     for schema in ("1", "2", "3"):

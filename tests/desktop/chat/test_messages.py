@@ -19,13 +19,12 @@ from PySide6.QtWidgets import (
 
 from core.api.errors import PromptTooLongError
 from desktop.app import App
-from desktop.chat.composer_text import ComposerText
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeBlock
+from desktop.chat.message_editor import ComposerText
 from desktop.chat.message_row import MessageRow
 from desktop.settings.setting_rows import WINDOW_ROWS
 from desktop.widgets.copy_button import CopyButton
-from desktop.words.conversation import ANOTHER, CONTINUE_TIP, FORK
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.desktop.hands import ended, find, press, send, settle, user_rows
@@ -240,8 +239,19 @@ async def test_a_messages_menu_offers_what_can_be_done_with_it(
     await settle()
     question = user_rows(app)[0]
     for row, expected in (
-        (question, ["Copy the message", "Edit the message and send it again", FORK]),
-        (reply, ["Copy the reply", ANOTHER, FORK, CONTINUE_TIP]),
+        (
+            question,
+            ["Copy the message", "Edit the message and send it again", "Fork into a new chat"],
+        ),
+        (
+            reply,
+            [
+                "Copy the reply",
+                "Write another reply",
+                "Fork into a new chat",
+                "Continue the reply from where it ends",
+            ],
+        ),
     ):
         # Over a gap, and over the text.
         assert right_click(app, row) == expected

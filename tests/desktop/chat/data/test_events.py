@@ -7,8 +7,7 @@ import random
 
 import pytest
 
-from desktop.chat.data.events import NotJsonError, events
-from desktop.chat.data.pretty import pretty
+from desktop.chat.data.json_text import NotJsonError, events, pretty
 
 WHOLE = [
     *("1", "-0", "2.50", "1e5", "-1.5E-10", "true", "false", "null", '""', "[]", "{}", " [ ] "),

@@ -15,11 +15,10 @@ from desktop import theme
 from desktop.chat.data.json_body import JsonBody
 from desktop.chat.markdown import code_block
 from desktop.chat.markdown import highlight as highlighting
-from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.markdown.code_text import LONGEST_LINE, TAIL, TAIL_GROWTH, CodeText
+from desktop.chat.markdown.code_block import LONGEST_LINE, TAIL, TAIL_GROWTH, CodeBlock, CodeText
 from desktop.chat.markdown.highlight import LANGUAGES, Highlighting, Span
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.markdown.markdown_source import LONGEST_CODE
+from desktop.chat.markdown.stream import LONGEST_CODE
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.pacing import pace
 

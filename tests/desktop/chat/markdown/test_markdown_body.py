@@ -10,10 +10,9 @@ from pytestqt.qtbot import QtBot
 from desktop import theme
 from desktop.chat.markdown import markdown_body
 from desktop.chat.markdown.block_text import INDENT, BlockText
-from desktop.chat.markdown.code_block import CodeBlock
-from desktop.chat.markdown.code_text import CodeText
+from desktop.chat.markdown.code_block import CodeBlock, CodeText
 from desktop.chat.markdown.markdown_body import MarkdownBody
-from desktop.chat.markdown.markdown_html import CODE_EDGE
+from desktop.chat.markdown.renderer import CODE_EDGE
 from desktop.widgets.plain import Button
 from tests.desktop.widgets import samples
 

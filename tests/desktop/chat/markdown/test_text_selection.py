@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 from pytestqt.qtbot import QtBot
 
 from desktop.chat.markdown.block_text import BlockText
-from desktop.chat.markdown.code_text import CodeText
+from desktop.chat.markdown.code_block import CodeText
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.markdown.text_selection import TextField, text_selection
 

@@ -1,8 +1,7 @@
-"""Turns one Markdown block into the small HTML that Qt's text documents understand.
+"""Turns one Markdown block into the HTML that Qt's text documents understand.
 
-Knows how each element looks and that nothing a model writes may load anything: a picture becomes
-its alt text with the address as plain words, and only http and https addresses become links. HTML
-in the text is text. Leaves splitting to markdown_source and drawing to BlockText.
+Nothing a model writes loads anything: a picture becomes its alt text and address, only http and
+https addresses become links, and HTML in the text is text.
 """
 
 from __future__ import annotations
@@ -20,30 +19,29 @@ from markdown_it.utils import EnvType, OptionsDict
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFontDatabase
 
-from desktop.chat.markdown.markdown_blocks import MOST_CELLS, make_parser
+from desktop.chat.markdown.blocks import MOST_CELLS, make_parser
 from desktop.theme import Colours, px
 
-# A block of more than these is shown as the text it is. Each mark may be a word in other letters,
-# which costs the parser and Qt ten times as much as one in the same; looking for the other end of a
-# bracket takes the parser time with their square; and Qt lays out a cell in the time of a hundred
-# letters, and in a quote's cell four times over.
+# A block beyond these limits is shown as plain text. Each mark may change the font, which costs ten
+# times as much as a plain word; the parser needs quadratic time for brackets; and Qt needs as long
+# for a cell as for a hundred letters, inside a quote four times that.
 MOST_MARKS = 2_000
 MOST_BRACKETS = 300
 MOST_CELLS_IN_QUOTES = 32
-# Deeper quotes and lists leave no room for words, and the parser drops what is deeper than 20.
+# Deeper nesting leaves no room for text, and the parser drops what is deeper than 20.
 DEEPEST = 16
 
-# A space at both edges of inline code, between two characters that are not seen: in this order
-# nobody has written them, so that what is copied can do without.
+# A space at both edges of inline code, between two invisible characters: a sequence that doesn't
+# occur in text, so that it can be removed from what is copied.
 CODE_EDGE = "\u2063\u00a0\u2063"
 
 _MARK = re.compile(r"[*_~`<&\\!\[$]")
-# An address that stands in the text as it is; what ends a sentence is not part of it.
+# A bare address, without the punctuation that ends a sentence.
 _WEB_ADDRESS = re.compile(r"(https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*])")
 
 
 class _Renderer(RendererHTML):
-    """HTML for the elements that Qt draws differently, or that must not reach it."""
+    """HTML for elements that Qt draws differently, or that must not reach it."""
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
@@ -95,7 +93,7 @@ class _Renderer(RendererHTML):
         # Each table inside a table takes Qt four times as long.
         if env["quotes"] > 1:
             return "<blockquote>"
-        # Qt draws a line beside a table's cell, and beside nothing else.
+        # Qt draws a line at the side of table cells only.
         return '<table cellspacing="0" cellpadding="0" width="100%"><tr><td class="quote">'
 
     def blockquote_close(
@@ -130,7 +128,7 @@ class _Renderer(RendererHTML):
 def _make_parser() -> MarkdownIt:
     parser = make_parser()
     parser.renderer = _Renderer(parser)
-    # What is not a web address becomes words in the renderer, never a link: nothing is left out.
+    # The renderer turns anything but a web address into text, so that nothing is left out.
     parser.validateLink = lambda url: True  # type: ignore[method-assign]
     return parser
 
@@ -139,20 +137,17 @@ _PARSER = _make_parser()
 
 
 def is_web_address(address: str) -> bool:
-    """Whether an address may be offered to the user's browser."""
+    """Whether an address may be opened in the browser."""
     try:
         parts = urlsplit(address)
     except ValueError:
         return False
-    # What Qt can't read would be a link that does nothing, and says nothing of it.
+    # A link that Qt can't parse would silently do nothing.
     return parts.scheme in ("http", "https") and bool(parts.netloc) and QUrl(address).isValid()
 
 
 def to_html(source: str, keeps_lines: bool = False) -> str | None:
-    """The block as HTML, or None where it is better shown as the text it is.
-
-    With `keeps_lines` a line of the source is a line on the screen.
-    """
+    """The block as HTML, or None if it is too complex. `keeps_lines`: keep soft line breaks."""
     if source.count("[") > MOST_BRACKETS or len(_MARK.findall(source)) > MOST_MARKS:
         return None
     env: EnvType = {"keeps_lines": keeps_lines}
@@ -164,12 +159,12 @@ def to_html(source: str, keeps_lines: bool = False) -> str | None:
     if cells > most_cells or deepest > DEEPEST:
         return None
     html = str(_PARSER.renderer.render(tokens, _PARSER.options, env)).strip()
-    # Qt draws no mark beside an item without words.
+    # Qt draws no bullet for an empty item.
     return html.replace("<li></li>", f"<li>{CODE_EDGE}</li>")
 
 
 def style(colours: Colours, line_height: int) -> str:
-    """The style sheet of a block's document; `line_height` is in percent."""
+    """The style sheet of a block; `line_height` is in percent."""
     fixed = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont).family()
     return f"""
         p, li {{ line-height: {line_height}%; }}
