@@ -35,7 +35,6 @@ class ChatController(ShownChat):
     """Actions of the user on the shown chat.
 
     A message is in the store before the engine gets it. `refused(str)`: why nothing was sent.
-    `stored()`: messages were added, so the chat's place in the list may change.
     """
 
     refused = Signal(str)

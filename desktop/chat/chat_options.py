@@ -21,10 +21,7 @@ INSTRUCTIONS_HEIGHT = 110
 
 
 class InstructionsPanel(QFrame):
-    """A field for the shown chat's instructions (its system prompt), in force as they are typed.
-
-    `changed()`: there may be some now, or none. `done()`: the user closes the panel.
-    """
+    """A field for the shown chat's instructions (its system prompt), in force as they are typed."""
 
     changed = Signal()
     done = Signal()
@@ -96,10 +93,7 @@ JSON = ReplyFormat(kind="json")
 
 
 class ComposerFormat(QWidget):
-    """The line that names the reply format, hidden for free text; the composer places `button`.
-
-    `schema_asked()`: the user wants to write or change a schema.
-    """
+    """The line that names the reply format, hidden for free text; the composer places `button`."""
 
     schema_asked = Signal()
 

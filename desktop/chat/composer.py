@@ -36,8 +36,6 @@ class Composer(QFrame):
     """The draft of the shown chat, and the button that sends it or stops the reply.
 
     Knows nothing of the transcript, so that typing costs the same in a long chat.
-    `open_picture_asked(digest)`: a thumbnail was clicked. `instructions_asked()`: show or hide the
-    instructions. `schema_asked()`: a schema for the replies is to be written.
     """
 
     instructions_asked = Signal()

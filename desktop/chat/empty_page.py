@@ -23,11 +23,7 @@ FEW_SAMPLES = 3
 
 
 class EmptyPage(QWidget):
-    """Shown while the chat has no message.
-
-    `sample_asked(path or None, question)`: put these into the composer. `model_asked()`: choose a
-    model.
-    """
+    """Shown while the chat has no message."""
 
     sample_asked = Signal(object, str)
     model_asked = Signal()
@@ -167,9 +163,9 @@ class EmptyPage(QWidget):
 
 
 def samples() -> tuple[tuple[str | None, str], ...]:
-    """Pictures in the folder of samples, with questions that the demo model can answer.
+    """Sample pictures, with questions that the demo model can answer.
 
-    Other models get the pictures of the first few, with the first question.
+    Other models get the first few pictures, each with the first question.
     """
     return (
         ("three-shapes.png", tr("What is in the picture?")),

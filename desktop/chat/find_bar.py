@@ -53,9 +53,8 @@ class FindField(QLineEdit):
 class FindBar(QFrame):
     """A search field over the conversation. `closed()`: the user has closed it.
 
-    Matches are counted in the source of messages and, once a message was visited, in what is drawn
-    of it. A message in which the text is not drawn, like the address of a link, counts as one match
-    and is shown without a mark.
+    Matches are counted in the source of messages; of visited ones, in what is drawn. A match that
+    isn't drawn, like the address of a link, counts as one and is shown without a mark.
     """
 
     closed = Signal()

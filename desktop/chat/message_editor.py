@@ -24,10 +24,9 @@ MOST_LINES_SEEN = 8
 
 
 class ComposerText(LongText):
-    """A text field that grows with its lines up to a limit; Shift+Enter breaks the line.
+    """A text field that grows with its lines up to a limit; Enter sends, Shift+Enter breaks.
 
-    `send_asked()`: Enter. `left()`: Esc, with `can_be_left`. `data_given(QMimeData)`: pictures or
-    files were pasted.
+    `data_given(QMimeData)`: pictures or files were pasted.
     """
 
     send_asked = Signal()
@@ -115,11 +114,7 @@ def has_files(data: QMimeData) -> bool:
 
 
 class MessageEditor(QWidget):
-    """Edits the draft that replaces a sent message.
-
-    `send_asked(text)`. `left()`: leave the message as it was. `filled()`: the size has changed. The
-    others are as in `RowActions`.
-    """
+    """Edits the draft that replaces a sent message. `filled()`: its size has changed."""
 
     send_asked = Signal(str)
     left = Signal()

@@ -1,7 +1,4 @@
-"""Messages that wait for the reply before them, and the lines that show them in the composer.
-
-A queued message is stored with the draft next to it, so that nothing is lost when the app ends.
-"""
+"""Messages that wait for a reply to end, and the lines that show them in the composer."""
 
 from __future__ import annotations
 
@@ -27,10 +24,10 @@ Send = Callable[[int, Draft], Awaitable[bool]]
 
 
 class MessageQueue(QObject):
-    """The queued messages of all chats: sent one by one as replies end, or given back.
+    """Sends queued messages one by one as replies end, or gives them back.
 
-    `changed()`: messages were added or removed. `typed_wanted()`: the composer must now copy its
-    text into its draft. `given_back(draft)`: this draft has got a queued message back.
+    `typed_wanted()`: the composer must copy its text into its draft now. `given_back(draft)`: this
+    draft has a queued message back.
     """
 
     changed = Signal()

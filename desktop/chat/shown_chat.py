@@ -21,10 +21,8 @@ from desktop.store.tables.records import ChatPath, Reply
 class ShownChat(QObject):
     """Keeps the transcript in step with the store and the replies in progress.
 
-    `shown(chat)`: another chat is on screen, or with None the empty page. `draft_changed()`: the
-    composer shows another draft. `draft_typed()`: the user paused typing. `busy_changed()`: the
-    reply at the end of the path has begun or ended. `instructed()`, `format_changed()`: the chat's
-    instructions or reply format have changed.
+    `shown(chat)`: another chat is on screen, or with None the empty page. `draft_typed()`: the user
+    paused typing. `busy_changed()`: the reply at the end of the path has begun or ended.
     """
 
     shown = Signal(object)

@@ -30,8 +30,8 @@ class Length(NamedTuple):
 class LiveReply(QObject):
     """A reply in progress: what has arrived, and what it waits for.
 
-    `grown(answer, reasoning)` carries what has arrived since it was last sent. A window that is
-    busy gets the text of several events at once.
+    `grown(answer, reasoning)`: what has arrived since the last time. A busy window gets the text of
+    several events at once.
     """
 
     grown = Signal(str, str)

@@ -34,8 +34,7 @@ class TranscriptView(QAbstractScrollArea):
     """Shows a transcript; `messages` has the signals of what the user asks of a message.
 
     Follows the end only while the reader is there. Only messages near the visible part have
-    widgets, so that a long chat costs what a short one does; of the others the height is known
-    from when they were last laid out, or guessed.
+    widgets, so that a long chat costs what a short one does; others have a known or guessed height.
     """
 
     def __init__(self, transcript: Transcript, drafts: Drafts, formats: Formats) -> None:

@@ -21,8 +21,8 @@ DATA, SOURCE = 1, 2
 class JsonBody(WholeText):
     """The text of a structured reply: its source while it grows, then also a table or tree.
 
-    Has the methods of `MarkdownBody`. `read_asked()`: the text is complete and must be read, which
-    takes time; `show_reading` takes the result.
+    Has the methods of `MarkdownBody`. `read_asked()`: the text is complete; `show_reading` takes
+    what was read of it.
     """
 
     read_asked = Signal()

@@ -207,8 +207,7 @@ def schema_format(text: str) -> ReplyFormat | None:
 class Formats(QObject):
     """Checks schemas and reads replies, one at a time.
 
-    `checked(schema, refusal)`: why a schema can't be used, or ''. `was_read(message, text,
-    reading)`. `indented(message, text)`: a reply's JSON, to be copied.
+    `checked(schema, refusal)`: why a schema can't be used, or ''.
     """
 
     # Texts are sent as objects: as Qt strings they would be copied, and lone surrogates lost.

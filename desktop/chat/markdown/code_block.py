@@ -1,7 +1,4 @@
-"""A code block: its language, a copy button, and the code in a fixed-width font.
-
-Growing code lays out only its new part. A very long block scrolls in a field of its own.
-"""
+"""A code block: its language, a copy button, and the code."""
 
 from __future__ import annotations
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from html import escape
 from urllib.parse import urlsplit
 
 from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
+from markdown_it.utils import EnvType
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QFontDatabase
 
@@ -40,97 +39,90 @@ _MARK = re.compile(r"[*_~`<&\\!\[$]")
 _WEB_ADDRESS = re.compile(r"(https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}*])")
 
 
-class _Renderer(RendererHTML):
-    """HTML for elements that Qt draws differently, or that must not reach it."""
+def _image(token: Token, env: EnvType) -> str:
+    alt = _PARSER.renderer.renderInlineAsText(token.children or [], _PARSER.options, env)
+    return f"<i>{escape(alt or 'picture')}</i> ({escape(str(token.attrGet('src') or ''))})"
 
-    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        token = tokens[idx]
-        alt = self.renderInlineAsText(token.children or [], options, env)
-        address = str(token.attrGet("src") or "")
-        return f"<i>{escape(alt or 'picture')}</i> ({escape(address)})"
 
-    def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        words = tokens[idx].content
-        if env.get("links"):
-            return escape(words)
-        return "".join(_linked(piece) for piece in _WEB_ADDRESS.split(words))
+def _text(token: Token, env: EnvType) -> str:
+    if env.get("links"):
+        return escape(token.content)
+    return "".join(_linked(piece) for piece in _WEB_ADDRESS.split(token.content))
 
-    def link_open(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        address = str(tokens[idx].attrGet("href") or "")
-        env["links"] = [*env.get("links", []), address]
-        return f'<a href="{escape(address)}">' if is_web_address(address) else ""
 
-    def link_close(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        address = env["links"].pop()
-        return "</a>" if is_web_address(address) else f" ({escape(address)})"
+def _link_open(token: Token, env: EnvType) -> str:
+    address = str(token.attrGet("href") or "")
+    env["links"] = [*env.get("links", []), address]
+    return f'<a href="{escape(address)}">' if is_web_address(address) else ""
 
-    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return _listing(tokens[idx].content)
 
-    def code_block(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return _listing(tokens[idx].content)
+def _link_close(_token: Token, env: EnvType) -> str:
+    address = env["links"].pop()
+    return "</a>" if is_web_address(address) else f" ({escape(address)})"
 
-    def code_inline(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return f"<code>{CODE_EDGE}{escape(tokens[idx].content)}{CODE_EDGE}</code>"
 
-    def table_open(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return '<table class="cells" cellspacing="0" cellpadding="6" border="1">'
+def _code(token: Token, _env: EnvType) -> str:
+    return f"<pre>{escape(token.content.removesuffix(chr(10)))}</pre>"
 
-    def blockquote_open(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        env["quotes"] = env.get("quotes", 0) + 1
-        # Each table inside a table takes Qt four times as long.
-        if env["quotes"] > 1:
-            return "<blockquote>"
-        # Qt draws a line at the side of table cells only.
-        return '<table cellspacing="0" cellpadding="0" width="100%"><tr><td class="quote">'
 
-    def blockquote_close(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        env["quotes"] -= 1
-        return "</blockquote>" if env["quotes"] else "</td></tr></table>"
+def _code_inline(token: Token, _env: EnvType) -> str:
+    return f"<code>{CODE_EDGE}{escape(token.content)}{CODE_EDGE}</code>"
 
-    def math(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        lines = escape(tokens[idx].content).split("\n")
-        return f'<span class="math">{"<br>".join(lines)}</span>'
 
-    def footnote_ref(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return f"<sup>{tokens[idx].content}</sup>"
+def _quote_open(_token: Token, env: EnvType) -> str:
+    env["quotes"] = env.get("quotes", 0) + 1
+    # Each table inside a table takes Qt four times as long.
+    if env["quotes"] > 1:
+        return "<blockquote>"
+    # Qt draws a line at the side of table cells only.
+    return '<table cellspacing="0" cellpadding="0" width="100%"><tr><td class="quote">'
 
-    def footnote_open(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return f'<p class="footnote"><sup>{tokens[idx].info}</sup> '
 
-    def softbreak(
-        self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        return "<br>\n" if env.get("keeps_lines") else "\n"
+def _quote_close(_token: Token, env: EnvType) -> str:
+    env["quotes"] -= 1
+    return "</blockquote>" if env["quotes"] else "</td></tr></table>"
 
-    def hr(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        return "<hr>"
+
+def _math(token: Token, _env: EnvType) -> str:
+    lines = escape(token.content).split("\n")
+    return f'<span class="math">{"<br>".join(lines)}</span>'
+
+
+_Rule = Callable[[Token, EnvType], str]
+# Elements that Qt draws differently, or that must not reach it.
+_RULES: dict[str, _Rule] = {
+    "image": _image,
+    "text": _text,
+    "link_open": _link_open,
+    "link_close": _link_close,
+    "fence": _code,
+    "code_block": _code,
+    "code_inline": _code_inline,
+    "table_open": lambda _token, _env: (
+        '<table class="cells" cellspacing="0" cellpadding="6" border="1">'
+    ),
+    "blockquote_open": _quote_open,
+    "blockquote_close": _quote_close,
+    "math": _math,
+    "footnote_ref": lambda token, _env: f"<sup>{token.content}</sup>",
+    "footnote_open": lambda token, _env: f'<p class="footnote"><sup>{token.info}</sup> ',
+    "softbreak": lambda _token, env: "<br>\n" if env.get("keeps_lines") else "\n",
+    "hr": lambda _token, _env: "<hr>",
+}
 
 
 def _make_parser() -> MarkdownIt:
     parser = make_parser()
-    parser.renderer = _Renderer(parser)
-    # The renderer turns anything but a web address into text, so that nothing is left out.
+    for name, rule in _RULES.items():
+        parser.add_render_rule(name, _with_index(rule))
+    # Anything but a web address becomes text in the renderer, so that nothing is left out.
     parser.validateLink = lambda url: True  # type: ignore[method-assign]
     return parser
+
+
+def _with_index(rule: _Rule) -> Callable[..., str]:
+    """A rule as the renderer calls it."""
+    return lambda _self, tokens, at, _options, env: rule(tokens[at], env)
 
 
 _PARSER = _make_parser()
@@ -193,7 +185,3 @@ def _linked(words: str) -> str:
     shown = escape(words)
     is_address = _WEB_ADDRESS.fullmatch(words) and is_web_address(words)
     return f'<a href="{shown}">{shown}</a>' if is_address else shown
-
-
-def _listing(code: str) -> str:
-    return f"<pre>{escape(code.removesuffix(chr(10)))}</pre>"

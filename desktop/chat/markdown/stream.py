@@ -24,9 +24,6 @@ LARGE_BLOCK = 8_000
 GROWTH = 1 / 50
 # Code comes in pieces of this size, so that only the last one is looked at again.
 LONGEST_CODE = 8_000
-# From this many blocks on, neighbours are joined: each block costs a widget.
-MOST_BLOCKS = 256
-LATE_BLOCK = 8_000
 # Characters that Qt's text documents reserve, and lone surrogates.
 _UNSHOWABLE = re.compile("[\x00\ufdd0-\ufdef\ufffc\u2029\ud800-\udfff]")
 # Combining marks take no room: without a limit all of a text would be drawn on one screen.
@@ -113,11 +110,7 @@ class BlockStream:
 
     def _close_prose(self) -> bool:
         """Close all complete blocks but the last; True if that begins code."""
-        complete = self._tail[: self._tail.rfind("\n") + 1]
-        late = len(self.closed) >= MOST_BLOCKS
-        if late and len(complete) < LATE_BLOCK and not self._is_full():
-            return False
-        found = find_blocks(complete)
+        found = find_blocks(self._tail[: self._tail.rfind("\n") + 1])
         # A table that is too large is code up to the next empty line.
         large = next((at for at, each in enumerate(found) if each.is_large_table), None)
         found = found if large is None else found[: large + 1]
@@ -125,13 +118,7 @@ class BlockStream:
             return False
         last = found[-1]
         self._tail = self._tail[last.start :]
-        if late and large is None:
-            self.closed += [Block("prose", complete[: last.start])] if last.start else []
-            return False
-        budget = max(0, MOST_BLOCKS - len(self.closed))
-        self.closed += _all_closed(found[:-1][:budget])
-        if len(found) - 1 > budget:
-            self.closed.append(Block("prose", complete[found[budget].start : last.start]))
+        self.closed += _all_closed(found[:-1])
         return self._begin_listing(last)
 
     def _begin_listing(self, found: Found) -> bool:
@@ -191,8 +178,6 @@ class BlockStream:
             return [Block("code", code, self._fence.language, ended, self._continues)]
         if not self._tail.strip():
             return []
-        if len(self.closed) >= MOST_BLOCKS:
-            return [Block("prose", self._tail)]
         found = find_blocks(self._tail)
         return _all_closed(found) if ended else [block for each in found for block in each.blocks]
 

@@ -1,8 +1,7 @@
 """One selection over all text fields of a message.
 
-A message is drawn by several fields. The mouse, Ctrl+C, Ctrl+A and the context menu work on all
-fields inside one `WholeText`. The fields' cursors hold the selection, so that a growing field keeps
-it.
+The mouse, Ctrl+C, Ctrl+A and the context menu work on all fields inside one `WholeText`. The
+fields' cursors hold the selection, so that a growing field keeps it.
 """
 
 from __future__ import annotations

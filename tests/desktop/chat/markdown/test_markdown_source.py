@@ -242,10 +242,3 @@ def test_a_listing_too_long_comes_in_pieces_that_lose_nothing(line: str, indent:
     assert [block.closed for block in blocks] == [False] * (len(blocks) - 1) + [True]
     assert max(len(block.source) for block in blocks) <= LONGEST_CODE
     assert "".join(block.source for block in blocks) == code.removesuffix("\n")
-
-
-def test_very_many_blocks_are_put_together() -> None:
-    text = "".join(f"{number}\n\n" for number in range(20_000))
-    blocks = split_blocks(text)
-    assert len(blocks) < 400
-    assert [int(word) for block in blocks for word in block.source.split()] == list(range(20_000))
