@@ -273,10 +273,8 @@ class TranscriptView(QAbstractScrollArea):
 
     def show_whole(self, widget: QWidget) -> None:
         """Scroll as little as needed to show a part of a message."""
-        self._bring(widget.mapTo(self.viewport(), QPoint(0, 0)).y(), widget.height())
-
-    def _bring(self, top: int, height: int) -> None:
-        below = top + height - self.viewport().height()
+        top = widget.mapTo(self.viewport(), QPoint(0, 0)).y()
+        below = top + widget.height() - self.viewport().height()
         bar = self.verticalScrollBar()
         if top < 0:
             bar.setValue(bar.value() + top)
