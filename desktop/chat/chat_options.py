@@ -137,7 +137,6 @@ class ComposerFormat(QWidget):
         self._show()
 
     def menu_shown(self) -> QMenu:
-        """The menu, with the format in force checked."""
         form = self._chat.format
         kind = None if form is None else form.kind
         for name, of in zip(self._entries, (None, "json", "json_schema"), strict=True):

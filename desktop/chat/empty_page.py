@@ -23,8 +23,6 @@ FEW_SAMPLES = 3
 
 
 class EmptyPage(QWidget):
-    """Shown while the chat has no message."""
-
     sample_asked = Signal(object, str)
     model_asked = Signal()
 

@@ -18,8 +18,6 @@ from desktop.widgets.plain import Button, Label, set_tip
 
 
 class ReplyRow(MessageRow):
-    """One reply, in progress or complete."""
-
     def __init__(self, row: Row, formats: Formats, actions: RowActions) -> None:
         super().__init__(row, "assistant", actions)
         self._formats = formats

@@ -78,7 +78,6 @@ class TranscriptView(QAbstractScrollArea):
 
     @property
     def first_seen(self) -> int:
-        """The place of the first visible message."""
         return self._seen(0).start
 
     def show_message(self, place: int) -> None:
@@ -101,7 +100,6 @@ class TranscriptView(QAbstractScrollArea):
         bar.setValue(bar.value() + middle - self.viewport().height() // 2)
 
     def edit_last(self) -> None:
-        """Edit the last user message."""
         rows = self._transcript.rows
         place = next(
             (at for at in reversed(range(len(rows))) if not rows[at].message.is_reply), None

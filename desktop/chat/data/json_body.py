@@ -139,7 +139,6 @@ class JsonBody(WholeText):
 
 
 def validity_text(reply_format: ReplyFormat, reading: Reading) -> str:
-    """Whether a finished reply has its format."""
     if reading.unchecked:
         return tr("Not checked: {reason}").format(reason=reading.unchecked)
     if reading.fault:

@@ -185,7 +185,6 @@ def _is_row(item: Item) -> bool:
 
 
 def walk(root: Item) -> Iterator[Item]:
-    """All items below one, level by level."""
     level = root.below
     while level:
         yield from level
