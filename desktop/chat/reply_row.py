@@ -228,7 +228,7 @@ class ReasoningFold(QWidget):
         return body
 
     def _label(self) -> None:
-        thinking = tr("Thinking\N{HORIZONTAL ELLIPSIS}")
+        thinking = tr("Thinking…")
         self._button.set_words(thinking if self._running else tr("Thought"))
         arrow = "chevron_down" if self.is_open() else "chevron_right"
         self._button.setIcon(theme.icon(arrow, "muted"))

@@ -269,7 +269,7 @@ def ending_text(reply: Reply) -> str:
         return f"{reply.error.title}. {reply.error.message}"
     match reply.finish_reason:
         case "length":
-            return tr("Cut off: the reply reached the longest length set.")
+            return tr("Cut off: the reply reached the length limit you set.")
         case "context":
             return tr("Cut off: the context is full.")
         case "format_length":

@@ -57,7 +57,7 @@ class TranscriptView(QAbstractScrollArea):
         # drawn yet, leaves the view where it is.
         self._turned = 0
         self._kept_range = 0
-        jump = tr("Jump to the newest")
+        jump = tr("Jump to the end")
         self._jump = Button(jump, self, name="jumpToNewest", spoken=jump)
         self._jump.clicked.connect(self.scroll_to_end)
         self._jump.hide()
