@@ -29,7 +29,7 @@ from core.engine.passes.decode import Decode
 from core.engine.passes.prefill import Prefill
 from core.engine.stats import MessageMap, Report, explain
 from core.engine.writing.reply import Reply
-from kernels.common.views import octets
+from kernels.common.memory import octets
 
 
 class Session:
@@ -89,9 +89,7 @@ class Session:
                 "off.",
                 length,
             )
-        self._reply = Reply(
-            command, self._rendered, loaded.text, loaded.model.vocab_size, loaded.drawing
-        )
+        self._reply = Reply(command, self._rendered, loaded.text, loaded.model.vocab_size)
 
     def _restore(self) -> None:
         command, cache, prompt = self._command, self._cache, self._prompt
@@ -184,7 +182,7 @@ class Session:
         settings, model, slab = self._command.draft, self._loaded.model, self._context.slab
         costs, mode, head = self._loaded.step_costs, settings.mode, None
         # A side request is too short to gain from drafts.
-        if not model.joins_steps or (self._command.side and mode == "auto"):
+        if not model.batch_invariant_steps or (self._command.side and mode == "auto"):
             settings, mode = DraftSettings(mode="off"), "off"
         drafters: list[Drafter] = []
         if mode in {"auto", "lookup", "both"}:

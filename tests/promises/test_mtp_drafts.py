@@ -223,7 +223,7 @@ def test_steps_stay_captured_beside_rows_of_the_head(
     """Of a draft, and of a longer prompt that was read before."""
     monkeypatch.delenv("WAYMARK_DEBUG")
     loaded = loaded_of("headed", "int8")
-    assert loaded.model.joins_steps
+    assert loaded.model.batch_invariant_steps
     for first, second in ((9, 9), (90, 9)):
         machine = Machine(replace(loaded, steps=StepCapture(loaded.steps._capture)))
         machine.ask([user(words(first))], sampling=GREEDY, draft=drafts(tokens=4))

@@ -23,7 +23,7 @@ from core.api.params import (
 )
 from core.engine.stats import Report
 from core.engine.writing.constraint import Constraint
-from core.engine.writing.sampler import Drawing, Sampler, resolve
+from core.engine.writing.sampler import Sampler, resolve
 from core.text.chat_text import ChatText, RenderedPrompt
 
 # Text is sent in bursts, at most thirty a second.
@@ -42,7 +42,6 @@ class Reply:
         rendered: RenderedPrompt,
         text: ChatText,
         vocab_size: int,
-        drawing: Drawing,
     ) -> None:
         self.ids: list[int] = []
         self._rendered, self._command = rendered, command
@@ -54,7 +53,7 @@ class Reply:
         prompt = rendered.prompt
         self._start = prompt.num_tokens
         ids = [token for part in prompt.segments for token in getattr(part, "ids", ())]
-        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed, drawing)
+        self._sampler = Sampler(self._sampling, ids, vocab_size, self.seed)
         for token_id in rendered.begun:
             self._sampler.accept(token_id)
         form = command.format

@@ -1,4 +1,5 @@
-"""What layers with a state compute: convolutions, the delta rule, state spaces."""
+"""Self-test cases of layers with a state (convolutions, the delta rule, state spaces) and of sparse
+experts."""
 
 from __future__ import annotations
 
@@ -8,10 +9,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from kernels.common.shapes import DeltaShape, Mamba1Shape, Mamba2Shape, ShortConvShape
+from kernels.common.scans import DeltaInputs, SpaceInputs
+from kernels.common.shapes import DeltaShape, ExpertShape, Mamba1Shape, Mamba2Shape, ShortConvShape
+from kernels.experts.reference import gated
 from kernels.gated_delta.reference import CHUNK
+from kernels.linear.reference import PlainMatrix
 from kernels.ops import Ops
-from kernels.self_test.case import FEW, ROWS, Case, Numbers
+from kernels.self_test.rows import FEW, ROWS, Case, Numbers
 
 
 def recurrent(
@@ -108,7 +112,8 @@ def _delta_rule(shape: DeltaShape, numbers: Numbers) -> Iterator[Case]:
             keys.unflatten(1, (shape.key_heads, -1)),
             values.unflatten(1, (shape.value_heads, -1)),
         )
-        outputs = getattr(ops, name)(*heads, decay[:count], beta[:count], state=after)
+        given = DeltaInputs(*heads, decay[:count], beta[:count])
+        outputs = getattr(ops, name)(given, after)
         return [outputs, after]
 
     step = "recurrent_gated_delta_step"
@@ -149,7 +154,7 @@ def _scan(shape: Mamba1Shape, numbers: Numbers) -> Iterator[Case]:
         b, c = both.to(dtype)[:count].chunk(2, dim=1)
         rows = inputs.to(dtype)[:count, : shape.channels]
         after = state.clone()
-        outputs = getattr(ops, name)(rows, b, c, steps[:count], rate, skip, state=after)
+        outputs = getattr(ops, name)(SpaceInputs(rows, b, c, steps[:count], rate, skip), after)
         return [outputs, after]
 
     for name, count in (("mamba1_run_", ROWS), ("mamba1_step", 1), ("mamba1_step", FEW)):
@@ -174,7 +179,81 @@ def _state_space(shape: Mamba2Shape, numbers: Numbers) -> Iterator[Case]:
             c.unflatten(1, (shape.groups, -1)),
             steps[:count],
         )
-        return [getattr(ops, name)(*rows, rate, skip, state=after), after]
+        return [getattr(ops, name)(SpaceInputs(*rows, rate, skip), after), after]
 
     for name, count in (("mamba2_run_", ROWS), ("mamba2_step", 1), ("mamba2_step", FEW)):
         yield Case(name, numbers.dtype, partial(call, name=name, count=count), ulps, 0.0)
+
+
+# All of a model's are gigabytes; of the largest releases one is.
+_FEW_EXPERTS = 2
+_BLOCK = 512  # no kernel takes more inner numbers at once
+
+
+def routing(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+    """Logits in which several experts are equal."""
+    logits = 2 * numbers.rough(9, shape.count + 1)
+    logits[0, :] = 0  # of equal experts the first
+    # In steps, so that experts that were equal often still are.
+    correction = (2 * numbers.exact(shape.count)).round() / 4 if shape.routing.sigmoid else None
+
+    def call(ops: Ops, dtype: torch.dtype) -> list[Tensor]:
+        given = logits.to(dtype)[:, : shape.count]
+        ids, weights = ops.route(given, shape.routing, correction)
+        return [ids.float(), weights]
+
+    # An exponent is the difference of two logits; all of them are added up.
+    ulps = shape.count + 2 * float(logits.abs().max()) + 32
+    yield Case("route", numbers.dtype, call, ulps, 0.0)
+
+
+def experts(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+    """A run and a step through two experts, of which the inner numbers of one block and of what is
+    left beside blocks are enough."""
+    count = min(_FEW_EXPERTS, shape.count)
+    inner = shape.inner if shape.inner < 2 * _BLOCK else _BLOCK + shape.inner % _BLOCK
+    taken = (2 if shape.gated else 1) * inner
+    weights = [
+        (numbers.rough(taken, shape.width), numbers.rough(shape.width, inner)) for _ in range(count)
+    ]
+    # Something simple of the right width.
+    activation = gated(torch.add) if shape.gated else lambda rows: rows + rows
+    rows = numbers.rough(ROWS, shape.width)
+    ids = torch.arange(ROWS * count, dtype=torch.int32, device=rows.device) % count
+    both, in_turn = ids.view(ROWS, count), ids[:ROWS, None]
+
+    def call(ops: Ops, dtype: torch.dtype, chosen: Tensor) -> list[Tensor]:
+        up, down = ([PlainMatrix(pair[which].to(dtype)) for pair in weights] for which in (0, 1))
+        bank = ops.experts(up, down, activation)
+        is_step = len(chosen) == 1
+        places, found = bank(rows[: len(chosen)].to(dtype), chosen, is_step)
+        return [found if places is None else found[places]]
+
+    # Two products one after the other; what comes of the first is rounded to the model's type.
+    rounded = 2**16 if numbers.dtype == torch.bfloat16 else 0
+    ulps = 4 * (shape.width + inner) + rounded
+    for chosen in (both, in_turn, both[:1]):
+
+        def each(ops: Ops, dtype: torch.dtype, chosen: Tensor = chosen) -> list[Tensor]:
+            return call(ops, dtype, chosen)
+
+        yield Case("experts", numbers.dtype, each, ulps, 0.0)
+
+
+def weighted_sum(shape: ExpertShape, numbers: Numbers) -> Iterator[Case]:
+    """Results where they lie and elsewhere, perhaps with the expert that all share."""
+    k = shape.routing.k
+    rows, weights = numbers.rough(9 * k, shape.width), numbers.exact(9, k).softmax(1)
+    shared, gate = numbers.rough(9, shape.width), numbers.rough(9, 3)
+    places = torch.arange(9 * k, device=rows.device).flip(0)
+
+    def call(ops: Ops, dtype: torch.dtype, places: Tensor | None, is_shared: bool) -> list[Tensor]:
+        beside = (shared.to(dtype), gate.to(dtype)[:, 1:2]) if is_shared else (None, None)
+        return [ops.weighted_sum(places, rows.to(dtype), weights, *beside)]
+
+    for where in (None, places):
+
+        def either(ops: Ops, dtype: torch.dtype, where: Tensor | None = where) -> list[Tensor]:
+            return call(ops, dtype, where, shape.shared)
+
+        yield Case("weighted_sum", numbers.dtype, either, k + 16, 2 * float(rows.abs().max()))
