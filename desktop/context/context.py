@@ -13,8 +13,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from core.api.events import Prepared
 from core.api.stats import CacheBytes, RequestStats
 from desktop.chat.chat import ChatController
-from desktop.chat.messages import LiveReply, Row
 from desktop.chat.replies import Replies
+from desktop.chat.transcript import LiveReply, Row
 from desktop.context.ahead import AheadController
 from desktop.context.context_view import ContextView, Strip, prepared_strip
 from desktop.engine.engine import EngineController

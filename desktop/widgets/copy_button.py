@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtCore import QTimer
 from PySide6.QtWidgets import QWidget
 
+from desktop.i18n import tr
 from desktop.widgets.icon_button import IconButton
-from desktop.words.conversation import COPIED
 
 COPIED_MS = 1_500
 
@@ -23,7 +23,7 @@ class CopyButton(IconButton):
     def say_copied(self) -> None:
         """Show the tick for a moment."""
         self.set_icon("check")
-        self.set_words(COPIED)
+        self.set_words(tr("Copied"))
         self._copied.start()
 
     def _offer_again(self) -> None:

@@ -8,9 +8,9 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel
 
 from desktop.app import App
+from desktop.chat.chat_options import SchemaDialog
 from desktop.chat.data.data_view import DataView
 from desktop.chat.reply_row import ReplyRow
-from desktop.chat.schema_dialog import SchemaDialog
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.hands import drop, ended, files, press, stats_of, thumbnails, words
@@ -67,7 +67,7 @@ async def is_a_valid_table(row: ReplyRow) -> None:
     validity = row.findChild(QLabel, "replyValidity")
     assert isinstance(validity, QLabel)
     await until(validity.text)
-    assert validity.text() == "Valid by the schema."
+    assert validity.text() == "Valid against the schema."
     assert row.findChild(DataView) is not None
     assert all(set(each) == {"shape", "sides"} for each in json.loads(row.row.text))
 

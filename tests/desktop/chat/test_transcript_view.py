@@ -1,4 +1,4 @@
-"""Only messages near what is seen have widgets, and what is seen stays where it is."""
+"""Only messages near the visible part have widgets, and what is seen stays where it is."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from core.api.stats import RequestStats
 from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.markdown_body import PAGE, MarkdownBody
 from desktop.chat.markdown.text_selection import text_selection
-from desktop.chat.messages import LiveReply, Row
 from desktop.chat.reply_row import ReplyRow
-from desktop.chat.row_widgets import RowWidget
-from desktop.chat.transcript import Transcript
+from desktop.chat.row_widgets import RowPlaces, RowWidget
+from desktop.chat.transcript import LiveReply, Row, Transcript
 from desktop.chat.transcript_view import BUILT_AT_ONCE, TranscriptView
 from desktop.chat.user_row import UserRow
 from desktop.store.tables.records import Message, Reply, ReplyState
 from desktop.widgets.pacing import pace
 from desktop.window.tab_order import move_focus
-from tests.desktop.hands import no_edits, no_formats
+from tests.desktop.hands import arrive, no_drafts, no_formats
 
 MakeView = Callable[..., TranscriptView]
 
@@ -50,7 +49,7 @@ def row(number: int, text: str = "") -> Row:
 def make_view(qtbot: QtBot) -> MakeView:
     def make(count: int, *last: str) -> TranscriptView:
         transcript = Transcript()
-        view = TranscriptView(transcript, no_edits(), no_formats())
+        view = TranscriptView(transcript, no_drafts(), no_formats())
         qtbot.addWidget(view)
         view.resize(700, 600)
         view.show()
@@ -166,13 +165,12 @@ def test_the_end_is_followed_only_by_who_is_there(
     bar = view.verticalScrollBar()
     transcript = view._transcript
     live = LiveReply(message=20, chat=1, text="words")
-    message = row(19).message
-    for text, follows in (("words\n\n" * 40, True), ("words\n\n" * 80, False)):
+    transcript.update(Row(row(19).message, live))
+    for follows in (True, False):
         if not follows:
             bar.setValue(bar.maximum() - 400)
         before = (bar.value(), bar.maximum())
-        live.text = text
-        transcript.update(Row(message, live))
+        arrive(live, "words\n\n" * 40)
         at_rest()
         assert bar.maximum() > before[1]
         assert bar.value() == (bar.maximum() if follows else before[0])
@@ -214,7 +212,7 @@ def test_a_message_being_edited_stays(make_view: MakeView, at_rest: Callable[[],
     at_rest()
     question = view.row_widgets[-2]
     assert isinstance(question, UserRow)
-    question.bar.edit_asked.emit()
+    question.edit()
     view.verticalScrollBar().setValue(0)
     at_rest()
     assert question in view.row_widgets
@@ -311,3 +309,28 @@ def test_messages_are_in_their_order_for_tab_and_for_screen_readers(
             break
         reached.append(places.get(id(row), -1))
     assert len(set(reached)) > 3 and reached == sorted(reached)
+
+
+@pytest.fixture
+def row_places() -> RowPlaces:
+    made = RowPlaces(gap=4)
+    made.replace_from(0, [10, 20, 30])
+    return made
+
+
+def test_rows_are_one_below_the_other(row_places: RowPlaces) -> None:
+    assert [row_places.top(place) for place in range(3)] == [0, 14, 38]
+    assert (len(row_places), row_places.total()) == (3, 68)
+    at = {-5: 0, 0: 0, 13: 0, 14: 1, 37: 1, 38: 2, 68: 2, 900: 2}
+    assert {y: row_places.at(y) for y in at} == at
+    assert (row_places.between(12, 15), row_places.between(-50, 500)) == (range(2), range(3))
+    assert RowPlaces(4).between(0, 500) == range(0)
+
+
+def test_rows_change(row_places: RowPlaces) -> None:
+    row_places.set_height(1, 100)
+    assert (row_places.height(1), row_places.top(2), row_places.total()) == (100, 118, 148)
+    row_places.replace_from(1, [5])
+    assert (len(row_places), row_places.top(1), row_places.total()) == (2, 14, 19)
+    row_places.replace_from(0, [])
+    assert (len(row_places), row_places.total()) == (0, 0)

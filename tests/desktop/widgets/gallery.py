@@ -32,7 +32,7 @@ from core.client.programs import RESOURCES
 from desktop import theme
 from desktop.chat.markdown.markdown_body import MarkdownBody
 from desktop.chat.numbers_line import NumbersLine
-from desktop.chat.reasoning_fold import ReasoningFold
+from desktop.chat.reply_row import ReasoningFold
 from desktop.context.context_panel import ContextPanel
 from desktop.context.context_strip import ContextStrip
 from desktop.context.context_view import Strip

@@ -10,8 +10,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
 
 from desktop.app import App
-from desktop.chat.composer_text import ComposerText
 from desktop.chat.markdown.block_text import BlockText
+from desktop.chat.message_editor import ComposerText
 from desktop.pictures.picture import PictureThumbnail
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, png

@@ -24,8 +24,8 @@ from PySide6.QtWidgets import (
 from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
 from desktop import theme
 from desktop.app import App
-from desktop.chat.composer_text import ComposerText
-from desktop.chat.reasoning_fold import ReasoningFold
+from desktop.chat.message_editor import ComposerText
+from desktop.chat.reply_row import ReasoningFold
 from desktop.engine.engine_status import Phase
 from desktop.pictures.draft import Draft
 from desktop.pictures.picture_viewer import PictureViewer
@@ -386,7 +386,8 @@ async def test_a_sent_picture_opens_at_full_size(
     await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
     (await send(app, engine, "What is it?")).finish("It is red.")
     await ended(app)
-    user_rows(app)[0].open_picture_asked.emit(user_rows(app)[0].row.message.pictures[0].digest)
+    picture = user_rows(app)[0].row.message.pictures[0]
+    app.window.page.transcript.messages.open_picture_asked.emit(picture.digest)
     viewer = app.window.findChild(PictureViewer)
     assert viewer is not None
     assert viewer.error() == ""
@@ -440,7 +441,7 @@ async def test_arrows_turn_between_replies(open_app: OpenApp, engine: FakeEngine
     engine.asked[1].finish("second")
     row = await ended(app)
     assert words(app, "alternativePlace") == "2/2"
-    row.bar._before.click()
+    row.bar.before.click()
     await until(lambda: app.parts.transcript.rows[-1].text == "first")
     assert words(app, "alternativePlace") == "1/2"
 
