@@ -48,7 +48,7 @@ from core.engine.session import Session
 from core.engine.stats import cache_bytes
 from core.loading.quantised_weights import delete_quantised
 from core.storage.store import DiskStore
-from core.vision.decode import DecodedPicture, Decoder, read_picture
+from core.vision.decode import DecodedPicture, PictureDecoder, read_picture
 from core.weights.memory import release_to_system
 
 # A model that goes leaves on disk what it can within this time.
@@ -62,7 +62,7 @@ class Engine:
     def __init__(self) -> None:
         self.loaded: LoadedModel | None = None
         # Not the loaded model's: a thumbnail waits for no reply.
-        self._decoder = Decoder()
+        self._decoder = PictureDecoder()
 
     def load(self, command: LoadModel, flag: CancelFlag, emit: Emit) -> Loaded:
         """Put a model in place of the present one, which stays when the load fails.

@@ -39,7 +39,7 @@ from core.loading.model import ReadModel, read_model
 from core.loading.plan import ModelPlan
 from core.loading.precision import Precision, choose_precision
 from core.loading.quantised_weights import kept_bytes, open_keeping, weights_budget
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.storage.store import DiskStore
 from core.text.chat_text import ChatText
 from core.vision import kinds
@@ -66,7 +66,7 @@ class LoadedModel:
     """Everything one model needs to answer."""
 
     settings: ModelSettings
-    model: Model
+    model: Decoder
     text: ChatText
     catalog: ImageCatalog
     processor: PictureProcessor | None
@@ -195,7 +195,7 @@ def open_processor(
     folder: ModelFolder,
     settings: ModelSettings,
     device: torch.device,
-    model: Model,
+    model: Decoder,
     text: ChatText,
 ) -> PictureProcessor | None:
     """The image processor with the detail the settings ask for; None for a model without vision.
@@ -224,7 +224,7 @@ def open_processor(
     return kinds.open_processor(path, config, limit or None, known_id)
 
 
-def context_length(settings: ModelSettings, model: Model, available: int) -> int:
+def context_length(settings: ModelSettings, model: Decoder, available: int) -> int:
     """Tokens the slab may hold: the wish, else what the model knows and memory allows."""
     if settings.context_length is not None:
         return min(settings.context_length, model.max_positions)
@@ -233,7 +233,7 @@ def context_length(settings: ModelSettings, model: Model, available: int) -> int
     return min(model.max_positions, max(SMALLEST_CONTEXT, affordable))
 
 
-def open_cache(blobs: DiskStore | None, model: Model, context: int, root: bytes) -> ContextCache:
+def open_cache(blobs: DiskStore | None, model: Decoder, context: int, root: bytes) -> ContextCache:
     """The model's cache with default budgets by what is free now, and its part of the disk."""
     specs, device = model.layer_specs, model.device
     slab = context * kv_bytes_per_token(specs)
@@ -262,7 +262,7 @@ def disk_budget(blobs: DiskStore | None) -> int:
 def describe(
     settings: ModelSettings,
     folder: ModelFolder,
-    model: Model,
+    model: Decoder,
     precision: Precision,
     text: ChatText,
     processor: PictureProcessor | None,

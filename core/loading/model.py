@@ -20,7 +20,7 @@ from core.loading.quantised.keeping import Keeping, QuantisedSource
 from core.loading.quantised.layout import QuantisedLayout
 from core.loading.quantised.unquantised import Unquantised
 from core.loading.reading.stream import stream_weights
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.weights.memory import available_bytes, check_memory, release_to_system
 from core.weights.plan import Source, Weights
 from core.weights.spec import TensorSpec, Use
@@ -37,7 +37,7 @@ class ReadModel:
     read quantised.
     """
 
-    model: Model
+    model: Decoder
     weights_digest: str
     config: str
     packing_s: float = 0.0
@@ -151,7 +151,7 @@ class _Reading:
     def _layout(self) -> QuantisedLayout:
         return QuantisedLayout(self._plan.tensors, self._plan.formats, self._plan.packed)
 
-    def _build(self, source: Source, bar: _Bar) -> Model:
+    def _build(self, source: Source, bar: _Bar) -> Decoder:
         release_to_system()
         plan = self._plan
         renamed = _Renamed(source, plan.model.published, plan.formats, bar)

@@ -64,7 +64,7 @@ class Picture(Protocol):
         ...
 
 
-class Decoder:
+class PictureDecoder:
     """Decodes one picture at a time, in a process of its own. Calls come from any thread."""
 
     def __init__(self) -> None:

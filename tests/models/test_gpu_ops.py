@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.weights.folder import ModelFolder
 from kernels.dispatch import BackendName, backend
 from kernels.linear.reference import Integers
@@ -91,7 +91,7 @@ def load(
     kernels: BackendName,
     dtype: torch.dtype,
     integers: Integers | None = None,
-) -> Model:
+) -> Decoder:
     return load_model(
         ModelFolder.open(folder),
         device,
@@ -100,7 +100,7 @@ def load(
     ).model
 
 
-def logits(model: Model, family: str) -> Tensor:
+def logits(model: Decoder, family: str) -> Tensor:
     """Two runs that follow each other, a picture where there is a tower, and two single tokens."""
     memory, at = ConcatenatingMemory(model.layer_specs, model.device), 0
     rows: list[Tensor] = []

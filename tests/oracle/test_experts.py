@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from core.layers.experts import SparseExperts
+from core.layers.feed_forward import SparseExperts
 from kernels.common.shapes import Routing
 from kernels.ops import Route
 from tests.oracle.checkpoints import Tiny
@@ -88,7 +88,8 @@ def test_logits_agree(tiny: TinyExperts, tmp_path: Path) -> None:
 def routed_by_us(model: Any, pieces: Pieces) -> list[Tensor]:
     """The experts of every token, layer by layer."""
     found: list[Tensor] = []
-    layers = [block.mlp for block in model.blocks if isinstance(block.mlp, SparseExperts)]
+    fed = [block.feed_forward for block in model.blocks]
+    layers = [each for each in fed if isinstance(each, SparseExperts)]
     kept = [layer._ops for layer in layers]
     for layer in layers:
         route = layer._ops.route

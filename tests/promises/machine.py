@@ -37,7 +37,7 @@ from core.engine.engine import Engine
 from core.engine.images import ImageCatalog, image_parts
 from core.engine.loaded import LoadedModel
 from core.engine.writing.sampler import Sampler
-from core.models.model import Model
+from core.models.decoder import Decoder
 from core.storage.files import Files
 from core.storage.store import DiskStore
 from tests.cache.disk.worlds import check_integrity
@@ -52,7 +52,7 @@ DEFAULT = CacheSettings(count=32, interval=1)
 class CountingModel:
     """Passes everything on to a model and notes what was finished, prefill apart from decode."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Decoder) -> None:
         self._model = model
         self.forget()
 

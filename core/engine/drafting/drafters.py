@@ -14,7 +14,7 @@ from core.engine.drafting.head import HeadDrafter
 from core.engine.drafting.lookup import PromptLookup
 from core.engine.drafting.offer import Drafter, Offer
 from core.engine.passes.captured import StepCapture
-from core.models.model import Model
+from core.models.decoder import Decoder
 
 # Right tokens expected of matches of so many tokens or more.
 _PRIORS = ((8, 0.85), (4, 0.7), (0, 0.5))
@@ -38,7 +38,7 @@ class LookupDrafter:
 
 def drafters_of(
     settings: DraftSettings,
-    model: Model,
+    model: Decoder,
     slab: KVSlab,
     prompt: Prompt,
     costs: StepCosts,

@@ -20,7 +20,7 @@ from core.engine.drafting.offer import Offer
 from core.engine.passes.decode import MOST_TOKENS
 from core.engine.passes.head_memory import HeadMemory
 from core.engine.passes.head_steps import HeadSteps
-from core.models.model import Model
+from core.models.decoder import Decoder
 
 # Drawn tokens that wait until somebody asks for a draft.
 MOST_WAITING = 64
@@ -31,7 +31,7 @@ class HeadDrafter:
 
     def __init__(
         self,
-        model: Model,
+        model: Decoder,
         slab: KVSlab,
         prompt: Prompt,
         costs: StepCosts,

@@ -20,7 +20,7 @@ from core.engine.passes.computed import Advances, advance
 from core.engine.passes.head_steps import HeadSteps
 from core.engine.passes.run_memory import StepMemory
 from core.engine.passes.step_trace import StepPlaces, StepTrace
-from core.models.model import Model
+from core.models.decoder import Decoder
 from kernels.common.trace import Capture, NotCapturableError
 
 # To capture a step takes as long as so many steps more; each step of several tokens earns so many
@@ -36,7 +36,7 @@ class CapturedSteps:
     Holds two sets of states and what steps compute in between, as long as it is there.
     """
 
-    def __init__(self, model: Model, slab: KVSlab, capture: Capture) -> None:
+    def __init__(self, model: Decoder, slab: KVSlab, capture: Capture) -> None:
         self.model, self.slab, self._capture = model, slab, capture
         state = RecurrentState.zeros(model.layer_specs, model.device).copy()
         self._places = StepPlaces(model, slab, state)
@@ -155,7 +155,7 @@ class StepCapture:
         self._steps: CapturedSteps | None = None
         self._head: HeadSteps | None = None
 
-    def head(self, model: Model, slab: KVSlab) -> HeadSteps:
+    def head(self, model: Decoder, slab: KVSlab) -> HeadSteps:
         """Those of the model's MTP head over `slab`, computed where steps can't be captured."""
         if self.step(model, slab) is None:
             return HeadSteps(model, slab, None)
@@ -163,7 +163,7 @@ class StepCapture:
             self._head = HeadSteps(model, slab, self._capture)
         return self._head
 
-    def step(self, model: Model, slab: KVSlab) -> CapturedSteps | None:
+    def step(self, model: Decoder, slab: KVSlab) -> CapturedSteps | None:
         """Those over `slab`, perhaps yet to be captured; None where steps can't be."""
         if self._capture is None:
             return None

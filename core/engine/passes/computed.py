@@ -11,7 +11,7 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.passes.run_memory import StepMemory
 from core.layers.memory import Advance
-from core.models.model import Model
+from core.models.decoder import Decoder
 
 Advances = Iterable[tuple[int, Advance]]
 """How a step updated the states, in its order: each with its layer."""
@@ -20,7 +20,7 @@ Advances = Iterable[tuple[int, Advance]]
 class ComputedSteps:
     """The steps of one reply, which begins behind `state`; that stays as it is."""
 
-    def __init__(self, model: Model, slab: KVSlab, state: RecurrentState) -> None:
+    def __init__(self, model: Decoder, slab: KVSlab, state: RecurrentState) -> None:
         self._model, self._slab = model, slab
         self._state = state.copy()
         # Before the last step of several tokens.

@@ -17,7 +17,7 @@ from core.cache.slab import KVSlab
 from core.cache.state import RecurrentState
 from core.engine.passes.captured import StepCapture
 from core.engine.passes.computed import ComputedSteps
-from core.models.model import Model
+from core.models.decoder import Decoder
 from kernels.common.trace import NotCapturableError
 
 # Of a step, as many as the kernels of steps take.
@@ -32,7 +32,7 @@ class Decode:
 
     def __init__(
         self,
-        model: Model,
+        model: Decoder,
         slab: KVSlab,
         state: RecurrentState,
         start: Cut,

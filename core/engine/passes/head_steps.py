@@ -15,7 +15,7 @@ from torch import Tensor
 from core.cache.slab import KVSlab
 from core.engine.passes.head_memory import HeadMemory
 from core.layers.rope import Rotations, copy_rotations
-from core.models.model import Model
+from core.models.decoder import Decoder
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 
 _LOG = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ class HeadSteps:
     """What one model's head computes for up to eight tokens over one slab. For one reply at a
     time."""
 
-    def __init__(self, model: Model, slab: KVSlab, capture: Capture | None) -> None:
+    def __init__(self, model: Decoder, slab: KVSlab, capture: Capture | None) -> None:
         """Without `capture` they are computed each time."""
         self._model, self._slab, self._capture = model, slab, capture
         self._widths: dict[int, _Width] = {}
@@ -39,7 +39,7 @@ class HeadSteps:
         self, token: int, inputs: Tensor, rotations: Rotations, check: Callable[[], None]
     ) -> Tensor:
         """The head's rows [n, hidden_size] of token number `token` and those behind it, with the
-        bits of each alone; the next call may write there again. `inputs` are `Model.head_inputs`;
+        bits of each alone; the next call may write there again. `inputs` are `Decoder.head_inputs`;
         they and `rotations` may become the places of a trace, and belong to it then."""
         num_tokens = inputs.shape[0]
         self._slab.reserve(token + num_tokens)

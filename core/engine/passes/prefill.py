@@ -21,7 +21,7 @@ from core.cache.side import Branch
 from core.cache.state import RecurrentState, own
 from core.engine.passes.head_memory import HeadMemory
 from core.engine.passes.run_memory import RunMemory
-from core.models.model import Model
+from core.models.decoder import Decoder
 
 # Of several runs in one forward; the grid cuts long text into runs of as many.
 MOST_ROWS = 512
@@ -39,7 +39,7 @@ class Prefill:
 
     def __init__(
         self,
-        model: Model,
+        model: Decoder,
         cache: ContextCache | Branch,
         restored: Restored,
         pictures: Callable[[Image], Tensor],

@@ -21,14 +21,14 @@ from core.engine.passes.computed import advance
 from core.engine.passes.run_memory import StepMemory
 from core.layers.memory import Advance
 from core.layers.rope import Rotations, copy_rotations
-from core.models.model import Model
+from core.models.decoder import Decoder
 from kernels.common.trace import Capture, NotCapturableError, Trace, Tracer
 
 
 class StepPlaces:
     """Where the traces over one slab read and write; `state` is that after the last step."""
 
-    def __init__(self, model: Model, slab: KVSlab, state: RecurrentState) -> None:
+    def __init__(self, model: Decoder, slab: KVSlab, state: RecurrentState) -> None:
         self.model, self.slab, self.state = model, slab, state
 
     @cached_property
