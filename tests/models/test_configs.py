@@ -95,7 +95,7 @@ LLAMA3 = {
 }
 L, F = "linear_attention", "full_attention"
 FULL_OF_LFM2 = [2, 5, 8, 10, 12, 14]
-NEWER_LFM2 = {
+NEWER_LFM2: dict[str, Any] = {
     "block_ff_dim": None,
     "intermediate_size": 12288,
     "full_attn_idxs": None,
@@ -562,6 +562,21 @@ OF_EXPERTS: list[tuple[dict[str, Any], str]] = [
     ({"decoder_sparse_step": 0}, "decoder_sparse_step"),
     ({"hidden_act": "gelu"}, "hidden_act"),
 ]
+# Values of keys of Qwen3.5's text config that are refused.
+BAD_TEXT: dict[str, list[Any]] = {
+    "vocab_size": [...],
+    "hidden_size": [..., "32", -32, True, 32.5],
+    "num_attention_heads": [..., 0],
+    "num_key_value_heads": [3],
+    "num_hidden_layers": [10**9],
+    "linear_num_value_heads": [17],
+    "layer_types": [[F], ["mamba"] * 4, F],
+    "rms_norm_eps": [0, float("nan")],
+    "hidden_act": ["relu"],
+    "attn_output_gate": [False],
+    "head_dim": [5],
+    "rope_parameters": ["default"],
+}
 # Changes by config, and what the error has to name.
 REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "llama": [
@@ -583,24 +598,7 @@ REFUSED: dict[str, list[tuple[dict[str, Any], str]]] = {
     "qwen3_5": [
         ({"text_config": ...}, "text_config"),
         ({"text_config": 3}, "text_config"),
-        *(
-            ({f"{TEXT}{key}": value}, key)
-            for key, values in {
-                "vocab_size": [...],
-                "hidden_size": [..., "32", -32, True, 32.5],
-                "num_attention_heads": [..., 0],
-                "num_key_value_heads": [3],
-                "num_hidden_layers": [10**9],
-                "linear_num_value_heads": [17],
-                "layer_types": [[F], ["mamba"] * 4, F],
-                "rms_norm_eps": [0, float("nan")],
-                "hidden_act": ["relu"],
-                "attn_output_gate": [False],
-                "head_dim": [5],
-                "rope_parameters": ["default"],
-            }.items()
-            for value in values
-        ),
+        *(({f"{TEXT}{key}": value}, key) for key, values in BAD_TEXT.items() for value in values),
         *(
             ({f"{ROPE}.{key}": value}, key)
             for key, value in (

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from core.api.errors import MissingTensorError, NoVisionError
 from tests.oracle.runs import load, our_logits, text
 from tests.oracle.tiny_gemma3 import TinyGemma3, write_gemma3
-from tests.oracle.tiny_nemotron_h import TinyNemotron, write_nemotron
+from tests.oracle.tiny_text import TinyNemotron, write_nemotron
 
 
 def rename(path: Path, spelling: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import torch
@@ -185,7 +185,7 @@ class Machine:
             store = SegmentStore(DiskStore(self.folder, 0, self.files), root, PLENTY)
         self.engine.loaded = replace(
             base,
-            model=self.model,
+            model=cast(Any, self.model),
             catalog=ImageCatalog(base.processor),
             cache=ContextCache(
                 specs,
