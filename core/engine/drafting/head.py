@@ -1,4 +1,4 @@
-"""Drafts of a model's own MTP head (core.layers.mtp).
+"""Drafts of a model's own MTP head (core.models.decoder).
 
 Its keys and values are made of what the model made of tokens that were drawn; those of a draft go
 when it is made. While nobody asks for a draft, what is drawn is read many tokens at once, as a
