@@ -25,15 +25,11 @@ from qasync import QEventLoop
 
 from core.api.errors import DataFolderBusyError, WaymarkError
 from core.client.client import EngineClient
-from core.client.programs import forbid_core_dumps
-from core.client.running import say_running
+from core.client.programs import forbid_core_dumps, say_running
 from core.client.traces import report_uncaught
-from desktop import lost_display
-from desktop.common import theme
-from desktop.common.threads import unfinished
-from desktop.controllers.common.engine import Engine
-from desktop.controllers.common.tasks import attempted
-from desktop.controllers.window_parts import WindowParts
+from desktop import lost_display, theme
+from desktop.engine.engine import Engine
+from desktop.engine.tasks import attempted
 from desktop.garbage import GarbageCollector
 from desktop.lost_display import DisplayLostError
 from desktop.second_start import SecondStarts, ask_to_raise
@@ -46,8 +42,10 @@ from desktop.starting import (
 )
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.faults import StoreError
-from desktop.views import start_dialogs
-from desktop.views.main_window import MainWindow
+from desktop.threads import unfinished
+from desktop.window import start_dialogs
+from desktop.window.main_window import MainWindow
+from desktop.window.window_parts import WindowParts
 from desktop.window_log import log_uncaught, report_from_loop
 from desktop.words import frame as words
 

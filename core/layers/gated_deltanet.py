@@ -18,6 +18,7 @@ from core.layers.norm import GatedRMSNorm
 from core.layers.runs import Runs, convolution_taps, convolved_parts, in_runs, run_by_run
 from core.weights.plan import Weights
 from core.weights.smoothing import InputNorm
+from kernels.common.scans import DeltaInputs
 from kernels.common.shapes import DeltaShape
 
 
@@ -63,7 +64,7 @@ class GatedDeltaNet:
             tail, matrices = state
             heads = self._heads(self._ops.causal_conv_step(mixed[:count], tail, self.conv))
             gates = decay[:count], beta[:count]
-            return self._ops.recurrent_gated_delta_step(*heads, *gates, state=matrices)
+            return self._ops.recurrent_gated_delta_step(DeltaInputs(*heads, *gates), matrices)
 
         read = memory.advance(slot, advance)
         return self.output(self.norm(read, gate.view(read.shape)).flatten(1), True)
@@ -86,7 +87,7 @@ class GatedDeltaNet:
         """Writes the gated output of a run into `result`; updates `tail` and `state`."""
         for part, columns in convolved_parts(self._ops, mixed, tail, self.conv):
             heads, gates = self._heads(columns), (decay[part], beta[part])
-            read = self._ops.chunked_gated_delta_(*heads, *gates, state=state)
+            read = self._ops.chunked_gated_delta_(DeltaInputs(*heads, *gates), state)
             result[part] = self.norm(read, gate[part].view(read.shape)).flatten(1)
 
     def _heads(self, columns: Tensor) -> tuple[Tensor, Tensor, Tensor]:

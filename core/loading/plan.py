@@ -133,10 +133,6 @@ class ModelPlan:
         """The sizes that the model's layers compute with."""
         return self._skeleton(dtype, False).shapes
 
-    def vocab_size(self, dtype: torch.dtype) -> int:
-        """How many tokens the model knows."""
-        return self._skeleton(dtype, False).vocab_size
-
     def held(
         self, dtype: torch.dtype, kernels: Backend = REFERENCE, *, with_mtp: bool | None = None
     ) -> HeldPlan:
@@ -149,7 +145,7 @@ class ModelPlan:
         UnsupportedQuantisationError, BrokenConfigError.
         """
         if with_mtp is None:
-            with_mtp = dtype == torch.bfloat16 and kernels.formats.steps_alone
+            with_mtp = dtype == torch.bfloat16 and kernels.formats.batch_invariant != "never"
         return HeldPlan(self, self._skeleton(dtype, with_mtp), dtype, kernels)
 
     def num_bytes(self, dtype: torch.dtype, kernels: Backend = REFERENCE) -> int:

@@ -101,8 +101,9 @@ class Decoder:
     or row block depends on shapes alone.
 
     `image_width` is the width of a picture's rows: more than `hidden_size` in families that add
-    features of a picture after further layers. `joins_runs`: a row's bits don't depend on the other
-    runs of a forward. `joins_steps`: a step of several tokens has the bits of steps of one.
+    features of a picture after further layers. `batch_invariant`: a row's bits don't depend on
+    the other runs of a forward. `batch_invariant_steps`: a step of several tokens has the bits of
+    steps of one.
     """
 
     def __init__(
@@ -138,7 +139,8 @@ class Decoder:
         self.tower, self.mtp = tower, mtp
         self._multipliers = embedding_multiplier, logits_multiplier
         self.num_parameters = weights.num_parameters
-        self.joins_runs, self.joins_steps = weights.joins_runs, weights.joins_steps
+        self.batch_invariant = weights.batch_invariant
+        self.batch_invariant_steps = weights.batch_invariant_steps
 
     @property
     def has_vision(self) -> bool:

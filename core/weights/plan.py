@@ -72,33 +72,34 @@ class Weights:
         self._source = source
         self._formats, self._ops, self._smoothed = formats, ops, smoothed
         self._prefix = ""
-        self._exact = self._rows_alone = False
+        self._exact = self._invariant = False
 
     def scope(self, name: str, *, exact: bool = False) -> Weights:
         """The tensors whose names go on after `name` and a dot; not quantised if `exact`."""
         inner = Weights(self._source, self.dtype, self._formats, self._ops, self._smoothed)
         inner.asked, inner.shapes, inner.stored = self.asked, self.shapes, self.stored
         inner._prefix = f"{self._prefix}{name}."
-        inner._exact, inner._rows_alone = self._exact or exact, self._rows_alone
+        inner._exact, inner._invariant = self._exact or exact, self._invariant
         return inner
 
     def exact(self) -> Weights:
         """The same tensors, of which no matrix is quantised, for rows of tokens: in a tower, where
         a picture comes whole, rows may depend on one another as they don't here."""
         inner = self.scope("", exact=True)
-        inner._prefix, inner._rows_alone = self._prefix, True
+        inner._prefix, inner._invariant = self._prefix, True
         return inner
 
     @property
-    def joins_runs(self) -> bool:
-        """Whether products of a row have the same bits however many rows share a call."""
-        return self._formats is not None and self._formats.rows_alone
+    def batch_invariant(self) -> bool:
+        """Whether a row has the same bits however many rows share a call."""
+        return self._formats is not None and self._formats.batch_invariant == "always"
 
     @property
-    def joins_steps(self) -> bool:
+    def batch_invariant_steps(self) -> bool:
         """Whether a step of a few rows has the bits of as many steps of one."""
-        formats = self._formats
-        return formats is not None and formats.steps_alone and self.dtype == torch.bfloat16
+        if self._formats is None or self.dtype != torch.bfloat16:
+            return False
+        return self._formats.batch_invariant != "never"
 
     def ops(self, *shapes: OpShape) -> Ops:
         """What a layer calls with numbers of these `shapes`."""
@@ -148,8 +149,8 @@ class Weights:
         if self._formats is None:
             return PlainMatrix(slices[0][0])
         weight_format = self._formats.of(self._exact)
-        if self._rows_alone and self._formats.exact_alone is not None:
-            weight_format = self._formats.exact_alone
+        if self._invariant and self._formats.exact_invariant is not None:
+            weight_format = self._formats.exact_invariant
         if len(slices) > len(parts) and order is None:
             return stacked(slices, biases, weight_format)
         kept = tuple(joined(list(each)) for each in zip(*slices, strict=True))

@@ -17,7 +17,6 @@ from typing import Concatenate, ParamSpec, TypeVar
 from core.client.sqlite_errors import ERRORS, code_of
 from core.client.traces import trace_of
 from core.system.private_files import open_or_create, private_folder
-from desktop.common.threads import DaemonExecutor
 from desktop.store.recovery import copies
 from desktop.store.recovery.check import is_whole
 from desktop.store.recovery.salvage import salvage
@@ -32,6 +31,7 @@ from desktop.store.tables.faults import (
     refused,
 )
 from desktop.store.tables.schema import MIGRATIONS, script
+from desktop.threads import DaemonExecutor
 
 P = ParamSpec("P")
 T = TypeVar("T")

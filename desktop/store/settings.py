@@ -1,7 +1,7 @@
 """The user's settings as one frozen value, and the JSON file it lives in.
 
 Bounds are declared in `core.api.params`, titles and descriptions in
-`desktop.presentation.setting_rows`.
+`desktop.settings.setting_rows`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from core.api.params import (
     SamplingParams,
     Settings,
 )
-from core.client.regular_file import read_regular
+from core.client.blobs import read_regular
 from core.system.private_files import rename, write_whole
 from desktop.store.folders import DEMO_MODEL
 from desktop.store.recovery import copies

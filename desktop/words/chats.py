@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from desktop.words.numbers import count_of, format_count
+from desktop.numbers import count_of, format_count
 
 CHATS = "Chats"
 NEW_CHAT = "New chat"

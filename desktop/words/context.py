@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from desktop.words.numbers import count_of, format_count
+from desktop.numbers import count_of, format_count
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from desktop.words.numbers import format_count
+from desktop.numbers import format_count
 
 NAME = "Find in this chat"
 PLACEHOLDER = "Find in this chat"

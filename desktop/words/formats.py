@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.api.reply_format import LONGEST_TEXT, ReplyFormat
-from desktop.words.numbers import count_of, format_count
+from desktop.numbers import count_of, format_count
 
 # The composer.
 FORMAT = "Form of the replies"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from desktop.words.numbers import BETWEEN, count_of, format_bytes, format_count
+from desktop.numbers import BETWEEN, count_of, format_bytes, format_count
 
 NAME = "The context fills up"
 CANCEL = "Cancel"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from desktop.words.number_format import whole
+from desktop.number_format import whole
 
 LINK = "Link"
 LEADS_TO = "The model wrote this address. It leads to:"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from desktop.words.numbers import count_of, format_bytes, format_count
+from desktop.numbers import count_of, format_bytes, format_count
 
 NAMES_SHOWN = 3
 SENTENCES_SHOWN = 4

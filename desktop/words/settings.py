@@ -5,9 +5,9 @@ Longer than other files, because it is a list.
 
 from __future__ import annotations
 
-from core.api.limits import FORMAT_TOKENS, THOUGHT_TOKENS
-from desktop.words.number_format import number, whole
-from desktop.words.numbers import count_of, format_bytes, format_count
+from core.api.params import FORMAT_TOKENS, THOUGHT_TOKENS
+from desktop.number_format import number, whole
+from desktop.numbers import count_of, format_bytes, format_count
 
 # The parts of the page: the head, and what holds for all that is below it.
 

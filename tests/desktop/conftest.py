@@ -17,12 +17,12 @@ from PySide6.QtCore import QLocale
 from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
+from desktop import theme
 from desktop.app import App
-from desktop.common import theme
-from desktop.controllers.common.engine import Engine
-from desktop.controllers.window_parts import WindowParts
+from desktop.engine.engine import Engine
 from desktop.garbage import GarbageCollector
 from desktop.store.folders import Folders
+from desktop.window.window_parts import WindowParts
 from tests.desktop.fake_engine import FakeEngine
 
 # The offscreen platform's own screen is smaller than the window wants to be. Set before Qt starts.
@@ -171,3 +171,12 @@ def open_app(
 async def _gone(app: App) -> None:
     await app.gone.wait()
     app.window.deleteLater()
+
+
+@pytest.fixture
+def dressed(qapp: QApplication) -> Iterator[QApplication]:
+    """The app with its theme applied, and removed again for the next test."""
+    theme.apply(qapp)
+    theme.force(qapp, "light")
+    yield qapp
+    theme.force(qapp, "system")

@@ -17,13 +17,13 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication, QTextBrowser, QToolTip, QWidget
 from qasync import QEventLoop
 
+from desktop import theme
 from desktop.app import App
-from desktop.common import theme
-from desktop.presentation.engine_status import Phase
+from desktop.chat.reply_row import ReplyRow
+from desktop.engine.engine_status import Phase
 from desktop.store.folders import Folders
 from desktop.store.tables import chats, turns
-from desktop.views.reply_row import ReplyRow
-from desktop.views.widgets.pacing import pace
+from desktop.widgets.pacing import pace
 from tests.desktop.conftest import until
 from tests.desktop.fake_engine import FakeEngine, model_info
 from tests.hostile.replies import reply

@@ -17,9 +17,9 @@ from PySide6.QtWidgets import QApplication
 from qasync import QEventLoop
 
 from core.client.client import EngineClient
+from desktop import theme
 from desktop.app import App
-from desktop.common import theme
-from desktop.presentation.engine_status import Phase
+from desktop.engine.engine_status import Phase
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from tests.desktop.conftest import until
 

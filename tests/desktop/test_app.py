@@ -94,7 +94,7 @@ LOSE_DISPLAY = """
 import sys
 from PySide6.QtCore import QTimer
 from desktop import app
-from desktop.views.main_window import MainWindow
+from desktop.window.main_window import MainWindow
 
 class Doomed(MainWindow):
     def show(self):
@@ -113,11 +113,11 @@ import os, sys
 from PySide6.QtCore import QTimer
 from pathlib import Path
 from desktop import app
-from desktop.controllers import window_parts
-from desktop.controllers.common import tasks
-from desktop.controllers.drafting import pictures
+from desktop.window import window_parts
+from desktop.engine import tasks
+from desktop.pictures import pictures
 from desktop.store import database
-from desktop.views.main_window import MainWindow
+from desktop.window.main_window import MainWindow
 
 data, what = Path(sys.argv[1]), sys.argv[2]
 pipe = data.parent / "pipe"

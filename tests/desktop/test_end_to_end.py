@@ -17,13 +17,13 @@ from PySide6.QtWidgets import QLineEdit, QSpinBox
 from core.api.events import Prepared
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.presentation.engine_status import Phase
-from desktop.presentation.setting_rows import AHEAD_ROWS
+from desktop.chat.reply_row import ReplyRow
+from desktop.engine.engine_status import Phase
+from desktop.settings.setting_rows import AHEAD_ROWS
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables.records import ReplyState
-from desktop.views.reply_row import ReplyRow
 from tests.desktop.conftest import OpenApp, until
-from tests.desktop.views.hands import (
+from tests.desktop.hands import (
     drop,
     ended,
     files,

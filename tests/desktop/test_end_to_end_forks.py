@@ -7,8 +7,8 @@ from desktop.app import App
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from desktop.store.tables import pending_deletions as forgets
 from tests.desktop.conftest import OpenApp, until
+from tests.desktop.hands import drop, files, press, stats_of, thumbnails
 from tests.desktop.test_end_to_end import answer, with_model
-from tests.desktop.views.hands import drop, files, press, stats_of, thumbnails
 
 
 class Heard:

@@ -8,13 +8,13 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QLabel
 
 from desktop.app import App
+from desktop.chat.data.data_view import DataView
+from desktop.chat.reply_row import ReplyRow
+from desktop.chat.schema_dialog import SchemaDialog
 from desktop.store.folders import SAMPLE_PICTURES, Folders
-from desktop.views.reply_row import ReplyRow
-from desktop.views.schema_dialog import SchemaDialog
-from desktop.views.widgets.data_view import DataView
 from tests.desktop.conftest import OpenApp, until
+from tests.desktop.hands import drop, ended, files, press, stats_of, thumbnails, words
 from tests.desktop.test_end_to_end import answer, with_model
-from tests.desktop.views.hands import drop, ended, files, press, stats_of, thumbnails, words
 
 SCHEMA = {
     "type": "array",

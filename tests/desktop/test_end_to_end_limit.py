@@ -11,11 +11,12 @@ from core.api.errors import PromptTooLongError
 from core.api.events import Prepared
 from core.client.requests import Request
 from desktop.app import App
+from desktop.chat.reply_row import ReplyRow
 from desktop.store.folders import Folders
 from desktop.store.tables import messages
 from desktop.store.tables.records import ReplyState
-from desktop.views.reply_row import ReplyRow
 from tests.desktop.conftest import OpenApp, until
+from tests.desktop.hands import ended, find, press, reply_of, said, stats_of, words
 from tests.desktop.test_end_to_end import (
     answer,
     begin,
@@ -24,7 +25,6 @@ from tests.desktop.test_end_to_end import (
     with_model,
 )
 from tests.desktop.test_end_to_end_forks import Heard
-from tests.desktop.views.hands import ended, find, press, reply_of, said, stats_of, words
 
 LIMIT = 256
 QUESTIONS = (

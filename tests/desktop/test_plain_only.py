@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PLAIN = "desktop/views/widgets/plain.py"
-DOCUMENTS = "desktop/views/widgets/block_text.py"
+PLAIN = "desktop/widgets/plain.py"
+DOCUMENTS = "desktop/chat/markdown/block_text.py"
 # Widgets whose words Qt would guess about, or underline, and the files that make them.
 MADE_IN: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("QLabel", "QPushButton", "QToolButton", "QAction", "QToolTip"), (PLAIN,)),
@@ -77,12 +77,12 @@ def offences(source: str, path: str) -> list[str]:
     ],
 )
 def test_the_check_sees_what_is_not_allowed(line: str) -> None:
-    assert offences(line, "desktop/views/other.py") != []
+    assert offences(line, "desktop/chat/other.py") != []
 
 
 @pytest.mark.parametrize("line", ["Label(words)", "set_tip(self, words)", "class A(Label): pass"])
 def test_the_check_lets_the_rest_pass(line: str) -> None:
-    assert offences(line, "desktop/views/other.py") == []
+    assert offences(line, "desktop/chat/other.py") == []
 
 
 def test_H1_the_window_makes_its_words_in_one_place() -> None:
@@ -120,4 +120,4 @@ def test_H9_the_window_opens_addresses_in_one_place_and_knows_no_network() -> No
         assert reached == [], path
         if "openUrl" in source:
             opening.add(path.relative_to(ROOT).as_posix())
-    assert opening == {"desktop/views/dialogs.py"}
+    assert opening == {"desktop/widgets/dialogs.py"}

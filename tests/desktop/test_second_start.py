@@ -17,7 +17,7 @@ from desktop.app import App, raised_elsewhere
 from desktop.second_start import ask_to_raise, asking_folder
 from desktop.store.folders import Folders
 from tests.desktop.conftest import PATIENCE_S, Loop, OpenApp, until
-from tests.desktop.views.hands import settle
+from tests.desktop.hands import settle
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 def raises(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How often a window was raised."""
     told: list[str] = []
-    monkeypatch.setattr("desktop.views.main_window.MainWindow.raise_", lambda _: told.append("up"))
+    monkeypatch.setattr("desktop.window.main_window.MainWindow.raise_", lambda _: told.append("up"))
     return told
 
 

@@ -20,13 +20,13 @@ from PySide6.QtWidgets import QSpinBox
 
 from core.client.client import EngineClient
 from desktop.app import App
-from desktop.presentation.engine_status import Phase
-from desktop.presentation.messages import Row
+from desktop.chat.messages import Row
+from desktop.engine.engine_status import Phase
 from desktop.store.folders import SAMPLE_PICTURES, Folders
 from tests.desktop import conftest
 from tests.desktop.conftest import OpenApp, until
+from tests.desktop.hands import drop, ended, files, find, thumbnails
 from tests.desktop.test_end_to_end import answer, with_model
-from tests.desktop.views.hands import drop, ended, files, find, thumbnails
 
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 TURNS, FROM = (200, 50) if THOROUGH else (12, 6)

@@ -23,7 +23,7 @@ from desktop.app import EXIT_REFUSED, open_or_refuse
 from desktop.store.folders import Folders
 from desktop.store.tables.fields import DAMAGED
 from desktop.store.tables.schema import MIGRATIONS
-from desktop.views.main_window import MainWindow
+from desktop.window.main_window import MainWindow
 from tests.desktop.conftest import PATIENCE_S, Loop, OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.store.damage import (
@@ -136,7 +136,7 @@ async def test_the_folder_can_be_looked_at_before_one_decides(
 ) -> None:
     folders.database.mkdir()
     opened: list[Path] = []
-    monkeypatch.setattr("desktop.views.dialogs.open_folder", opened.append)
+    monkeypatch.setattr("desktop.widgets.dialogs.open_folder", opened.append)
     task = asyncio.ensure_future(open_or_refuse(str(folders.data)))
     press(await dialog(), "Open folder")
     await until(lambda: opened == [folders.data] and refusal() is not None)
@@ -294,7 +294,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
 from desktop import app, lost_display
-from desktop.common import theme
+from desktop import theme
 
 def look():
     for box in QApplication.topLevelWidgets():

@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from desktop.common.threads import DaemonExecutor, unfinished
+from desktop.threads import DaemonExecutor, unfinished
 
 PATIENCE_S = 60.0
 

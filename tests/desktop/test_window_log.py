@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from core.client.traces import trace_of
-from desktop.controllers.common.tasks import Tasks
+from desktop.engine.tasks import Tasks
 from desktop.window_log import kept_log, report_from_loop
 from tests.desktop.conftest import Loop, until
 

@@ -9,24 +9,25 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from desktop.common import theme
-from desktop.presentation.messages import LiveReply, Row
-from desktop.presentation.transcript import Transcript
+from desktop import theme
+from desktop.chat.markdown.code_block import CodeBlock
+from desktop.chat.messages import LiveReply, Row
+from desktop.chat.reply_row import ReplyRow
+from desktop.chat.transcript import Transcript
+from desktop.chat.transcript_view import TranscriptView
 from desktop.store.tables.records import Message, Reply, ReplyState
-from desktop.views.reply_row import ReplyRow
-from desktop.views.transcript_view import TranscriptView
-from desktop.views.widgets.code_block import CodeBlock
-from desktop.views.widgets.pacing import pace
+from desktop.widgets.pacing import pace
 from tests.desktop.bait import Bait
 from tests.desktop.conftest import HARMLESS
+from tests.desktop.hands import no_edits, no_formats
 from tests.desktop.loop_watch import LoopWatch
-from tests.desktop.views.hands import no_edits, no_formats
 from tests.hostile.counts import mutants
 from tests.hostile.replies import reply
 
 FULL = 1_000
 # Replies in one test: enough for a failure to name a few.
 BATCH = 10
+slow = pytest.mark.slow
 pytestmark = pytest.mark.qt_log_ignore(
     *HARMLESS,
     # This machine may have no font for an alphabet.
@@ -95,7 +96,16 @@ def look_around(view: TranscriptView, qtbot: QtBot) -> None:
     rest(qtbot)
 
 
-@pytest.mark.parametrize("first", range(0, mutants(FULL), BATCH))
+@pytest.mark.parametrize(
+    "first",
+    [
+        0,
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in range(BATCH, mutants(FULL), BATCH)
+        ),
+    ],
+)
 def test_hostile_replies(view: TranscriptView, qtbot: QtBot, bait: Bait, first: int) -> None:
     texts = {seed: reply(seed, str(bait.path)) for seed in range(first, first + BATCH)}
     rest(qtbot)

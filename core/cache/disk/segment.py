@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from core.api.json_text import parse_json
-from kernels.common.views import octets
+from kernels.common.memory import octets
 
 FORMAT = "waymark-segment-1"
 KEY_BYTES = 32

@@ -1,11 +1,9 @@
 """The next token from a row of logits: penalties, limits, and a draw that can be repeated.
 
-What is drawn within the limits is the device's business where it can do so (kernels.sampling); what
-it has to be is said here.
-
-The order and the meaning of each step are those of transformers' logits processors. Randomness is a
-pure function of (seed, token index), so it needs no state: redrawing token 17 gives token 17 again,
-whatever was computed before it. Which logits come in is the engine's business.
+Logits of a GPU are copied to the processor and sampled there. The order and the meaning of each
+step are those of transformers' logits processors. Randomness is a pure function of (seed, token
+index), so it needs no state: sampling token 17 again gives the same token, whatever was computed
+before it.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from torch import Tensor
 
 from core.api.errors import InternalError
 from core.api.params import SamplingParams
-from kernels.sampling.draw import Draw, Limits
 
 # What a setting means when neither the user nor the model says anything: no change to the logits.
 NEUTRAL = SamplingParams(
@@ -35,11 +32,13 @@ NEUTRAL = SamplingParams(
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """How a token is drawn, and where the scores have to be for that."""
+class Limits:
+    """Temperature 0 is greedy; top_k 0, top_p 1 and min_p 0 limit nothing."""
 
-    draw: Draw
-    device: torch.device
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
 
 
 def resolve(request: SamplingParams, defaults: SamplingParams) -> SamplingParams:
@@ -65,16 +64,13 @@ class Sampler:
         prompt_ids: Sequence[int],
         vocab_size: int,
         seed: int,
-        drawing: Drawing | None = None,
     ) -> None:
         self._sampling = resolve(sampling, NEUTRAL)
         self._seed = seed
-        self._drawing = drawing or Drawing(draw, torch.device("cpu"))
-        device = self._drawing.device
-        self._seen = torch.zeros(vocab_size, dtype=torch.bool, device=device)
-        self._counts = torch.zeros(vocab_size, dtype=torch.float32, device=device)
+        self._seen = torch.zeros(vocab_size, dtype=torch.bool)
+        self._counts = torch.zeros(vocab_size, dtype=torch.float32)
         known = [token_id for token_id in prompt_ids if 0 <= token_id < vocab_size]
-        self._seen[torch.tensor(known, dtype=torch.long, device=device)] = True
+        self._seen[torch.tensor(known, dtype=torch.long)] = True
 
     def accept(self, token_id: int) -> None:
         """Count `token_id` as part of the reply."""
@@ -87,7 +83,7 @@ class Sampler:
         Raises InternalError when the logits hold NaN or infinity, which no good weights produce.
         """
         sampling = self._sampling
-        scores = logits.detach().to(self._drawing.device, torch.float32)[: len(self._seen)]
+        scores = logits.detach().to("cpu", torch.float32)[: len(self._seen)]
         scores = penalise_repetition(scores, self._seen, sampling.repetition_penalty or 1.0)
         scores = penalise_counts(
             scores,
@@ -101,7 +97,7 @@ class Sampler:
             1.0 if sampling.top_p is None else sampling.top_p,
             sampling.min_p or 0.0,
         )
-        drawn = self._drawing.draw(scores, limits, uniform(self._seed, token_index))
+        drawn = draw(scores, limits, uniform(self._seed, token_index))
         if drawn is None:
             raise InternalError(
                 "The model computed something that is not a number. Its weights may be damaged, "
@@ -111,7 +107,8 @@ class Sampler:
 
 
 def draw(scores: Tensor, limits: Limits, point: float) -> int | None:
-    """As `Draw` (kernels.sampling.draw), on the processor."""
+    """The id at `point` in [0, 1) of the probabilities that `scores` [vocab] float32 have within
+    `limits`. None where they hold NaN, +inf, or nothing above -inf."""
     # NaN and +inf show in the maximum; a row of -inf leaves nothing to draw.
     if not math.isfinite(float(scores.max())):
         return None

@@ -21,7 +21,7 @@ from core.loading.quantised.layout import QuantisedLayout, QuantisedPart
 from core.loading.reading.raw import allocate, fill
 from core.storage.files import Files
 from core.weights.spec import TensorSpec
-from kernels.common.views import octets
+from kernels.common.memory import octets
 from kernels.linear.reference import QuantisedTensors
 
 _PIECE_BYTES = 4 * 2**20  # between two looks at progress and cancel

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from core.api.errors import BrokenWeightsError, MissingFileError, NotEnoughMemoryError
 from core.weights.spec import TensorSpec
-from kernels.common.pages import room
+from kernels.common.memory import room
 
 # Plain weights, by safetensors' names.
 READABLE = {

@@ -21,7 +21,7 @@ from core.weights.published.packed import PackedLayer, PackedPlan
 from core.weights.safetensors_file import SafetensorsFile
 from core.weights.smoothing import InputNorm, migrating_scales
 from core.weights.spec import TensorSpec, WeightPlan
-from kernels.common.views import octets
+from kernels.common.memory import octets
 
 
 class ReadPlan:

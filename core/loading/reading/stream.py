@@ -31,7 +31,7 @@ from core.weights.safetensors_file import (
 )
 from core.weights.spec import TensorSpec, Use, WeightPlan
 from core.weights.table import FileTable
-from kernels.common.views import octets
+from kernels.common.memory import octets
 from kernels.linear.reference import PLAIN, QuantisedTensors, WeightFormats
 
 # Between two looks at progress and cancel; so small a piece stays in a processor's cache.

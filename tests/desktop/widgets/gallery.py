@@ -29,17 +29,17 @@ from PySide6.QtWidgets import (
 
 from core.api.events import ImageRendered
 from core.client.programs import RESOURCES
-from desktop.common import theme
-from desktop.presentation.context_view import Strip
+from desktop import theme
+from desktop.chat.markdown.markdown_body import MarkdownBody
+from desktop.chat.numbers_line import NumbersLine
+from desktop.chat.reasoning_fold import ReasoningFold
+from desktop.context.context_panel import ContextPanel
+from desktop.context.context_strip import ContextStrip
+from desktop.context.context_view import Strip
+from desktop.pictures.picture import PictureThumbnail
+from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.tables.records import Picture
-from desktop.views.widgets.context_panel import ContextPanel
-from desktop.views.widgets.context_strip import ContextStrip
-from desktop.views.widgets.icon_button import IconButton
-from desktop.views.widgets.markdown_body import MarkdownBody
-from desktop.views.widgets.numbers_line import NumbersLine
-from desktop.views.widgets.picture import PictureThumbnail
-from desktop.views.widgets.picture_viewer import PictureViewer
-from desktop.views.widgets.reasoning_fold import ReasoningFold
+from desktop.widgets.icon_button import IconButton
 from tests.desktop.widgets import samples
 
 

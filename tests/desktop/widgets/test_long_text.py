@@ -6,7 +6,9 @@ from PySide6.QtGui import QGuiApplication, QTextCursor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from desktop.views.widgets.long_text import MOST_LINES, STEP, LongText
+from desktop.widgets.long_text import MOST_LINES, STEP, LongText
+
+pytestmark = pytest.mark.usefixtures("dressed")
 
 TEXTS = {
     "short": "a\nb",

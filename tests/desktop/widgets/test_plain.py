@@ -6,7 +6,9 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
-from desktop.views.widgets.plain import LONGEST_LABEL, LONGEST_LINE, Button, Label, action, set_tip
+from desktop.widgets.plain import LONGEST_LABEL, LONGEST_LINE, Button, Label, action, set_tip
+
+pytestmark = pytest.mark.usefixtures("dressed")
 
 MARKUP = "<b>Bold</b> &Words &lt;"
 

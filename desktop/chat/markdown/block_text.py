@@ -1,0 +1,191 @@
+"""One block of text: read-only, as high as its words, loading nothing.
+
+Knows how to fit its height to its width, that the wheel belongs to the page around it, and that a
+text document asks for files by itself unless it is stopped. Leaves what the words are to
+MarkdownBody, and what happens to a link to whoever hears of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, QUrl, Signal
+from PySide6.QtGui import (
+    QImage,
+    QResizeEvent,
+    QTextCursor,
+    QTextDocument,
+    QTextOption,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import QFrame, QSizePolicy, QTextBrowser, QWidget
+
+from desktop import theme
+from desktop.chat.markdown.markdown_html import CODE_EDGE, is_web_address, style, to_html
+from desktop.chat.markdown.text_selection import text_selection
+from desktop.widgets.pacing import pace
+from desktop.widgets.plain import set_tip
+from desktop.widgets.web_address import hover_words
+
+LONGEST_WORD = 1_000
+# A longer text fills any width it is given; a shorter one asks for no more than it needs.
+SHORT_TEXT = 300
+WIDEST = 720
+INDENT = 26
+# In percent: replies are read at length, and lines that the user broke stay close together.
+LINE_HEIGHT, OWN_LINE_HEIGHT = 145, 100
+# Qt's characters for the ends of blocks, lines, and the cells of tables.
+_ENDS = str.maketrans(dict.fromkeys("\u2029\u2028\ufdd0\ufdd1", "\n"))
+
+
+class SealedDocument(QTextDocument):
+    """A text document that loads nothing, whatever its words name."""
+
+    def loadResource(self, type: int, name: QUrl | str) -> object:
+        return _nothing(type)
+
+
+class BlockText(QTextBrowser):
+    """A block of Markdown or plain text. Sends `web_link` with the full http or https address."""
+
+    web_link = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._wished_width = WIDEST
+        document = SealedDocument(self)
+        document.setDocumentMargin(0)
+        document.setUndoRedoEnabled(False)
+        document.setIndentWidth(INDENT)
+        self.setDocument(document)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.viewport().setAutoFillBackground(False)
+        self.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextBrowserInteraction
+            | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self.setTabChangesFocus(True)
+        self.setOpenLinks(False)
+        self.anchorClicked.connect(self._on_anchor)
+        self.highlighted.connect(self._on_hover)
+        text_selection().watch(self)
+
+    def show_markdown(self, source: str, keeps_lines: bool = False) -> None:
+        """Show a Markdown block; one that is not worth parsing is shown as it is written."""
+        html = to_html(source, keeps_lines)
+        if html is None:
+            self.show_plain(source)
+            return
+        self._prepare(source)
+        height = OWN_LINE_HEIGHT if keeps_lines else LINE_HEIGHT
+        self.document().setDefaultStyleSheet(style(theme.colours(), height))
+        selected = self.textCursor().anchor(), self.textCursor().position()
+        self.setHtml(html)
+        self._select_again(*selected)
+        self._measure()
+
+    def show_plain(self, text: str) -> None:
+        """Show words as they are."""
+        self._prepare(text)
+        selected = self.textCursor().anchor(), self.textCursor().position()
+        self.setPlainText(text)
+        self._select_again(*selected)
+        self._measure()
+
+    def fit(self) -> None:
+        """Be as high as the words need at the present width."""
+        # Being told the width it has, a document lays out everything again.
+        if self.document().textWidth() != self.viewport().width():
+            self.document().setTextWidth(self.viewport().width())
+        self.setFixedHeight(max(1, math.ceil(self.document().size().height())))
+        # While it is being resized itself, a scroll area leaves what it shows as high as it was.
+        self.viewport().resize(self.viewport().width(), self.height())
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        # Text only: Qt's HTML would carry the theme's colours along.
+        text = self.textCursor().selectedText().replace(CODE_EDGE, "").translate(_ENDS)
+        data = QMimeData()
+        data.setText(text.strip("\n"))
+        return data
+
+    def _select_again(self, anchor: int, position: int) -> None:
+        """Keep what is selected of a text that has only grown."""
+        if anchor != position:
+            cursor, last = self.textCursor(), self.document().characterCount() - 1
+            cursor.setPosition(min(anchor, last))
+            cursor.setPosition(min(position, last), QTextCursor.MoveMode.KeepAnchor)
+            self.setTextCursor(cursor)
+
+    def _fit_later(self) -> bool:
+        self.fit()
+        return False
+
+    def _measure(self) -> None:
+        self._wished_width = WIDEST
+        if self.document().characterCount() <= SHORT_TEXT:
+            self.document().setTextWidth(-1)
+            self._wished_width = min(WIDEST, math.ceil(self.document().idealWidth()) + 1)
+        self.updateGeometry()
+        self.fit()
+
+    def _prepare(self, text: str) -> None:
+        # A document lays out what it is given at once, at the width and in the way it has.
+        if self.document().textWidth() != self.viewport().width():
+            self.document().setTextWidth(self.viewport().width())
+        # Looking for a place to break in one endless word takes Qt time with its square.
+        endless = max(map(len, text.split()), default=0) > LONGEST_WORD
+        mode = QTextOption.WrapMode
+        wanted = mode.WrapAnywhere if endless else mode.WrapAtWordBoundaryOrAnywhere
+        if self.wordWrapMode() != wanted:
+            self.setWordWrapMode(wanted)
+
+    def _on_anchor(self, url: QUrl) -> None:
+        address = url.toString(QUrl.ComponentFormattingOption.FullyEncoded)
+        if is_web_address(address):
+            self.web_link.emit(address)
+
+    def _on_hover(self, url: QUrl) -> None:
+        # A link's words can say anything; where it leads is shown before it is pressed.
+        set_tip(self, hover_words(url.toString(QUrl.ComponentFormattingOption.FullyEncoded)))
+
+    def loadResource(self, type: int, name: QUrl | str) -> object:
+        return _nothing(type)
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._wished_width, self.height())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(40, 1)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        same_width = self.document().textWidth() == self.viewport().width()
+        if not same_width and self.visibleRegion().isEmpty():
+            # Of a long chat little is seen: the rest is laid out anew when there is time.
+            pace().go_on(self._fit_later)
+            return
+        super().resizeEvent(event)
+        if not same_width:
+            self.fit()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        event.ignore()
+
+    def changeEvent(self, event: QEvent) -> None:
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._measure()
+
+
+def _nothing(kind: int) -> object:
+    """The answer to a document that asks for a file: a picture of one clear pixel, or no bytes.
+
+    Never null, and never a picture without pixels: at either, Qt goes and opens the file itself.
+    """
+    if kind != QTextDocument.ResourceType.ImageResource.value:
+        return b""
+    pixel = QImage(1, 1, QImage.Format.Format_ARGB32)
+    pixel.fill(Qt.GlobalColor.transparent)
+    return pixel

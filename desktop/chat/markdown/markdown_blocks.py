@@ -1,0 +1,214 @@
+"""Finds the top-level blocks of a Markdown text: where each begins, and what it leaves open.
+
+Knows the parser, which blocks are listings, and from which size on a table is one. A list with code
+in it is several blocks, so that its code is drawn like any other. Nothing here draws or remembers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import table
+from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode
+
+from desktop.chat.markdown.markdown_marks import enable_marks
+from desktop.chat.markdown.markdown_math import enable_math
+
+# A table of more cells is a listing: Qt lays out a cell in the time of a hundred letters.
+MOST_CELLS = 128
+TABLE = "table"
+_LISTS = ("bullet_list", "ordered_list")
+_ITEM = re.compile(r"( *)([-*+]|\d{1,9}[.)])( *)(.*)", re.DOTALL)
+
+
+def make_parser() -> MarkdownIt:
+    """CommonMark without HTML and link definitions, with what models write beyond it."""
+    parser = MarkdownIt("commonmark", {"html": False}).enable("strikethrough").disable("reference")
+    # Tables come after fences here: a line that opens a listing must not become a table's head
+    # when the next line arrives.
+    parser.block.ruler.after("fence", "late_table", table, {"alt": ["paragraph", "reference"]})
+    enable_math(parser)
+    enable_marks(parser)
+    return parser
+
+
+_PARSER = make_parser()
+_PARSER.core.ruler.enableOnly(["normalize", "block"])
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A top-level block: `source` is Markdown for prose, the bare text for code and plain.
+
+    Code that `continues` belongs to the same listing as the block before it, without a gap. `depth`
+    is the number of list items that a block is inside of, beyond what its source says.
+    """
+
+    kind: Literal["prose", "code", "plain"]
+    source: str
+    language: str = ""
+    closed: bool = True
+    continues: bool = False
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """An opening line of a listing: how far it is indented and what closes it."""
+
+    indent: int
+    closing: re.Pattern[str]
+    language: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The blocks of one source, where that begins, and the fence that it leaves open.
+
+    `last_item` is where the last item of a list with code begins in that source, else 0.
+    """
+
+    start: int
+    blocks: tuple[Block, ...]
+    fence: Fence | None
+    is_large_table: bool
+    last_item: int = 0
+
+
+def find_blocks(text: str) -> list[Found]:
+    """All top-level blocks of a text, in order."""
+    lines = text.split("\n")
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    found = []
+    tokens = _PARSER.parse(text)
+    for at, token in enumerate(tokens):
+        # Closing tokens of containers carry no lines, so each block is met once.
+        if token.level == 0 and token.map:
+            first, end = token.map
+            source = "\n".join(lines[first:end])
+            tree = _list_with_code(tokens, at)
+            if tree is not None:
+                blocks = _list_blocks([line.expandtabs(4) for line in lines], tree, 0, 0)
+                last = sum(len(line) + 1 for line in lines[first : _lines(tree.children[-1])[0]])
+                found.append(Found(starts[first], tuple(blocks), None, False, last))
+                continue
+            fence = _opening(source, token)
+            is_large = token.type == "table_open" and _count_cells(source) > MOST_CELLS
+            block = Block("code", source, TABLE) if is_large else _block(source, token, fence)
+            found.append(Found(starts[first], (block,), fence, is_large))
+    return found
+
+
+def _list_with_code(tokens: list[Token], begin: int) -> SyntaxTreeNode | None:
+    """The list that a token opens, if there is code in any of its items."""
+    if tokens[begin].type.removesuffix("_open") not in _LISTS:
+        return None
+    end = next(at for at in range(begin + 1, len(tokens)) if tokens[at].level == 0)
+    if not any(token.type == "fence" for token in tokens[begin:end]):
+        return None
+    tree = SyntaxTreeNode(tokens[begin : end + 1]).children[0]
+    return tree if _has_code(tree) else None
+
+
+def _has_code(node: SyntaxTreeNode) -> bool:
+    """True if there is code in an item of a list; code in a quote is drawn with the quote."""
+    kinds = ("fence", "list_item", *_LISTS)
+    inside = [child for child in node.children if child.type in kinds]
+    return any(child.type == "fence" or _has_code(child) for child in inside)
+
+
+def _list_blocks(lines: list[str], tree: SyntaxTreeNode, indent: int, depth: int) -> list[Block]:
+    """The blocks of a list: its code, and between that the items and the rests of items.
+
+    `indent` is the number of columns before the list's own marks. Changes `lines`.
+    """
+    blocks: list[Block] = []
+    begin, end = _lines(tree)
+    for number, item in enumerate(tree.children):
+        first, after = _lines(item)
+        found = _ITEM.match(lines[first])
+        if found is None:
+            continue
+        margin, mark, space, words = found.groups()
+        column = len(margin + mark) + (len(space) if words and len(space) <= 4 else 1)
+        if tree.type == "ordered_list":
+            # A list that goes on after code would begin to count anew.
+            mark = f"{int(tree.attrs.get('start', 1)) + number}{mark[-1]}"
+            lines[first] = margin + mark + space + words
+        here, inside = indent, depth
+        for child in item.children:
+            if child.type != "fence" and not (child.type in _LISTS and _has_code(child)):
+                continue
+            child_first, child_end = _lines(child)
+            if child_first == first:
+                # The mark has no words of its own.
+                blocks += _prose([*lines[begin:first], margin + mark], here, inside)
+                lines[first] = " " * column + found[0][column:]
+            else:
+                blocks += _prose(lines[begin:child_first], here, inside)
+            if child.type == "fence":
+                blocks.append(_nested_code(lines[child_first:child_end], child, column, depth + 1))
+            else:
+                blocks += _list_blocks(lines, child, column, depth + 1)
+            begin, here, inside = child_end, column, depth + 1
+        if inside != depth:
+            blocks += _prose(lines[begin:after], here, inside)
+            begin = after
+    return blocks + _prose(lines[begin:end], indent, depth)
+
+
+def _prose(lines: list[str], indent: int, depth: int) -> list[Block]:
+    source = "\n".join(_dedented(line, indent) for line in lines).strip("\n")
+    return [Block("prose", source, depth=depth)] if source.strip() else []
+
+
+def _nested_code(lines: list[str], fence: SyntaxTreeNode, indent: int, depth: int) -> Block:
+    token = fence.token
+    assert token is not None
+    block = _block("", token, _opening("\n".join(_dedented(line, indent) for line in lines), token))
+    return replace(block, depth=depth)
+
+
+def _dedented(line: str, columns: int) -> str:
+    return line[min(columns, len(line) - len(line.lstrip(" "))) :]
+
+
+def _lines(node: SyntaxTreeNode) -> tuple[int, int]:
+    """The first line of a block, and the one after its last."""
+    assert node.map is not None
+    return node.map
+
+
+def _count_cells(table: str) -> int:
+    lines = table.rstrip("\n").split("\n")
+    # The second line has a cell of dashes for each column.
+    return (lines[1].strip().strip("|").count("|") + 1) * (len(lines) - 1)
+
+
+def _block(source: str, token: Token, fence: Fence | None) -> Block:
+    if token.type != "fence":
+        return Block("prose", source)
+    code = token.content.removesuffix("\n")
+    return Block("code", code, _language(token.info), closed=fence is None)
+
+
+def _opening(source: str, token: Token) -> Fence | None:
+    """The fence that a block opens and does not close; None for any other block."""
+    if token.type != "fence":
+        return None
+    mark = re.escape(token.markup[0])
+    closing = re.compile(rf"^ {{0,3}}{mark}{{{len(token.markup)},}}[ \t]*(?:\n|\Z)", re.MULTILINE)
+    first_line = source.find("\n")
+    if first_line >= 0 and closing.search(source, first_line + 1):
+        return None
+    return Fence(len(source) - len(source.lstrip(" ")), closing, _language(token.info))
+
+
+def _language(info: str) -> str:
+    """The first word after a fence's marks."""
+    return info.strip().split(maxsplit=1)[0][:40] if info.strip() else ""

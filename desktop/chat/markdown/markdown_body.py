@@ -1,0 +1,306 @@
+"""The words of a message: Markdown that may still be growing.
+
+Knows which blocks changed, and draws only those; that what is long is read and drawn step by step;
+and that of what is very long only a part is drawn until more is asked for. Leaves splitting to
+markdown_source, drawing to BlockText and CodeBlock, and opening a link to whoever hears
+`link_activated`.
+"""
+
+from __future__ import annotations
+
+import time
+
+import shiboken6
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from desktop import theme
+from desktop.chat.markdown.block_text import INDENT, BlockText
+from desktop.chat.markdown.code_block import CodeBlock
+from desktop.chat.markdown.markdown_blocks import Block
+from desktop.chat.markdown.markdown_source import BlockStream
+from desktop.chat.markdown.text_selection import WholeText
+from desktop.widgets.pacing import SLICE_S, pace
+from desktop.widgets.plain import Button
+from desktop.words.conversation import SHOW_MORE, more_words
+
+BLOCK_SPACING = 9
+# Read and drawn at a step: some milliseconds each.
+READ_AT_ONCE = 2_000
+DRAWN_AT_ONCE = 4_000
+# What a block costs beside its letters, in letters: its widget, each of its lines and cells.
+BLOCK_COST = 600
+LINE_COST = 30
+CELL_COST = 25
+CODE_LINE_COST = 4
+# Drawn at first, in letters and lines as above: some fifty screens. The rest is for a button.
+PAGE = 200_000
+
+
+class _Indented(QWidget):
+    """Holds a block that is a part of a list's item: it begins where the item's words do."""
+
+    def __init__(self, parent: QWidget, depth: int) -> None:
+        super().__init__(parent)
+        self.indent = depth * INDENT
+        self._inner = QVBoxLayout(self)
+        self._inner.setContentsMargins(self.indent, 0, 0, 0)
+        self.resize(parent.width(), 1)
+
+    def hold(self, widget: QWidget) -> None:
+        """Show this block."""
+        self._inner.addWidget(widget)
+
+
+class MarkdownBody(WholeText):
+    """Shows Markdown block by block. `link_activated` carries a full http or https address."""
+
+    link_activated = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None, keeps_lines: bool = False) -> None:
+        super().__init__(parent)
+        self._keeps_lines = keeps_lines  # a line of the text is a line on the screen
+        self._pieces: list[str] = []
+        self._waiting = ""  # the end of the text, not read yet
+        self._finished = False  # no more text comes
+        self._all_read = False  # and the stream of blocks has been told
+        self._working = False
+        self._stream = BlockStream()
+        # The blocks drawn, and what draws each; pieces of one listing share a widget.
+        self._shown: list[Block] = []
+        self._widgets: list[BlockText | CodeBlock] = []
+        self._next = 0  # the first block that may not be drawn yet as it is now
+        self._spent = 0  # what the blocks before that have cost
+        self._pages = 1
+        self._faded: list[BlockText] = []  # drawn in the colours of another theme
+        self._more: Button | None = None
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(BLOCK_SPACING)
+        self.num_renders = 0  # how often a block was drawn anew; tests count the work by it
+        theme.signals().changed.connect(self._fade)
+
+    def append(self, text: str) -> None:
+        """More text; only the last block is parsed and drawn again.
+
+        A text that was complete is read again from its beginning: what ends it may go on now.
+        """
+        if self._finished and self._pieces:
+            self._waiting, self._stream = self.text(), BlockStream()
+            self._next = self._spent = 0
+        self._pieces.append(text)
+        self._waiting += text
+        self._finished = self._all_read = False
+        if len(self._waiting) >= self._stream.patience():
+            self._begin()
+
+    def set_text(self, text: str) -> None:
+        """Show a complete text in place of what is shown."""
+        self._pieces, self._waiting = [text], text
+        self._stream = BlockStream()
+        self._next = self._spent = 0
+        self._pages = 1
+        self._all_read = False
+        self.finish()
+        # What is drawn of another text is not left standing below what is drawn of this one.
+        if self._working:
+            self._trim(self._next)
+
+    def finish(self) -> None:
+        """The text is complete; an open listing counts as closed."""
+        self._finished = True
+        self._begin()
+
+    def is_drawn(self) -> bool:
+        """Whether all is drawn that will be until more comes, or is asked for."""
+        return not self._working
+
+    def pages(self) -> int:
+        """How many parts of a text that is too long to be drawn whole may be drawn."""
+        return self._pages
+
+    def show_pages(self, pages: int) -> None:
+        """Draw so many of them."""
+        self._pages = pages
+        self._begin()
+
+    def blocks(self) -> list[BlockText | CodeBlock]:
+        """The widgets that show the blocks, in order."""
+        return list(dict.fromkeys(self._widgets))
+
+    def shed(self, count: int) -> bool:
+        """Give up so many widgets of what is not shown again; says whether any are left."""
+        pace().forget(self._go_on)
+        pace().forget(self._refresh)
+        old = self._widgets[-count:]
+        del self._widgets[-count:], self._shown[-count:]
+        for widget in set(old).difference(self._widgets):
+            # At once: what is deleted later is deleted all at one time.
+            shiboken6.delete(self._held(widget))
+        return bool(self._widgets)
+
+    def text(self) -> str:
+        """Exactly the text that came in."""
+        if len(self._pieces) > 1:
+            self._pieces = ["".join(self._pieces)]
+        return self._pieces[0] if self._pieces else ""
+
+    def _begin(self) -> None:
+        if self._go_on():
+            pace().go_on(self._go_on)
+
+    def _go_on(self) -> bool:
+        """Read and draw a little more; says whether anything is left to do now."""
+        begun = time.thread_time()
+        if not self._is_full() and self._next == len(self._stream.closed):
+            self._read()
+        # What took long to read is drawn at the next step.
+        if time.thread_time() - begun < SLICE_S:
+            self._draw_closed()
+        unread = self._waiting or (self._finished and not self._all_read)
+        left = self._next < len(self._stream.closed) or bool(unread)
+        self._working = left and not self._is_full()
+        if not left:
+            for number, block in enumerate(self._stream.open, start=self._next):
+                self._draw(number, block)
+            self._trim(self._next + len(self._stream.open))
+        self._offer_more(left and self._is_full())
+        return self._working
+
+    def _read(self) -> None:
+        piece, self._waiting = self._waiting[:READ_AT_ONCE], self._waiting[READ_AT_ONCE:]
+        ends = self._finished and not self._waiting
+        self._stream.append(piece, more=bool(self._waiting) or ends)
+        if ends:
+            self._stream.finish()
+            self._all_read = True
+
+    def _draw_closed(self) -> None:
+        room = DRAWN_AT_ONCE
+        while self._next < len(self._stream.closed) and room > 0 and not self._is_full():
+            block = self._stream.closed[self._next]
+            if self._draw(self._next, block):
+                room -= _cost(block)
+            self._spent += _cost(block)
+            self._next += 1
+
+    def _is_full(self) -> bool:
+        return self._spent >= self._pages * PAGE
+
+    def _draw(self, number: int, block: Block) -> bool:
+        """Draw a block, unless it is drawn already; says whether it wasn't."""
+        if number < len(self._shown) and self._shown[number] == block:
+            return False
+        widget = self._widget_for(number, block)
+        self.num_renders += 1
+        self._shown[number : number + 1] = [block]
+        if isinstance(widget, CodeBlock):
+            code = self._listing(number)
+            grows = not self._finished and not block.closed
+            widget.set_code(code, block.language, block.closed, grows)
+        elif block.kind == "plain":
+            widget.show_plain(block.source)
+        else:
+            widget.show_markdown(block.source, self._keeps_lines)
+        return True
+
+    def _listing(self, end: int) -> str:
+        """The code of the listing whose last piece is block `end`."""
+        first = end
+        while self._shown[first].continues:
+            first -= 1
+        return "".join(block.source for block in self._shown[first : end + 1])
+
+    def _widget_for(self, number: int, block: Block) -> BlockText | CodeBlock:
+        """The widget that draws block `number`: the one there is, if it is of the right kind."""
+        before = self._widgets[number - 1] if number else None
+        if block.continues and isinstance(before, CodeBlock):
+            self._put(number, before)
+            return before
+        wanted = CodeBlock if block.kind == "code" else BlockText
+        present = self._widgets[number] if number < len(self._widgets) else None
+        is_as_deep = number < len(self._shown) and self._shown[number].depth == block.depth
+        if isinstance(present, wanted) and present is not before and is_as_deep:
+            return present
+        held = _Indented(self, block.depth) if block.depth else self
+        widget = wanted(held)
+        # Laid out once at the width it will have, not first at the width of a fresh widget.
+        widget.resize(self.width(), 1)
+        if isinstance(widget, BlockText):
+            widget.web_link.connect(self.link_activated)
+        self._put(number, widget)
+        place = self._layout.indexOf(self._held(before)) + 1 if before is not None else 0
+        if isinstance(held, _Indented):
+            held.hold(widget)
+        self._layout.insertWidget(place, self._held(widget))
+        return widget
+
+    def _held(self, widget: QWidget) -> QWidget:
+        """The item of a block's widget in the layout."""
+        parent = widget.parentWidget()
+        return parent if isinstance(parent, _Indented) else widget
+
+    def _put(self, number: int, widget: BlockText | CodeBlock) -> None:
+        old = self._widgets[number : number + 1]
+        self._widgets[number : number + 1] = [widget]
+        self._discard(old)
+
+    def _trim(self, count: int) -> None:
+        """Nothing is left of what was drawn after so many blocks."""
+        old = self._widgets[count:]
+        del self._widgets[count:], self._shown[count:]
+        self._discard(old)
+
+    def _discard(self, widgets: list[BlockText | CodeBlock]) -> None:
+        for widget in widgets:
+            if widget not in self._widgets:
+                held = self._held(widget)
+                self._layout.removeWidget(held)
+                held.hide()
+                held.deleteLater()
+
+    def _offer_more(self, offered: bool) -> None:
+        """The button for what is not drawn, or none."""
+        if self._more is None and offered:
+            self._more = Button(parent=self, name="showMore", spoken=SHOW_MORE)
+            self._more.clicked.connect(lambda: self.show_pages(self._pages + 1))
+            self._layout.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeft)
+        if self._more is not None:
+            blocks = self._stream.closed[self._next :] + self._stream.open
+            left = len(self._waiting) + sum(len(block.source) for block in blocks)
+            self._more.set_words(more_words(left))
+            self._more.setVisible(offered)
+
+    def _fade(self) -> None:
+        """The theme has changed: words carry their colours with them."""
+        self._faded = [
+            widget
+            for block, widget in zip(self._shown, self._widgets, strict=True)
+            if isinstance(widget, BlockText) and block.kind == "prose"
+        ]
+        if self._refresh():
+            pace().go_on(self._refresh)
+
+    def _refresh(self) -> bool:
+        room = DRAWN_AT_ONCE
+        sources = dict(zip(self._widgets, self._shown, strict=True))
+        while self._faded and room > 0:
+            widget = self._faded.pop(0)
+            if widget in sources:
+                widget.show_markdown(sources[widget].source, self._keeps_lines)
+                room -= _cost(sources[widget])
+        return bool(self._faded)
+
+
+def _cost(block: Block) -> int:
+    cost = len(block.source) + (0 if block.continues else BLOCK_COST)
+    lines = block.source.count("\n")
+    if block.kind == "code":
+        return cost + CODE_LINE_COST * lines
+    return cost + LINE_COST * lines + CELL_COST * block.source.count("|")
+
+
+def indent_of(block: QWidget) -> int:
+    """How far a block is indented, in pixels."""
+    parent = block.parentWidget()
+    return parent.indent if isinstance(parent, _Indented) else 0

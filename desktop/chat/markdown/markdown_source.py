@@ -1,0 +1,249 @@
+"""Splits a growing Markdown text into top-level blocks, reading again only the last one.
+
+Knows when a block can no longer change: once a later block has begun on a complete line. (Link
+reference definitions, which could reach back, are shown as text.) Nothing here draws; the sizes at
+which a text is no longer worth parsing are decided here, for hostile text must not cost more than
+its length.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import replace
+
+from desktop.chat.markdown.markdown_blocks import TABLE, Block, Fence, Found, find_blocks
+
+# A paragraph or list that is longer, or has more lines, goes on in a second one. Each line may be
+# an item, which costs fifty times as much as a letter, or with so many marks before its words
+# several items inside one another, and counts as several lines.
+LONGEST_BLOCK = 16_000
+MOST_LINES = 300
+MARKS_OF_A_LINE = 8
+_LINE_MARKS = " >*+-.)0123456789"
+# From here on an open block is read again only once it has grown by this share of itself: words
+# still come at a pace to read, and the whole costs a fixed number of readings.
+LARGE_BLOCK = 8_000
+GROWTH = 1 / 50
+# A listing comes in pieces of this size, so that no more than the last one is looked at again.
+LONGEST_CODE = 8_000
+# From this many blocks on, neighbours are put together: each block costs a widget.
+MOST_BLOCKS = 256
+LATE_BLOCK = 8_000
+# What Qt's text documents keep for themselves, and halves of characters that came in two.
+_UNSHOWABLE = re.compile("[\x00\ufdd0-\ufdef\ufffc\u2029\ud800-\udfff]")
+# Marks over and under letters take no room: without end, all of a text would stand on one screen.
+MOST_STACKED = 16
+_STACKS = ((0x300, 0x2000), (0x20D0, 0x2100), (0xA000, 0xAC00), (0xFE00, 0xFE30))
+_STACKED = "".join(
+    re.escape(chr(code))
+    for first, end in _STACKS
+    for code in range(first, end)
+    if unicodedata.category(chr(code)) in ("Mn", "Me")
+)
+_TOO_MANY_STACKED = re.compile(f"([{_STACKED}]{{{MOST_STACKED}}})[{_STACKED}]+")
+_EMPTY_LINE = re.compile(r"^[ \t]*\n", re.MULTILINE)
+_FENCE_MARKS = re.compile(r" {0,3}(?:`+|~+)")
+
+
+class BlockStream:
+    """The blocks of a text that grows: `closed` never change, `open` may with the next word."""
+
+    def __init__(self) -> None:
+        self.closed: list[Block] = []
+        self.open: list[Block] = []
+        self._tail = ""  # the source of the open blocks; of a listing without its opening line
+        self._held = ""  # a carriage return whose line feed may still come
+        self._fence: Fence | None = None  # the tail is a listing that has not ended
+        self._continues = False  # and a piece of it is closed already
+        self._scanned = 0  # how much of that listing was searched for its end
+
+    def append(self, text: str, more: bool = False) -> None:
+        """Read on. Costs the length of `text` and of the open block, not of the whole.
+
+        With `more` to come at once, the open blocks are not looked at.
+        """
+        text = self._held + text
+        self._held = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
+        text = _UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+        if not text.isascii():
+            before = self._tail[-MOST_STACKED:]
+            text = _TOO_MANY_STACKED.sub(r"\1", before + text)[len(before) :]
+        while text:
+            # Never more at a time than a block may hold, so that no step parses more than that.
+            room = self._room(text)
+            piece, text = text[:room], text[room:]
+            self._tail += piece
+            # Only a complete line can end a block.
+            if "\n" in piece or self._is_full():
+                self._close_what_is_complete()
+        if not more:
+            self.open = self._open_blocks()
+
+    def finish(self) -> None:
+        """The text is complete: whatever is open is closed as it stands."""
+        self.append("\n" if self._held else "", more=True)
+        self._held = ""
+        self.closed += self._open_blocks(ended=True)
+        self.open, self._tail, self._scanned = [], "", 0
+        self._fence, self._continues = None, False
+
+    def patience(self) -> int:
+        """How many characters more are worth reading the open blocks again for."""
+        is_large = self._fence is None and len(self._tail) > LARGE_BLOCK
+        return int(len(self._tail) * GROWTH) if is_large else 0
+
+    def _limit(self) -> int:
+        return LONGEST_CODE if self._fence else LONGEST_BLOCK
+
+    def _room(self, text: str) -> int:
+        """How much of a text the open block may take before it is looked at again."""
+        room = self._limit() - len(self._tail)
+        if self._fence is not None:
+            return room
+        end = _after_most_lines(self._tail + text[:room])
+        return room if end is None else end - len(self._tail)
+
+    def _is_full(self) -> bool:
+        if len(self._tail) >= self._limit():
+            return True
+        return self._fence is None and _after_most_lines(self._tail) is not None
+
+    def _close_what_is_complete(self) -> None:
+        """Move every block to `closed` that no later text can change."""
+        moved = True
+        while moved:
+            moved = self._close_listing() if self._fence else self._close_prose()
+        while self._is_full():
+            self._close_piece()
+
+    def _close_prose(self) -> bool:
+        """Close all blocks but the last among the complete lines; see whether that is a listing."""
+        complete = self._tail[: self._tail.rfind("\n") + 1]
+        late = len(self.closed) >= MOST_BLOCKS
+        if late and len(complete) < LATE_BLOCK and not self._is_full():
+            return False
+        found = find_blocks(complete)
+        # A table that is too large is a listing up to the next empty line, whatever else is there.
+        large = next((at for at, each in enumerate(found) if each.is_large_table), None)
+        found = found if large is None else found[: large + 1]
+        if not found:
+            return False
+        last = found[-1]
+        self._tail = self._tail[last.start :]
+        if late and large is None:
+            self.closed += [Block("prose", complete[: last.start])] if last.start else []
+            return False
+        budget = max(0, MOST_BLOCKS - len(self.closed))
+        self.closed += _all_closed(found[:-1][:budget])
+        if len(found) - 1 > budget:
+            self.closed.append(Block("prose", complete[found[budget].start : last.start]))
+        return self._begin_listing(last)
+
+    def _begin_listing(self, found: Found) -> bool:
+        self._fence = found.fence
+        if found.is_large_table:
+            self._fence = Fence(0, _EMPTY_LINE, TABLE)
+        elif self._fence is not None:
+            self._tail = self._tail[self._tail.find("\n") + 1 :]
+        self._continues, self._scanned = False, 0
+        return self._fence is not None
+
+    def _close_listing(self) -> bool:
+        """Look for the end of the listing in the complete lines that came since the last look."""
+        assert self._fence is not None
+        # What continues begins with the rest of a line, if only with its end.
+        first = self._tail.find("\n") + 1 if self._continues else 0
+        end = self._tail.rfind("\n") + 1
+        found = self._fence.closing.search(self._tail, max(first, self._scanned), end)
+        if found is None or found.start() < first:
+            self._scanned = max(self._scanned, end)
+            return False
+        code = self._code(self._tail[: found.start()])
+        self.closed.append(Block("code", code, self._fence.language, True, self._continues))
+        self._tail, self._fence = self._tail[found.end() :], None
+        self._continues, self._scanned = False, 0
+        return True
+
+    def _close_piece(self) -> None:
+        """Close a part of a block that has grown too long, at a line's end if there is one."""
+        limit = self._limit()
+        if self._fence is not None:
+            # The end of a line begins the next piece, for it may be the listing's last.
+            size = max(0, self._tail.rfind("\n", limit // 2, limit)) or limit
+            piece, self._tail = self._tail[:size], self._tail[size:]
+            code = self._indented(piece)
+            self.closed.append(Block("code", code, self._fence.language, False, self._continues))
+            self._continues, self._scanned = True, 0
+            return
+        size = self._tail.rfind("\n", limit // 2, limit) + 1 or limit
+        size = min(size, _after_most_lines(self._tail) or size)
+        found = find_blocks(self._tail[:size])
+        if found and found[-1].last_item:
+            # The rest of an item would be no part of the list: the next piece begins with it.
+            size = found[-1].start + found[-1].last_item
+            found = find_blocks(self._tail[:size])
+        piece, self._tail = self._tail[:size], self._tail[size:]
+        if any(len(each.blocks) > 1 for each in found):
+            self.closed += _all_closed(found)
+        else:
+            self.closed.append(Block("prose" if "\n" in piece else "plain", piece))
+
+    def _open_blocks(self, ended: bool = False) -> list[Block]:
+        if self._fence is not None:
+            if self._continues and not self._tail and not ended:
+                return []
+            code = self._open_code(self._fence, ended)
+            return [Block("code", code, self._fence.language, ended, self._continues)]
+        if not self._tail.strip():
+            return []
+        if len(self.closed) >= MOST_BLOCKS:
+            return [Block("prose", self._tail)]
+        found = find_blocks(self._tail)
+        return _all_closed(found) if ended else [block for each in found for block in each.blocks]
+
+    def _code(self, listing: str) -> str:
+        """The lines of a listing that has ended there."""
+        return self._indented(listing).removesuffix("\n")
+
+    def _indented(self, listing: str) -> str:
+        """The lines of a listing without its opening line's indentation."""
+        assert self._fence is not None
+        if not self._fence.indent:
+            return listing
+        first = listing.find("\n") + 1 or len(listing) if self._continues else 0
+        pattern = rf"^ {{1,{self._fence.indent}}}"
+        return listing[:first] + re.sub(pattern, "", listing[first:], flags=re.MULTILINE)
+
+    def _open_code(self, fence: Fence, ended: bool) -> str:
+        last = self._tail.rfind("\n") + 1
+        is_line = last > 0 or not self._continues
+        # While more may come, a last line of nothing but fence marks is most likely the beginning
+        # of the end.
+        end = fence.closing if ended else _FENCE_MARKS
+        is_end = is_line and end.fullmatch(self._tail, last)
+        return self._code(self._tail[:last] if is_end else self._tail)
+
+
+def _all_closed(found: list[Found]) -> list[Block]:
+    return [replace(block, closed=True) for each in found for block in each.blocks]
+
+
+def split_blocks(text: str) -> list[Block]:
+    """All blocks of a complete text."""
+    stream = BlockStream()
+    stream.append(text)
+    stream.finish()
+    return stream.closed
+
+
+def _after_most_lines(text: str) -> int | None:
+    """Where a text has so many lines as a block may have; None if it has fewer."""
+    end = weight = 0
+    for line in text.split("\n")[:-1]:
+        end += len(line) + 1
+        weight += 1 + (len(line) - len(line.lstrip(_LINE_MARKS))) // MARKS_OF_A_LINE
+        if weight >= MOST_LINES:
+            return end
+    return None

@@ -1,0 +1,338 @@
+"""One selection over the text fields of a message.
+
+A message is drawn by several fields, one or more for each of its blocks. The mouse, Ctrl+C,
+Ctrl+A and the context menu work on all fields inside one `WholeText`. The selection itself is in
+the fields' cursors, so that a field that grows keeps it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import shiboken6
+from PySide6.QtCore import QEvent, QObject, QPoint, Qt, QTimerEvent
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QMouseEvent,
+    QTextCursor,
+)
+from PySide6.QtWidgets import (
+    QAbstractScrollArea,
+    QApplication,
+    QFrame,
+    QMenu,
+    QPlainTextEdit,
+    QTextEdit,
+    QWidget,
+)
+
+from desktop.widgets.plain import action
+from desktop.words.conversation import COPY, COPY_LINK, SELECT_ALL
+
+TextField = QTextEdit | QPlainTextEdit
+
+# While the pointer is above or below what is seen, the page scrolls so often, and at most so far.
+SCROLL_MS = 30
+FASTEST_PX = 60
+_MOVES = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down)
+_JUMPS = (Qt.Key.Key_Home, Qt.Key.Key_End, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown)
+
+
+class WholeText(QWidget):
+    """A text of any number of fields, which are selected together."""
+
+
+class TextOwner(QFrame):
+    """A widget whose context menu is also that of the texts inside it."""
+
+    def add_entries(self, menu: QMenu) -> None:
+        """Add what can be done with all of it."""
+
+
+class TextSelection(QObject):
+    """The window's selection of text that can't be edited: it is inside one `WholeText`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._whole: QWidget | None = None
+        # The field in which the mouse was pressed: its cursor's anchor is where selecting began.
+        self._first: TextField | None = None
+        self._pointer = QPoint()
+        self._timer = 0
+        application = QApplication.instance()
+        assert isinstance(application, QApplication)
+        application.focusChanged.connect(self._on_focus)
+
+    def watch(self, field: TextField) -> None:
+        """Have a read-only field take part."""
+        field.installEventFilter(self)
+        field.viewport().installEventFilter(self)
+
+    def text(self) -> str:
+        """The selected text, with an empty line between fields."""
+        parts = [each.createMimeDataFromSelection().text() for each in self._selected()]
+        return "\n\n".join(part for part in parts if part)
+
+    def copy(self) -> None:
+        """Put the selected text on the clipboard, if there is any."""
+        text = self.text()
+        if text:
+            QGuiApplication.clipboard().setText(text)
+
+    def clear(self) -> None:
+        """Select nothing."""
+        self._clear_but(None)
+        self._whole = self._first = None
+
+    def is_in(self, widget: QWidget) -> bool:
+        """True if any text of a widget is selected."""
+        whole = self._valid_whole()
+        return whole is not None and widget.isAncestorOf(whole) and bool(self._selected())
+
+    def select_all(self, field: TextField) -> None:
+        """Select the whole text that a field belongs to."""
+        self._enter(field)
+        for each in self._fields():
+            _select(each, 0, _length(each))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        # The class of an event says more than its type, and costs no look into Qt.
+        if not isinstance(event, QMouseEvent | QKeyEvent | QContextMenuEvent):
+            return False
+        field = watched if isinstance(watched, TextField) else watched.parent()
+        if not isinstance(field, TextField):
+            return False
+        if isinstance(event, QMouseEvent):
+            return self._on_mouse(field, event)
+        if isinstance(event, QContextMenuEvent):
+            self._open_menu(field, event)
+            return True
+        return event.type() == QEvent.Type.KeyPress and self._on_key(field, event)
+
+    # Mouse.
+
+    def _on_mouse(self, field: TextField, event: QMouseEvent) -> bool:
+        """Do what goes beyond one field; says whether the field itself has nothing left to do."""
+        left = Qt.MouseButton.LeftButton
+        match event.type():
+            case QEvent.Type.MouseButtonPress | QEvent.Type.MouseButtonDblClick:
+                return event.button() == left and self._press(field, event)
+            case QEvent.Type.MouseMove if event.buttons() & left:
+                self._pointer = event.globalPosition().toPoint()
+                return self._drag()
+            case QEvent.Type.MouseButtonRelease if event.button() == left:
+                self._release(field)
+        return False
+
+    def _press(self, field: TextField, event: QMouseEvent) -> bool:
+        extends = event.modifiers() & Qt.KeyboardModifier.ShiftModifier
+        if extends and self._whole is not None and _whole_of(field) is self._whole:
+            self._pointer = event.globalPosition().toPoint()
+            return self._drag()
+        # Pressed inside its selection, a field would begin to drag that part of the text away.
+        spans = len(self._selected()) > 1
+        self._enter(field)
+        self._clear_but(None if spans else field)
+        self._first = field
+        return False
+
+    def _drag(self) -> bool:
+        """Select up to the pointer; says whether that is more than a field can do by itself."""
+        self._scroll_while(self._distance() != 0)
+        fields = self._fields()
+        first = self._first
+        if first is None or not shiboken6.isValid(first) or first not in fields:
+            return False
+        last, position = _place_at(fields, self._pointer)
+        rect = first.viewport().rect()
+        is_inside = rect.contains(first.viewport().mapFromGlobal(self._pointer))
+        if last is first and is_inside and not self._distance():
+            self._clear_but(first)
+            return False
+        self._extend(fields, first, last, position)
+        return True
+
+    def _extend(
+        self, fields: list[TextField], first: TextField, last: TextField, position: int
+    ) -> None:
+        begin, end = fields.index(first), fields.index(last)
+        down = begin < end
+        for at, field in enumerate(fields):
+            whole = (0, _length(field)) if down else (_length(field), 0)
+            anchor = first.textCursor().anchor() if at == begin else whole[0]
+            to = position if at == end else whole[1]
+            if min(begin, end) <= at <= max(begin, end):
+                _select(field, anchor, to)
+            else:
+                _select(field, 0, 0)
+
+    def _release(self, field: TextField) -> None:
+        self._scroll_while(False)
+        clipboard = QGuiApplication.clipboard()
+        if clipboard.supportsSelection() and len(self._selected()) > 1:
+            clipboard.setText(self.text(), clipboard.Mode.Selection)
+
+    # Scrolling.
+
+    def _scroll_while(self, wanted: bool) -> None:
+        if wanted and not self._timer:
+            self._timer = self.startTimer(SCROLL_MS)
+        elif not wanted and self._timer:
+            self.killTimer(self._timer)
+            self._timer = 0
+
+    def timerEvent(self, event: QTimerEvent) -> None:
+        page, distance = self._page(), self._distance()
+        if page is None or not distance:
+            self._scroll_while(False)
+            return
+        bar = page.verticalScrollBar()
+        bar.setValue(bar.value() + max(-FASTEST_PX, min(FASTEST_PX, distance)))
+        self._drag()
+
+    def _distance(self) -> int:
+        """How far the pointer is below what is seen of the page; negative above it.
+
+        0 too where the text doesn't go on beyond that edge.
+        """
+        page, whole = self._page(), self._valid_whole()
+        if page is None or whole is None:
+            return 0
+        height = page.viewport().height()
+        y = page.viewport().mapFromGlobal(self._pointer).y()
+        top = whole.mapTo(page.viewport(), QPoint(0, 0)).y()
+        if y < 0:
+            return y if top < 0 else 0
+        return y - height if y > height and top + whole.height() > height else 0
+
+    def _page(self) -> QAbstractScrollArea | None:
+        """The scroll area around the text."""
+        parent = self._valid_whole()
+        around = parent.parentWidget() if parent is not None else None
+        while around is not None and not isinstance(around, QAbstractScrollArea):
+            around = around.parentWidget()
+        return around
+
+    # Keyboard and menu.
+
+    def _on_key(self, field: TextField, event: QKeyEvent) -> bool:
+        if event.matches(QKeySequence.StandardKey.Copy):
+            self._enter(field)
+            self.copy()
+            return True
+        if event.matches(QKeySequence.StandardKey.SelectAll):
+            self.select_all(field)
+            return True
+        if event.key() in _MOVES + _JUMPS:
+            self._clear_but(field)
+        return False
+
+    def _open_menu(self, field: TextField, event: QContextMenuEvent) -> None:
+        self._enter(field)
+        menu = QMenu(field)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        copies = action(COPY, menu, self.copy)
+        copies.setEnabled(bool(self._selected()))
+        menu.addAction(copies)
+        link = field.anchorAt(field.viewport().mapFromGlobal(event.globalPos()))
+        if link:
+            clipboard = QGuiApplication.clipboard()
+            menu.addAction(action(COPY_LINK, menu, lambda: clipboard.setText(link)))
+        menu.addAction(action(SELECT_ALL, menu, lambda: self.select_all(field)))
+        owner = field.parentWidget()
+        while owner is not None and not isinstance(owner, TextOwner):
+            owner = owner.parentWidget()
+        if owner is not None:
+            owner.add_entries(menu)
+        menu.popup(event.globalPos())
+
+    def _on_focus(self, _before: QWidget | None, now: QWidget | None) -> None:
+        """A click elsewhere. Another window, or none, is no reason."""
+        whole = self._valid_whole()
+        if whole is None or now is None or now.window() is not whole.window():
+            return
+        if not whole.isAncestorOf(now):
+            self.clear()
+
+    # Fields.
+
+    def _enter(self, field: TextField) -> None:
+        """From now on the text of this field is the one that is selected."""
+        whole = _whole_of(field)
+        if whole is not self._valid_whole():
+            self.clear()
+            self._whole = whole
+
+    def _valid_whole(self) -> QWidget | None:
+        if self._whole is not None and not shiboken6.isValid(self._whole):
+            self._whole = None
+        return self._whole
+
+    def _fields(self) -> list[TextField]:
+        """The fields of the text, from top to bottom."""
+        whole = self._valid_whole()
+        if whole is None or isinstance(whole, TextField):
+            return [] if whole is None else [whole]
+        found: list[TextField] = [
+            *whole.findChildren(QTextEdit),
+            *whole.findChildren(QPlainTextEdit),
+        ]
+        seen = [each for each in found if each.isVisibleTo(whole) and each.isReadOnly()]
+        return sorted(seen, key=lambda each: each.mapTo(whole, QPoint(0, 0)).y())
+
+    def _selected(self) -> list[TextField]:
+        return [each for each in self._fields() if each.textCursor().hasSelection()]
+
+    def _clear_but(self, field: TextField | None) -> None:
+        for each in self._selected():
+            if each is not field:
+                _select(each, 0, 0)
+
+
+@cache
+def text_selection() -> TextSelection:
+    """The window's one selection."""
+    return TextSelection()
+
+
+def _whole_of(field: TextField) -> QWidget:
+    """The text that a field belongs to; one that belongs to none is a text by itself."""
+    parent = field.parentWidget()
+    while parent is not None and not isinstance(parent, WholeText):
+        parent = parent.parentWidget()
+    return parent or field
+
+
+def _length(field: TextField) -> int:
+    return max(0, field.document().characterCount() - 1)
+
+
+def _select(field: TextField, anchor: int, position: int) -> None:
+    """Select a part of a field, which stays scrolled as it is."""
+    cursor = field.textCursor()
+    if (cursor.anchor(), cursor.position()) == (anchor, position):
+        return
+    bars = field.horizontalScrollBar(), field.verticalScrollBar()
+    values = [bar.value() for bar in bars]
+    cursor.setPosition(anchor)
+    cursor.setPosition(position, QTextCursor.MoveMode.KeepAnchor)
+    field.setTextCursor(cursor)
+    for bar, value in zip(bars, values, strict=True):
+        bar.setValue(value)
+
+
+def _place_at(fields: list[TextField], point: QPoint) -> tuple[TextField, int]:
+    """The field and the position in it that are nearest to a point on the screen."""
+    found = fields[0]
+    for field in fields:
+        if field.viewport().mapToGlobal(QPoint(0, 0)).y() <= point.y():
+            found = field
+    at = found.viewport().mapFromGlobal(point)
+    if at.y() < 0:
+        return found, 0
+    if at.y() > found.viewport().height():
+        return found, _length(found)
+    return found, found.cursorForPosition(at).position()

@@ -1,0 +1,149 @@
+"""One line of numbers under a reply, beside its buttons, which opens to all of them.
+
+Leaves wording to words.numbers. Every value label keeps its objectName.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QSizePolicy, QVBoxLayout, QWidget
+
+from core.api.stats import RequestStats
+from desktop import numbers, theme
+from desktop.numbers import format_count
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Label, set_tip
+from desktop.widgets.value_grid import Row, ValueGrid
+
+GAP = 4
+# In less the line would stand in a column of single words.
+LEAST_PX = 140
+_ROWS = tuple(Row(*each) for each in numbers.ROWS)
+
+
+class NumbersLine(QWidget):
+    """Shows `numbers.numbers_text`, and on request the complete set."""
+
+    def __init__(self, buttons: QWidget | None = None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        # Buttons and numbers, which may stay unseen while the reader is elsewhere.
+        self.line = QWidget(self)
+        self._text = Label(parent=self, name="numbersText", wraps=True, selectable=True)
+        self._text.setProperty("class", "muted small")
+        self._toggle = IconButton("chevron_right", numbers.SHOW_ALL, self, name="numbersToggle")
+        self._toggle.setCheckable(True)
+        self._toggle.toggled.connect(self._on_toggled)
+        self._stats = RequestStats()
+        self._model, self._moment = "", 0.0
+        self._known = False
+        self._buttons = buttons
+        # Not known before the first layout.
+        self._width: int | None = None
+        # Twenty labels for each reply of a long chat would be felt; they are made when asked for.
+        self._details: ValueGrid | None = None
+        self._lay_out(buttons)
+        self.show_stats(None)
+
+    def show_stats(self, stats: RequestStats | None, model: str = "", moment: float = 0.0) -> None:
+        """Show a reply's numbers, if there are any yet, which model wrote it, and when."""
+        self._known = stats is not None
+        self._stats = stats or RequestStats()
+        self._model, self._moment = model, moment
+        words = numbers.numbers_text(self._stats) if self._known else ""
+        set_tip(self._text, numbers.BETWEEN.join(filter(None, self._origin())))
+        # A label that is told the same again lays out its whole row again.
+        if words != self._text.text():
+            self._text.setText(words)
+        self._toggle.setVisible(self._known)
+        self.fit()
+        if self._details is not None:
+            self._details.setVisible(self._known and self.is_open())
+            self._show_details(self._details)
+
+    def fit(self) -> None:
+        """Leave the line out where its buttons leave it no room; one of them opens all numbers."""
+        parts = [each for each in (self._buttons, self._toggle) if each and not each.isHidden()]
+        beside = sum(each.sizeHint().width() + GAP for each in parts)
+        has_room = self._width is None or self._width - beside >= theme.px(LEAST_PX)
+        # The first line is as high as the buttons, and in the middle of them.
+        height = max((each.sizeHint().height() for each in parts), default=0)
+        self._toggle.setMinimumHeight(height)
+        above = max(0, height - self._text.fontMetrics().height()) // 2
+        self._text.setContentsMargins(0, above, 0, 0)
+        self._text.setVisible(self._known and has_room)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._width = event.size().width()
+        self.fit()
+        super().resizeEvent(event)
+
+    def _show_details(self, details: ValueGrid) -> None:
+        stats = self._stats
+        ttft, speed = stats.ttft_s, stats.decode_tokens_per_s
+        written_by, written_at = self._origin()
+        for name, text in {
+            "numbersModel": written_by,
+            "numbersTime": written_at,
+            "numbersPromptTokens": format_count(stats.prompt_tokens),
+            "numbersReused": format_count(stats.reused_tokens),
+            "numbersEvaluated": format_count(stats.evaluated_tokens),
+            "numbersImagesReused": format_count(numbers.images_reused(stats)),
+            "numbersImagesEncoded": format_count(stats.images_encoded),
+            "numbersRestoredFrom": numbers.describe_restore(stats),
+            "numbersFirstToken": "" if ttft is None else numbers.format_seconds(ttft),
+            "numbersSpeed": "" if speed is None else numbers.format_speed(speed),
+            "numbersDrafts": numbers.describe_drafts(stats),
+            "numbersReplyTokens": format_count(stats.reply_tokens),
+            "numbersMiss": numbers.describe_reading(stats),
+        }.items():
+            details.show_value(name, text)
+
+    def _origin(self) -> tuple[str, str]:
+        return self._model, numbers.format_moment(self._moment)
+
+    def text(self) -> str:
+        """The line as it is shown."""
+        return self._text.text()
+
+    def is_open(self) -> bool:
+        """Whether the complete set is shown."""
+        return self._toggle.isChecked()
+
+    def set_open(self, is_open: bool) -> None:
+        """Show or hide the complete set."""
+        self._toggle.setChecked(is_open)
+
+    def _on_toggled(self, is_open: bool) -> None:
+        if self._details is None:
+            self._details = self._make_details()
+        self._details.setVisible(is_open and self._known)
+        self._toggle.set_icon("chevron_down" if is_open else "chevron_right")
+        self._toggle.set_words(numbers.HIDE_ALL if is_open else numbers.SHOW_ALL)
+
+    def _make_details(self) -> ValueGrid:
+        details = ValueGrid(_ROWS, self)
+        details.setObjectName("numbersDetails")
+        # The values stand under the words of the line, not under its button.
+        details.setContentsMargins(28, 0, 0, 4)
+        self._column.addWidget(details)
+        self._show_details(details)
+        return details
+
+    def _lay_out(self, buttons: QWidget | None) -> None:
+        line = QHBoxLayout(self.line)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(GAP)
+        if buttons is not None:
+            # The button that opens all numbers stays beside them, with the line or without.
+            buttons.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+            line.addWidget(buttons, 0, Qt.AlignmentFlag.AlignTop)
+        line.addWidget(self._toggle, 0, Qt.AlignmentFlag.AlignTop)
+        # Of several lines the first one is beside the buttons, which keep their place.
+        self._text.setAlignment(Qt.AlignmentFlag.AlignTop)
+        line.addWidget(self._text, 1)
+        line.addStretch()
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(6)
+        self._column.addWidget(self.line)

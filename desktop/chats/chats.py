@@ -1,0 +1,142 @@
+"""The list of chats and the trash: rename, pin, delete, restore, and what is going on in each."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime, timedelta
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from desktop.chat.messages import LiveReply
+from desktop.chat.replies import Replies
+from desktop.chats.chat_list import ChatList
+from desktop.chats.trash_list import TrashList
+from desktop.services import Services
+from desktop.store.tables import chats, forks
+from desktop.store.tables.records import Chat
+
+LONGEST_PAUSE_S = 3600.0
+
+
+class ChatsController(QObject):
+    """Keeps the list of chats true to the store.
+
+    Signals:
+        shown_changed(): another chat is on screen, or the list has another order.
+        deleted(int, str): a chat is in the trash; `restore` brings it back.
+        restored(int): and there it is again, to be opened.
+        forked(Fork): there is a new chat with the messages of another one.
+        time_passed(): an hour is over, or a day.
+    """
+
+    shown_changed = Signal()
+    deleted = Signal(int, str)
+    restored = Signal(int)
+    forked = Signal(object)
+    time_passed = Signal()
+
+    def __init__(self, services: Services, chat_list: ChatList, replies: Replies) -> None:
+        super().__init__()
+        self.chat_list = chat_list
+        self.trash = TrashList()
+        self.shown: int | None = None
+        self._replies = replies
+        self._database = services.database
+        self._tasks = services.tasks
+        # On their way out: Delete can be pressed again while a reply is still being stopped.
+        self._leaving: set[int] = set()
+        chat_list.rename_asked.connect(self.rename)
+        replies.progressed.connect(self._on_progress)
+        replies.ended.connect(self._on_end)
+        self._clock = QTimer(self)
+        self._clock.timeout.connect(self._on_time)
+        self._clock.start(_pause_ms())
+
+    async def refresh(self) -> None:
+        """Read the list and the trash anew."""
+        listed, trashed = await self._database.run(_both)
+        self.chat_list.show(listed)
+        self.trash.show(trashed)
+        self.shown_changed.emit()
+
+    def read_again(self) -> None:
+        self._tasks.spawn(self.refresh(), "Reading the chats")
+
+    def set_shown(self, chat: int | None) -> None:
+        self.shown = chat
+        self.shown_changed.emit()
+
+    def rename(self, chat: int, title: str) -> None:
+        self._tasks.spawn(self._rename(chat, title), "Renaming a chat")
+
+    def pin(self, chat: int, pinned: bool) -> None:
+        """Have a chat stand on top of the list, or no longer."""
+        self._tasks.spawn(self._pin(chat, pinned), "Pinning a chat")
+
+    def delete(self, chat: int) -> None:
+        """Move a chat to the trash."""
+        if chat not in self._leaving:
+            self._leaving.add(chat)
+            self._tasks.spawn(self._delete(chat), "Deleting a chat")
+
+    def restore(self, chat: int, opened: bool = True) -> None:
+        """Put a chat of the trash back on the list, and open it unless told otherwise."""
+        self._tasks.spawn(self._restore(chat, opened), "Bringing a chat back")
+
+    def fork(self, chat: int, message: int) -> None:
+        """A new chat that begins with this one's messages up to `message`."""
+        self._tasks.spawn(self._fork(chat, message), "Making a fork")
+
+    async def _fork(self, chat: int, message: int) -> None:
+        made = await self._database.run(forks.fork, chat, message)
+        if made is not None:
+            await self.refresh()
+            self.forked.emit(made)
+
+    async def _rename(self, chat: int, title: str) -> None:
+        await self._database.run(chats.rename, chat, title)
+        await self.refresh()
+
+    async def _pin(self, chat: int, pinned: bool) -> None:
+        await self._database.run(chats.pin, chat, pinned)
+        await self.refresh()
+
+    async def _delete(self, chat: int) -> None:
+        place = self.chat_list.place_of(chat)
+        title = "" if place is None else self.chat_list.chats[place].title
+        try:
+            await self._replies.stop_chat(chat)
+            await self._database.run(chats.delete, chat)
+            await self.refresh()
+        finally:
+            self._leaving.discard(chat)
+        self.deleted.emit(chat, title)
+
+    async def _restore(self, chat: int, opened: bool) -> None:
+        await self._database.run(chats.restore, chat)
+        await self.refresh()
+        if opened:
+            self.restored.emit(chat)
+
+    def _on_time(self) -> None:
+        self._clock.start(_pause_ms())
+        self.read_again()
+        self.time_passed.emit()
+
+    def _on_progress(self, live: LiveReply) -> None:
+        self.chat_list.set_busy(live.chat, live.status.partition(":")[0] or "Replying")
+
+    def _on_end(self, live: LiveReply) -> None:
+        others = [each for each in self._replies.live.values() if each.chat == live.chat]
+        self.chat_list.set_busy(live.chat, others[0].status or "Replying" if others else "")
+
+
+def _both(connection: sqlite3.Connection) -> tuple[list[Chat], list[Chat]]:
+    return chats.listed(connection), chats.trashed(connection)
+
+
+def _pause_ms() -> int:
+    """Until the next day begins, at which the list is parted anew, or for an hour."""
+    now = datetime.now()
+    tomorrow = datetime.combine(now.date() + timedelta(days=1), datetime.min.time())
+    return int(1000 * min(LONGEST_PAUSE_S, max(1.0, (tomorrow - now).total_seconds() + 1)))

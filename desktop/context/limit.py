@@ -1,0 +1,265 @@
+"""The end of the context: says when it is near, and carries out the two ways on.
+
+Leaving out the oldest turns deletes nothing: the chat remembers which are still in the prompt. What
+would be left is known in advance, so that it can be read in idle time. A summary is a side request,
+which costs the chat nothing; its words become the instructions of a new chat, where they stand
+before everything else, can be read and changed, and are never left out themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.chat import Conversation, TextPart, UserMessage
+from core.api.commands import Generate
+from core.api.errors import NoModelError, WaymarkError
+from core.api.events import Finished
+from core.api.model_info import ModelInfo
+from core.client.requests import Request
+from desktop.chat.chat import ChatController
+from desktop.chat.context_fill import (
+    PREPARE,
+    ContextFill,
+    estimate,
+    fill_of,
+    fill_words,
+    longer_context,
+    plan,
+)
+from desktop.chat.conversation import conversation_of
+from desktop.chats.chats import ChatsController
+from desktop.services import Services
+from desktop.settings.setting_rows import MODEL_ROWS
+from desktop.store.tables import chats, messages, summaries
+from desktop.store.tables.forks import Fork
+from desktop.store.tables.records import ChatPath, Message, ReplyState
+from desktop.words.limit import NO_MODEL, NO_SUMMARY, NO_WORDS, SUMMARISING
+
+SUMMARY_TOKENS = 300
+CONTEXT_ROW = next(row for row in MODEL_ROWS if row.key == "model.context_length")
+ASK = (
+    "Summarise our conversation so far, so that it can be continued from the summary alone. Name "
+    "what was asked, what was found and decided, what the pictures show as far as it matters, and "
+    "what is still open. Write only the summary."
+)
+
+
+class LimitController(QObject):
+    """Watches the shown chat.
+
+    Signals:
+        changed(): the words, or what can be done, are others.
+    """
+
+    changed = Signal()
+
+    def __init__(self, services: Services, chat: ChatController, chats: ChatsController) -> None:
+        super().__init__()
+        self._chat = chat
+        self._chats = chats
+        self._settings = services.settings
+        self._engine = services.engine
+        self._database = services.database
+        self._blobs = services.blobs
+        self._tasks = services.tasks
+        self._plans: dict[int, int] = {}
+        self._summary: Request[Finished] | None = None
+        self._summarised: int | None = None
+        self.trouble = ""
+        chat.transcript.chat_changed.connect(self._forget_trouble)
+        chat.busy_changed.connect(self.changed)
+        services.engine.changed.connect(self.changed)
+        self.changed.connect(self._mark_last)
+
+    @property
+    def fill(self) -> ContextFill | None:
+        """How full the shown chat is; None while that is not known or a reply is on its way."""
+        model = self._engine.model
+        shown = self._chat.shown_path
+        if model is None or not shown.path or self._chat.running is not None:
+            return None
+        return fill_of(shown, model.context_length)
+
+    @property
+    def summarising(self) -> bool:
+        """Whether a summary of the shown chat is on its way."""
+        return self._summarised is not None and self._summarised == self._chat.transcript.chat
+
+    def _mark_last(self) -> None:
+        """Say of the last message whether there is room to go on with it."""
+        transcript, fill = self._chat.transcript, self.fill
+        row = transcript.rows[-1] if transcript.rows else None
+        full = fill is not None and fill.full
+        if row is not None and row.full != full:
+            transcript.update(replace(row, full=full))
+
+    def words(self) -> str:
+        """What there is to say; '' when there is nothing."""
+        if self.summarising:
+            return SUMMARISING
+        fill, model = self.fill, self._engine.model
+        words = fill_words(fill, model) if fill and model else ""
+        return f"{self.trouble} {words}".strip() if words else ""
+
+    def compacted(self, chat: int, chat_path: ChatPath) -> ChatPath | None:
+        """What the prompt would hold without the oldest turns; None while it is far from full."""
+        model = self._engine.model
+        if model is None:
+            return None
+        fill = fill_of(chat_path, model.context_length)
+        if fill.share < PREPARE and not fill.refused:
+            return None
+        return self._planned(chat, chat_path, fill)
+
+    @property
+    def longer(self) -> tuple[int, int] | None:
+        """A longer context that would hold the chat, in tokens and in bytes of keys and values."""
+        fill, model = self.fill, self._engine.model
+        tokens = longer_context(fill, model) if fill and model and fill.full else None
+        return (tokens, tokens * model.kv_bytes_per_token) if tokens and model else None
+
+    def load_longer(self) -> None:
+        """Load the model with a context that holds the shown chat, and go on where it stood."""
+        longer, rows = self.longer, self._chat.transcript.rows
+        if longer is None or not rows:
+            return
+        words = self._settings.set_value(CONTEXT_ROW, longer[0])
+        if words:
+            self.trouble = words
+            self.changed.emit()
+            return
+        self._settings.load()
+        self._go_on(rows[-1].message)
+
+    def drop(self) -> None:
+        """Leave out the oldest turns of the shown chat."""
+        chat = self._chat.transcript.chat
+        if chat is not None:
+            self._tasks.spawn(self._drop(chat), "Leaving out the oldest turns")
+
+    def tell_all(self) -> None:
+        """Tell the model everything again."""
+        chat = self._chat.transcript.chat
+        if chat is not None:
+            self._tasks.spawn(self._leave_out(chat, None), "Telling everything again")
+
+    def summarise(self) -> None:
+        """Begin a new chat from a summary of the shown one."""
+        chat = self._chat.transcript.chat
+        if chat is not None and self._summarised is None:
+            self._summarised, self.trouble = chat, ""
+            self.changed.emit()
+            self._tasks.spawn(self._summarise(chat), "Writing a summary")
+
+    def cancel_summary(self) -> None:
+        if self._summary is not None:
+            self._summary.cancel()
+
+    async def _drop(self, chat: int) -> None:
+        chat_path = await self._database.run(messages.read_chat, chat)
+        model = self._engine.model
+        if chat_path is None or model is None:
+            return
+        fill = fill_of(chat_path, model.context_length)
+        shorter = self._planned(chat, chat_path, fill)
+        if shorter is None:
+            return
+        await self._leave_out(chat, shorter.left_out)
+        # What was refused is what the user waits for: an answer, or the rest of one.
+        if fill.refused and self._chat.transcript.chat == chat:
+            self._go_on(chat_path.path[-1])
+
+    def _go_on(self, last: Message) -> None:
+        (self._chat.go_on if last.text else self._chat.regenerate)(last.id)
+
+    async def _leave_out(self, chat: int, message: int | None) -> None:
+        await self._database.run(chats.leave_out, chat, message)
+        await self._chat.show_again(chat)
+
+    def _planned(self, chat: int, chat_path: ChatPath, fill: ContextFill) -> ChatPath | None:
+        left_out = plan(chat_path, fill, self._plans.get(chat))
+        if left_out is None:
+            return None
+        self._plans[chat] = left_out
+        return replace(chat_path, left_out=left_out)
+
+    async def _summarise(self, chat: int) -> None:
+        try:
+            new = await self._begin_from_summary(chat)
+        except WaymarkError as error:
+            self.trouble = f"{NO_SUMMARY}: {error.message}"
+            new = None
+        finally:
+            self._summary = self._summarised = None
+        if new is not None:
+            await self._chats.refresh()
+        self.changed.emit()
+        # Who has gone elsewhere meanwhile finds it in the list.
+        if new is not None and self._chat.transcript.chat == chat:
+            self._chat.open_made(new)
+
+    async def _begin_from_summary(self, chat: int) -> Fork | None:
+        chat_path = await self._database.run(messages.read_chat, chat)
+        model = self._engine.model
+        if model is None:
+            raise NoModelError(NO_MODEL)
+        if chat_path is None:
+            return None
+        answered, question = split_unanswered(chat_path)
+        text = await self._ask(answered, model)
+        if text is None:
+            return None
+        return await self._database.run(summaries.begin_from, chat, text, question)
+
+    async def _ask(self, chat_path: ChatPath, model: ModelInfo) -> str | None:
+        """The summary's words; None if it was cancelled."""
+        settings = self._settings.settings
+        command = Generate(
+            conversation=self._asking(chat_path, model),
+            chat=chat_path.key,
+            side=True,
+            sampling=settings.sampling.model_copy(update={"max_tokens": SUMMARY_TOKENS}),
+            thinking=False if model.thinking_switch else None,
+            cache=settings.cache,
+        )
+        self._summary = self._engine.client.ask(command)
+        finished = await self._summary.last()
+        if finished.reason == "cancelled":
+            return None
+        if not finished.reply.text.strip():
+            raise NoSummaryError(NO_WORDS)
+        return finished.reply.text.strip()
+
+    def _asking(self, chat_path: ChatPath, model: ModelInfo) -> Conversation:
+        """The conversation with the question behind it, short enough to be answered."""
+        fill = fill_of(chat_path, model.context_length)
+        room = model.context_length - SUMMARY_TOKENS - 2 * estimate(ASK)
+        if fill.tokens > room:
+            place = fill.cut(room)
+            messages = chat_path.in_prompt
+            left_out = chat_path.left_out if place is None else messages[place - 1].id
+            chat_path = replace(chat_path, left_out=left_out)
+        conversation = conversation_of(chat_path, self._blobs.path)
+        ask = UserMessage(content=(TextPart(text=ASK),))
+        return conversation.model_copy(update={"messages": (*conversation.messages, ask)})
+
+    def _forget_trouble(self) -> None:
+        self.trouble = ""
+        self.changed.emit()
+
+
+class NoSummaryError(WaymarkError):
+    """The model was asked and gave no words."""
+
+    title = NO_SUMMARY
+
+
+def split_unanswered(chat_path: ChatPath) -> tuple[ChatPath, Message | None]:
+    """The turns that have an answer, and the last question if it has none."""
+    path = chat_path.path
+    last = path[-1].reply if path else None
+    if len(path) > 2 and last and last.state is ReplyState.FAILED and not path[-1].text:
+        return replace(chat_path, path=path[:-2]), path[-2]
+    return chat_path, None

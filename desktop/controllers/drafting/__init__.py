@@ -1,1 +1,0 @@
-"""What is being written and was not sent yet: drafts, pictures, edits, instructions."""

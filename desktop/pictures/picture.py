@@ -1,0 +1,152 @@
+"""A small picture with its caption, in the composer or in a message.
+
+Knows how to draw the thumbnail it is given, and that it can be opened and taken out by mouse and
+keyboard. Leaves making thumbnails to the engine and the large picture to PictureViewer.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QImage,
+    QKeyEvent,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QPen,
+    QPixmap,
+)
+from PySide6.QtWidgets import QAbstractButton, QVBoxLayout, QWidget
+
+from desktop import theme
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Label, set_tip
+from desktop.words import pictures as words
+
+# Large enough to recognise a picture, small enough for four in the narrowest composer.
+LARGEST = QSize(168, 126)
+SMALLEST = QSize(64, 64)
+CORNER = 9.0
+# Twice what the engine can be asked for; more is none that it made.
+LARGEST_THUMBNAIL = 2048
+
+
+class PictureThumbnail(QWidget):
+    """Sends `opened` when the picture is pressed and `removed` when it is to be taken out."""
+
+    opened = Signal()
+    removed = Signal()
+
+    def __init__(
+        self, png: bytes, caption: str, removable: bool, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._removable = removable
+        self._face = _PictureFace(png, self)
+        self._face.clicked.connect(self.opened)
+        self._caption = Label(parent=self, name="pictureCaption", wraps=True)
+        self._caption.setFixedWidth(LARGEST.width())
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(4)
+        layout.addWidget(self._face, alignment=Qt.AlignmentFlag.AlignLeft)
+        layout.addWidget(self._caption)
+        layout.addStretch(1)  # pictures in a row hang from one line, however long their captions
+        self.setFocusProxy(self._face)
+        self._words = ""
+        self.set_caption(caption)
+        theme.signals().changed.connect(self._on_theme)
+        if removable:
+            self._add_remove_button()
+
+    def set_caption(self, caption: str) -> None:
+        """Say something else under the picture."""
+        self._words = caption
+        self._caption.setText(caption)
+        self._caption.setVisible(bool(caption))
+        # Few layouts ask a wrapped label how high it is at its width, so it says so itself.
+        self._caption.ensurePolished()
+        self._caption.setFixedHeight(max(0, self._caption.heightForWidth(LARGEST.width())))
+        self._face.setAccessibleName(f"Picture, {caption}" if caption else "Picture")
+
+    def _on_theme(self) -> None:
+        # Its words may be larger now.
+        self.set_caption(self._words)
+
+    def caption(self) -> str:
+        """The words under the picture."""
+        return self._words
+
+    def _add_remove_button(self) -> None:
+        button = IconButton("close", words.TAKE_OUT, self._face, pixels=12, name="pictureRemove")
+        button.setFixedSize(20, 20)
+        button.move(self._face.width() - 24, 4)
+        button.clicked.connect(self.removed)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        keys = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
+        if self._removable and event.key() in keys:
+            self.removed.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+def read_thumbnail(png: bytes) -> QImage:
+    """A thumbnail that the engine made, or none if these bytes are not one."""
+    is_png = png.startswith(b"\x89PNG\r\n\x1a\n") and png[12:16] == b"IHDR" and len(png) > 24
+    # Damage in a file must not cost a decoder's time and memory.
+    if not is_png or max(struct.unpack(">II", png[16:24])) > LARGEST_THUMBNAIL:
+        return QImage()
+    image = QImage()
+    image.loadFromData(png, "PNG")
+    return image
+
+
+class _PictureFace(QAbstractButton):
+    """The picture itself, with rounded corners."""
+
+    def __init__(self, png: bytes, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._pixmap = QPixmap.fromImage(read_thumbnail(png))
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        set_tip(self, words.SHOW_LARGE)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        size = self._pixmap.size() if not self._pixmap.isNull() else LARGEST
+        fitted = size.scaled(LARGEST, Qt.AspectRatioMode.KeepAspectRatio)
+        # Never drawn larger than it is, and never too narrow to press.
+        self.setFixedSize(fitted.boundedTo(size).expandedTo(SMALLEST))
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        table = theme.colours()
+        frame = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        outline = QPainterPath()
+        outline.addRoundedRect(frame, CORNER, CORNER)
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        painter.fillPath(outline, QColor(table.code_background))
+        painter.save()
+        painter.setClipPath(outline)
+        self._paint_picture(painter)
+        painter.restore()
+        noticed = self.hasFocus() or self.underMouse()
+        painter.setPen(QPen(QColor(table.accent if noticed else table.border), 2 if noticed else 1))
+        painter.drawPath(outline)
+
+    def _paint_picture(self, painter: QPainter) -> None:
+        if self._pixmap.isNull():
+            painter.setPen(QColor(theme.colours().muted))
+            painter.drawText(self.rect(), Qt.AlignmentFlag.AlignCenter, words.NO_PREVIEW)
+            return
+        size = self._pixmap.size()
+        fitted = size.scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio).boundedTo(size)
+        target = QRectF(
+            (self.width() - fitted.width()) / 2,
+            (self.height() - fitted.height()) / 2,
+            fitted.width(),
+            fitted.height(),
+        )
+        painter.drawPixmap(target, self._pixmap, QRectF(self._pixmap.rect()))

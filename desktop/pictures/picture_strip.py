@@ -1,0 +1,169 @@
+"""A row of thumbnails that scrolls sideways: those of a draft, removable, or of a message.
+
+Fifty pictures may come at once; their thumbnails are made a few at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QSizePolicy, QWidget
+
+from desktop import theme
+from desktop.numbers import picture_caption
+from desktop.pictures.draft import DraftPicture
+from desktop.pictures.picture import PictureThumbnail
+from desktop.store.tables.records import Picture
+from desktop.widgets.pacing import pace
+from desktop.widgets.plain import Label, set_tip
+from desktop.words.pictures import LOOKING, count_in_strip
+
+MADE_AT_ONCE = 4
+GAP_PX = 4
+
+Make = Callable[[], PictureThumbnail]
+
+
+class PictureStrip(QScrollArea):
+    """Thumbnails in order.
+
+    Signals:
+        open_asked(str): the picture with this digest was clicked.
+        remove_asked(int): take the draft picture of this number out.
+        filled(): there are more thumbnails, or fewer.
+    """
+
+    open_asked = Signal(str)
+    remove_asked = Signal(int)
+    filled = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._content = QWidget()
+        # What is to stand here, in order, and what does already.
+        self._wanted: dict[Hashable, Make] = {}
+        self._made: dict[Hashable, PictureThumbnail] = {}
+        self._row = QHBoxLayout(self._content)
+        self._row.setContentsMargins(0, 0, 0, 0)
+        self._row.setSpacing(8)
+        self._row.addStretch(1)
+        self.setWidget(self._content)
+        self._count = Label(parent=self, name="pictureCount", style="muted small")
+        self._count.hide()
+        self._newest = 0
+        # Whether what was added last is to be seen: until the user looks at another part.
+        self._to_end = False
+        bar = self.horizontalScrollBar()
+        bar.rangeChanged.connect(self._on_range)
+        bar.actionTriggered.connect(self._stay)
+        # A scroll area fills its widget with the window's colour; here the bubble shows through.
+        self._content.setAutoFillBackground(False)
+        self.viewport().setAutoFillBackground(False)
+        theme.signals().changed.connect(self._on_theme)
+        self.hide()
+
+    def show_pictures(self, pictures: Sequence[Picture]) -> None:
+        """The pictures of a sent message."""
+        self._to_end = False
+        self._show({at: partial(self._sent, each) for at, each in enumerate(pictures)}, anew=True)
+
+    def show_draft(self, pictures: Sequence[DraftPicture]) -> None:
+        """The pictures of a draft, those still being looked at among them."""
+        newest = max((each.number for each in pictures), default=0)
+        self._to_end = newest > self._newest or (self._to_end and newest == self._newest)
+        self._newest = newest
+        # Of fifty dropped pictures, only the one that was just looked at is made anew.
+        self._show(
+            {(each.number, id(each.picture)): partial(self._drafted, each) for each in pictures}
+        )
+
+    def thumbnails(self) -> list[PictureThumbnail]:
+        """Those made so far, in order."""
+        return [self._made[key] for key in self._wanted if key in self._made]
+
+    def _on_theme(self) -> None:
+        # Once the captions have the height of their new size of text.
+        pace().go_on(self._fill)
+
+    def _show(self, wanted: dict[Hashable, Make], anew: bool = False) -> None:
+        self._wanted = wanted
+        for key, old in list(self._made.items()):
+            if anew or key not in wanted:
+                del self._made[key]
+                self._row.removeWidget(old)
+                old.hide()
+                old.setParent(None)
+                old.deleteLater()
+        self.setVisible(bool(wanted))
+        if self._fill():
+            pace().go_on(self._fill)
+
+    def _fill(self) -> bool:
+        """Make some of the thumbnails that are missing; says whether any are left."""
+        missing = [key for key in self._wanted if key not in self._made]
+        for key in missing[:MADE_AT_ONCE]:
+            thumbnail = self._made[key] = self._wanted[key]()
+            self._row.insertWidget(self.thumbnails().index(thumbnail), thumbnail)
+        self._fit()
+        self.filled.emit()
+        return len(missing) > MADE_AT_ONCE
+
+    def _fit(self) -> None:
+        """As high as the highest picture, with the count above where not all are seen."""
+        counts = self.horizontalScrollBar().maximum() > 0
+        above = self._count.sizeHint().height() + GAP_PX if counts else 0
+        self._count.setText(count_in_strip(len(self._wanted)))
+        self._count.adjustSize()
+        self._count.setVisible(counts)
+        self.setViewportMargins(0, above, 0, 0)
+        if self._made:
+            height = max(each.sizeHint().height() for each in self._made.values())
+            self.setFixedHeight(above + height + self.horizontalScrollBar().sizeHint().height())
+
+    def _on_range(self, _first: int, last: int) -> None:
+        if self._to_end:
+            self.horizontalScrollBar().setValue(last)
+        if (last > 0) == self._count.isHidden():
+            self._fit()
+            self.filled.emit()
+
+    def _stay(self) -> None:
+        self._to_end = False
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Sideways; at its ends, what lies around the strip scrolls on."""
+        turned = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
+        bar, before = self.horizontalScrollBar(), self.horizontalScrollBar().value()
+        bar.setValue(before - (turned.y() or turned.x()))
+        moved = bar.value() != before
+        self._to_end = self._to_end and not moved
+        event.setAccepted(moved)
+
+    def _sent(self, picture: Picture) -> PictureThumbnail:
+        thumbnail = PictureThumbnail(picture.thumbnail, _caption_of(picture), False)
+        set_tip(thumbnail, picture.name)
+        thumbnail.opened.connect(lambda: self.open_asked.emit(picture.digest))
+        return thumbnail
+
+    def _drafted(self, draft: DraftPicture) -> PictureThumbnail:
+        known = draft.picture
+        png = known.thumbnail if known else b""
+        caption = _caption_of(known) if known else LOOKING
+        thumbnail = PictureThumbnail(png, caption, True)
+        set_tip(thumbnail, draft.name)
+        thumbnail.removed.connect(lambda: self.remove_asked.emit(draft.number))
+        if known is not None:
+            thumbnail.opened.connect(lambda: self.open_asked.emit(known.digest))
+        return thumbnail
+
+
+def _caption_of(picture: Picture) -> str:
+    return picture_caption(picture.size, picture.resized, picture.tokens)

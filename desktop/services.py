@@ -1,0 +1,22 @@
+"""What nearly every controller acts through, as one argument."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.client.blobs import BlobStore
+from desktop.engine.engine import EngineController
+from desktop.engine.tasks import Tasks
+from desktop.settings.settings import SettingsController
+from desktop.store.database import Database
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The engine, the file of chats, the pictures' files, the settings, and background tasks."""
+
+    engine: EngineController
+    database: Database
+    blobs: BlobStore
+    settings: SettingsController
+    tasks: Tasks

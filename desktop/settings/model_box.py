@@ -1,0 +1,142 @@
+"""Which model: its folder with the recent ones, and the button that loads it."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QHBoxLayout,
+    QStyle,
+    QStyleOptionComboBox,
+    QVBoxLayout,
+    QWidget,
+)
+
+from desktop import theme
+from desktop.engine.engine_status import EngineStatus, Phase, shown_name
+from desktop.numbers import describe_choice, describe_load
+from desktop.settings.settings import SettingsController
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import Button, Label, set_tip
+from desktop.words import settings as words
+
+# What the style leaves free beside the words.
+ROOM_PX = 4
+
+
+class FolderBox(QComboBox):
+    """Shows as much of a folder's name as there is room for, and says where it goes on."""
+
+    def initStyleOption(self, option: QStyleOptionComboBox) -> None:
+        super().initStyleOption(option)
+        box, words = QStyle.ComplexControl.CC_ComboBox, QStyle.SubControl.SC_ComboBoxEditField
+        room = self.style().subControlRect(box, option, words, self).width() - ROOM_PX
+        elided = self.fontMetrics().elidedText(
+            option.currentText, Qt.TextElideMode.ElideRight, room
+        )
+        option.currentText = elided
+
+
+class ModelBox(QWidget):
+    """Model folder and Load.
+
+    Signals:
+        browse_asked(): the user wants to pick a folder.
+        load_asked(): the model was asked for; the settings are done with.
+    """
+
+    browse_asked = Signal()
+    load_asked = Signal()
+
+    def __init__(self, settings: SettingsController) -> None:
+        super().__init__()
+        self._settings = settings
+        # What went wrong last, and how many folders had been chosen by then.
+        self._told = ("", 0)
+        self._folders = FolderBox()
+        self._folders.setObjectName("modelFolder")
+        self._folders.setAccessibleName(words.FOLDER_SPOKEN)
+        policy = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
+        self._folders.setSizeAdjustPolicy(policy)
+        self._folders.setMinimumContentsLength(8)
+        self._folders.activated.connect(self._on_folder)
+        browse = IconButton("folder", words.BROWSE, name="browseModel")
+        browse.clicked.connect(self.browse_asked)
+        self._load = Button(words.LOAD, name="loadModel")
+        self._load.clicked.connect(self._act)
+        self._words = Label(name="modelWords", wraps=True)
+        row = QHBoxLayout()
+        row.addWidget(self._folders, 1)
+        row.addWidget(browse)
+        row.addWidget(self._load)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addLayout(row)
+        layout.addWidget(self._words)
+        settings.changed.connect(self._refresh)
+        settings.engine.changed.connect(self._show_status)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        chosen = self._settings.settings.model.path
+        known = ["", *self._settings.settings.recent_models]
+        if chosen not in known:
+            known.append(chosen)
+        self._folders.clear()
+        for path in known:
+            self._folders.addItem(shown_name(path), path)
+        self._folders.setCurrentIndex(known.index(chosen))
+        set_tip(self._folders, chosen or words.DEMO)
+        self._show_status(self._settings.engine.status)
+
+    def _trouble(self, status: EngineStatus) -> str:
+        """The last error; '' once another folder was chosen."""
+        if status.trouble != self._told[0]:
+            self._told = status.trouble, self._settings.choices
+        return status.trouble if self._told[1] == self._settings.choices else ""
+
+    def _show_status(self, status: EngineStatus) -> None:
+        trouble = self._trouble(status)
+        loading = status.phase is Phase.LOADING
+        self._load.set_words(words.CANCEL if loading else words.LOAD)
+        self._load.setAccessibleName(words.CANCEL_SPOKEN if loading else words.LOAD_SPOKEN)
+        wanted = self._settings.needs_load or status.model is None or bool(trouble)
+        self._load.setEnabled(loading or wanted)
+        self._load.setProperty("class", "primary" if wanted and not loading else "")
+        theme.restyle(self._load)
+        self._words.setText(self._describe(status, trouble))
+        bad = bool(trouble) and not loading
+        self._words.setProperty("class", "error small" if bad else "muted small")
+        theme.restyle(self._words)
+
+    def _describe(self, status: EngineStatus, trouble: str) -> str:
+        if trouble and status.phase is not Phase.LOADING:
+            return trouble
+        cancelled = words.CANCELLED if status.cancelled else ""
+        model = status.model
+        if model is None:
+            return cancelled or status.words()
+        if self._settings.needs_load:
+            return f"{cancelled} {words.PRESS_LOAD}".strip()
+        facts = words.model_words(
+            model.family,
+            model.num_parameters,
+            model.vision,
+            f"{model.device}, {model.precision}",
+            (model.context_length, model.model_context_length),
+            model.kv_bytes_per_token,
+        )
+        why = describe_choice(model.precision, model.choice)
+        guessing = model.mtp_refused if model.joins_steps else words.ONE_A_STEP
+        parts = (cancelled, facts, why, describe_load(model.load), model.history_note, guessing)
+        return " ".join(part for part in parts if part)
+
+    def _on_folder(self, at: int) -> None:
+        self._settings.set_model_path(self._folders.itemData(at))
+
+    def _act(self) -> None:
+        if self._settings.engine.status.phase is Phase.LOADING:
+            self._settings.engine.cancel_load()
+        else:
+            self._settings.load()
+            self.load_asked.emit()

@@ -1,1 +1,0 @@
-"""Drawn parts of the window that know nothing of controllers: they show what they are given."""

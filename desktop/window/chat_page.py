@@ -1,0 +1,192 @@
+"""The middle of the window: header, conversation or empty page, composer. Takes drops.
+
+Whoever has used the conversation writes on in the composer: it has the keyboard after everything
+that was asked of a message, and for letters that nobody else wants.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QKeyEvent
+from PySide6.QtWidgets import QApplication, QDialog, QStackedWidget, QVBoxLayout, QWidget
+
+from desktop.chat.composer import Composer
+from desktop.chat.empty_page import EmptyPage
+from desktop.chat.find_bar import FindBar
+from desktop.chat.formats import schema_format
+from desktop.chat.instructions_view import Instructions
+from desktop.chat.schema_dialog import SchemaDialog
+from desktop.chat.transcript_view import TranscriptView
+from desktop.context.limit_bar import LimitBar
+from desktop.pictures.taking import accept_copy, may_take
+from desktop.store.folders import DEMO_MODEL
+from desktop.widgets import dialogs
+from desktop.widgets.question import Question
+from desktop.widgets.scrolled import scrolled
+from desktop.widgets.text_column import in_column
+from desktop.window.header_bar import HeaderBar
+from desktop.window.window_parts import WindowParts
+from desktop.words import chats as words
+from desktop.words.frame import SAMPLES
+
+COMMAND_KEYS = (
+    Qt.KeyboardModifier.ControlModifier
+    | Qt.KeyboardModifier.AltModifier
+    | Qt.KeyboardModifier.MetaModifier
+)
+
+
+class ChatPage(QWidget):
+    """One column: everything about the shown chat."""
+
+    def __init__(self, parts: WindowParts, samples: Path) -> None:
+        super().__init__()
+        self.setObjectName("chatPage")
+        self.setAcceptDrops(True)
+        self._parts = parts
+        self.header = HeaderBar(parts.chats, parts.engine, parts.settings)
+        self.instructions = Instructions(parts.chat)
+        self.limit = LimitBar(parts.limit)
+        self.transcript = TranscriptView(parts.transcript, parts.edits, parts.formats)
+        self.empty = EmptyPage(samples)
+        self._for_demo = False
+        self.composer = Composer(parts.chat, parts.pictures, parts.draft_size)
+        self.find_bar = FindBar(parts.transcript, self.transcript)
+        self._pages = QStackedWidget()
+        self._empty_page = scrolled(self.empty, "emptyScroll")
+        self._pages.addWidget(self._empty_page)
+        self._pages.addWidget(self.transcript)
+        self._build()
+        # Made last, for it lies over all of the page.
+        self.delete_all = Question(
+            self, "deleteAll", words.DELETE_ALL, words.KEEP_EVERYTHING, words.DELETE_EVERYTHING
+        )
+        self._connect()
+        self._follow_settings()
+        self._turn()
+
+    def _follow_settings(self) -> None:
+        window = self._parts.settings.settings.window
+        self.transcript.messages.show_formatted(window.format_messages)
+
+    def _build(self) -> None:
+        bottom = in_column(self.limit, self.composer, top=4, bottom=16)
+        top = in_column(self.instructions, self.find_bar)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        layout.addWidget(self.header)
+        layout.addLayout(top)
+        layout.addWidget(self._pages, 1)
+        layout.addLayout(bottom)
+
+    def _connect(self) -> None:
+        chat, transcript = self._parts.chat, self._parts.transcript
+        self._parts.settings.changed.connect(self._follow_settings)
+        transcript.chat_changed.connect(self._turn)
+        transcript.rows_replaced.connect(self._turn)
+        shown = self.transcript.messages
+        for asked, done in (
+            (shown.edit_asked, chat.edit),
+            (shown.regenerate_asked, chat.regenerate),
+            (shown.go_on_asked, chat.go_on),
+            (shown.choose_asked, chat.choose),
+            (shown.fork_asked, self._fork),
+            (shown.tell_all_asked, self._parts.limit.tell_all),
+        ):
+            asked.connect(done)
+            asked.connect(self._write_on)
+        self.find_bar.closed.connect(self._write_on)
+        self.delete_all.kept.connect(self._write_on)
+        self.delete_all.confirmed.connect(self._write_on)
+        self.delete_all.confirmed.connect(self._parts.deletion.delete_everything)
+        self.limit.edit_asked.connect(self.transcript.edit_last)
+        self.header.instructions_toggled.connect(self._toggle_instructions)
+        self.composer.instructions_asked.connect(self._toggle_instructions)
+        self.instructions.changed.connect(self._mark_instructions)
+        self.instructions.done.connect(self._toggle_instructions)
+        self.composer.schema_asked.connect(
+            lambda: self._parts.tasks.spawn(self._choose_schema(), "Choosing a schema")
+        )
+        self.empty.sample_asked.connect(self._try_sample)
+        self._parts.engine.changed.connect(self._show_samples)
+        self._show_samples()
+        self._parts.engine.changed.connect(self.empty.show_status)
+        self.empty.show_status(self._parts.engine.status)
+
+    def ask_to_delete_all(self) -> None:
+        """Ask before everything goes, saying what."""
+        chats = self._parts.chats
+        said = words.delete_all_words(len(chats.chat_list.chats), len(chats.trash.chats))
+        self.delete_all.ask(said)
+
+    def _write_on(self) -> None:
+        self.composer.setFocus()
+
+    def _fork(self, message: int) -> None:
+        chat = self._parts.transcript.chat
+        if chat is not None:
+            self._parts.chats.fork(chat, message)
+
+    def show_instructions(self) -> None:
+        """Show the instructions of the chat, with the keyboard in them."""
+        self.instructions.show()
+        self.instructions.text.setFocus()
+
+    def _toggle_instructions(self) -> None:
+        shown = self.instructions.isHidden()
+        self.instructions.setVisible(shown)
+        (self.instructions.text if shown else self.composer).setFocus()
+
+    async def _choose_schema(self) -> None:
+        chat = self._parts.chat
+        dialog = SchemaDialog(self._parts.formats, chat.last_schema, self)
+        if await dialogs.outcome(dialog) == QDialog.DialogCode.Accepted:
+            chat.ask_for(schema_format(dialog.schema()))
+        self._write_on()
+
+    def _mark_instructions(self) -> None:
+        given = bool(self._parts.chat.instructions)
+        self.header.mark_instructions(given)
+        self.composer.mark_instructions(given)
+
+    def _turn(self) -> None:
+        rows = self._parts.transcript.rows
+        self._pages.setCurrentWidget(self.transcript if rows else self._empty_page)
+
+    def _show_samples(self) -> None:
+        """Offer samples for the model that is loaded, or will be."""
+        model, chosen = self._parts.engine.model, self._parts.settings.settings.model.path
+        demo = str(DEMO_MODEL)
+        is_demo = (model.path if model is not None else chosen or demo) == demo
+        if is_demo != self._for_demo:
+            self._for_demo = is_demo
+            self.empty.show_samples(is_demo)
+
+    def _try_sample(self, path: Path | None, question: str) -> None:
+        first = SAMPLES[0][1]
+        names = {name for name, _ in SAMPLES if name is not None}
+        self.composer.suggest(question if self._for_demo else first, instead_of=names)
+        if path is not None:
+            self.composer.add_files([path])
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        if event.text().isprintable() and event.text() and not event.modifiers() & COMMAND_KEYS:
+            self.composer.setFocus()
+            QApplication.sendEvent(self.composer.text, event)
+        else:
+            super().keyPressEvent(event)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        if may_take(event):
+            self.composer.set_active(True)
+
+    def dragLeaveEvent(self, event: QDragLeaveEvent) -> None:
+        self.composer.set_active(False)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        self.composer.set_active(False)
+        self.composer.take_data(event.mimeData())
+        accept_copy(event)

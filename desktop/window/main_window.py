@@ -1,0 +1,283 @@
+"""The window: chats on the left, the conversation in the middle, context and settings on the right.
+
+Puts the views together, keeps the geometry, and turns closing into `close_asked`; ending the app is
+the business of `desktop.app`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
+from PySide6.QtGui import QCloseEvent, QGuiApplication
+from PySide6.QtWidgets import QApplication, QMainWindow
+
+from core.api.errors import ErrorInfo
+from desktop import theme
+from desktop.chats.side_bar import SideBar
+from desktop.context.context_panel import ContextPanel
+from desktop.engine.engine_status import Phase
+from desktop.models.model_choice import chosen_model
+from desktop.settings.settings_panel import SettingsPanel
+from desktop.store.tables.chats import TRASH_DAYS
+from desktop.widgets import dialogs
+from desktop.widgets.toast import Toast
+from desktop.window.actions import add_menus
+from desktop.window.appearance import Appearance
+from desktop.window.chat_page import ChatPage
+from desktop.window.diagnostics import diagnostics
+from desktop.window.help_dialogs import AboutDialog, ShortcutsDialog
+from desktop.window.placing import fitted, fitted_size
+from desktop.window.side_panel import SidePanel
+from desktop.window.sides import Sides
+from desktop.window.tab_order import move_focus
+from desktop.window.viewing import Viewing
+from desktop.window.window_parts import WindowParts
+from desktop.words import chats as words
+from desktop.words import frame as frame_words
+
+AddFiles = Callable[[list[Path]], None]
+FIRST_SIZE = QSize(1280, 820)
+LAST_CHAT = "lastChat"
+# While the engine is started, or has been given up, there is nothing to restart.
+STARTING = (Phase.STARTING, Phase.RESTARTING, Phase.CLOSED)
+
+
+class MainWindow(QMainWindow):
+    """The one window.
+
+    Signals:
+        close_asked(): the user wants to leave; the window waits until everything is stored.
+    """
+
+    close_asked = Signal()
+
+    def __init__(self, parts: WindowParts, samples: Path) -> None:
+        super().__init__()
+        self.setObjectName("mainWindow")
+        self.setWindowTitle("Waymark")
+        self.setWindowIcon(theme.icon("waymark", "accent"))
+        self._parts = parts
+        self._leaving = False
+        self.side_bar = SideBar(parts.chats)
+        self.page = ChatPage(parts, samples)
+        self.context = ContextPanel()
+        self.side_panel = SidePanel(self.context, self._make_settings)
+        self.toast = Toast(self.page, self.page.composer)
+        self._sides = Sides(self.side_bar, self.page, self.side_panel)
+        self.setCentralWidget(self._sides)
+        self.actions_by_name = add_menus(self, self._acts())
+        self._viewing = Viewing(parts, self)
+        self._connect()
+        self._geometry = QSettings(str(parts.folders.geometry_file), QSettings.Format.IniFormat)
+        self._restore_geometry()
+        self._appearance = Appearance(parts.settings)
+        self._show_context()
+        self.page.composer.setFocus()
+
+    def leave(self) -> None:
+        """Close for good: everything is stored."""
+        self._leaving = True
+        self._viewing.forget_copied()
+        self.close()
+
+    def save_geometry(self) -> None:
+        """Remember size, place and what is hidden."""
+        self._geometry.setValue("window", self.saveGeometry())
+        self._sides.save(self._geometry)
+        self._geometry.setValue(LAST_CHAT, self._parts.chats.shown or 0)
+        self._geometry.sync()
+
+    def _restore_geometry(self) -> None:
+        screens = [each.availableGeometry() for each in QGuiApplication.screens()]
+        self.resize(fitted_size(FIRST_SIZE, self.screen().availableGeometry()))
+        window = self._geometry.value("window")
+        if isinstance(window, QByteArray) and self.restoreGeometry(window):
+            place = self.geometry()
+            # It may have been left on a screen that is gone, or is smaller now.
+            if not self.windowState() and fitted(place, screens) != place:
+                self.setGeometry(fitted(place, screens))
+        self._sides.restore(self._geometry)
+
+    def _acts(self) -> dict[str, Callable[[], object]]:
+        """What each command does, by the name of its entry in the menus."""
+        chat, page, side_bar = self._parts.chat, self.page, self.side_bar
+        return {
+            "actionNewChat": lambda: self._open(None),
+            "actionAddPictures": self._choose_pictures,
+            "actionRename": side_bar.rename_current,
+            "actionPin": side_bar.pin_current,
+            "actionDelete": side_bar.delete_current,
+            "actionDeleteAll": page.ask_to_delete_all,
+            "actionQuit": self.close,
+            "actionStop": chat.stop,
+            "actionRegenerate": self._regenerate,
+            "actionRestart": self._parts.engine.restart,
+            "actionChats": self._sides.toggle_left,
+            "actionSearchChats": side_bar.search_chats,
+            "actionSide": self._sides.toggle_right,
+            "actionContext": lambda: self._turn_to(0),
+            "actionSettings": lambda: self._turn_to(1),
+            "actionFind": page.find_bar.begin,
+            "actionWrite": page.composer.setFocus,
+            "actionShortcuts": self._show_shortcuts,
+            "actionAbout": self._show_about,
+        }
+
+    def _connect(self) -> None:
+        parts, page = self._parts, self.page
+        parts.said.connect(lambda words: self.toast.say(words, "warning"))
+        parts.failed.connect(self._show_error)
+        engine, transcript = parts.engine, parts.transcript
+        for changed in (parts.chat.busy_changed, engine.changed, self.side_bar.selected):
+            changed.connect(self._enable)
+        for changed in (transcript.chat_changed, transcript.rows_replaced):
+            changed.connect(self._enable)
+        self._enable()
+        parts.chats_read.connect(self._open_last)
+        parts.chats.deleted.connect(self._on_deleted)
+        parts.chats.restored.connect(self._open)
+        parts.chats.trash.modelReset.connect(self._on_trash)
+        parts.context.changed.connect(self._show_context)
+        parts.deletion.everything_gone.connect(lambda: self.toast.say(words.ALL_GONE))
+        self.side_bar.open_asked.connect(self._open)
+        self.side_bar.look_asked.connect(parts.chat.open)
+        self.side_bar.doomed.connect(parts.deletion.delete_for_good)
+        page.header.model.folder_asked.connect(self._choose_and_load)
+        page.empty.model_asked.connect(self._choose_and_load)
+        page.header.model.settings_asked.connect(self._show_model_settings)
+        page.header.chats_toggled.connect(self._sides.toggle_left)
+        page.header.side_toggled.connect(self._sides.toggle_right)
+        page.composer.choose_pictures_asked.connect(self._choose_pictures)
+        page.composer.open_picture_asked.connect(self._viewing.open)
+        page.transcript.messages.open_picture_asked.connect(self._viewing.open)
+        page.transcript.messages.choose_pictures_asked.connect(self._choose_pictures)
+        page.transcript.messages.link_asked.connect(self._open_link)
+
+    def _make_settings(self) -> SettingsPanel:
+        panel = SettingsPanel(self._parts.settings)
+        panel.model_box.browse_asked.connect(self._choose_model)
+        panel.model_box.load_asked.connect(self.page.composer.setFocus)
+        panel.instructions_asked.connect(self.page.show_instructions)
+        panel.restored.connect(
+            lambda said, undo: self.toast.say(said, action=(frame_words.UNDO, undo))
+        )
+        return panel
+
+    # What the user asks of the window itself.
+
+    def _open(self, chat: int | None) -> None:
+        self._parts.chat.open(chat)
+        self.page.composer.setFocus()
+
+    def _open_last(self) -> None:
+        """Show the chat that was left, unless the user has begun something else meanwhile."""
+        last = self._geometry.value(LAST_CHAT, 0, type=int)
+        typed = self.page.composer.text.document().isModified()
+        begun = typed or self._parts.chats.shown is not None
+        if not begun and isinstance(last, int) and self._parts.chat_list.place_of(last) is not None:
+            self._parts.chat.open(last)
+
+    def _regenerate(self) -> None:
+        rows = self._parts.transcript.rows
+        if rows and rows[-1].message.is_reply:
+            self._parts.chat.regenerate(rows[-1].id)
+
+    def _enable(self) -> None:
+        """Entries of the menus that would do nothing now can't be chosen."""
+        rows, selected = self._parts.transcript.rows, self.side_bar.has_selected
+        for name, enabled in (
+            ("actionStop", self._parts.chat.running is not None),
+            ("actionRegenerate", bool(rows) and rows[-1].message.is_reply),
+            ("actionFind", bool(rows)),
+            ("actionRename", selected),
+            ("actionPin", selected),
+            ("actionDelete", selected),
+            ("actionRestart", self._parts.engine.status.phase not in STARTING),
+        ):
+            self.actions_by_name[name].setEnabled(enabled)
+
+    def _turn_to(self, page: int) -> None:
+        self._sides.show_right()
+        self.side_panel.show_page(page)
+
+    def _show_model_settings(self) -> None:
+        self._turn_to(1)
+        self.side_panel.settings.show_model()
+
+    def _choose_pictures(self, add: AddFiles | None = None) -> None:
+        add = add or self.page.composer.add_files
+        self._parts.tasks.spawn(self._add_chosen(add), "Choosing pictures")
+
+    async def _add_chosen(self, add: AddFiles) -> None:
+        chosen = await dialogs.choose_pictures(self)
+        if chosen:
+            add([Path(name) for name in chosen])
+
+    def _choose_model(self) -> None:
+        self._parts.tasks.spawn(self._set_chosen_model(), "Choosing a model")
+
+    def _choose_and_load(self) -> None:
+        self._parts.tasks.spawn(self._load_chosen_model(), "Choosing a model")
+
+    async def _load_chosen_model(self) -> None:
+        if await self._set_chosen_model():
+            self._parts.settings.load()
+
+    async def _set_chosen_model(self) -> bool:
+        """Have the user pick a model's folder; says whether one was picked."""
+        path = await chosen_model(self, self._parts.settings.settings)
+        if path:
+            self._parts.settings.set_model_path(path)
+        return bool(path)
+
+    def _open_link(self, address: str) -> None:
+        self._parts.tasks.spawn(dialogs.open_link(self, address), "Opening a link")
+
+    # What the window says.
+
+    def _show_error(self, error: ErrorInfo) -> None:
+        self.toast.say(f"{error.title}. {error.message}", "error")
+
+    def _on_deleted(self, chat: int, title: str) -> None:
+        if self._parts.transcript.chat == chat:
+            self._open(None)
+        undo = (words.UNDO, lambda: self._parts.chats.restore(chat))
+        self.toast.say(words.deleted(title, TRASH_DAYS), action=undo, chat=chat)
+
+    def _on_trash(self) -> None:
+        """Undo goes away with the chat that it would restore."""
+        self.toast.keep_only({chat.id for chat in self._parts.chats.trash.chats})
+
+    def come_to_front(self) -> None:
+        """Be seen and have the keyboard, wherever the window is."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+
+    def _show_shortcuts(self) -> None:
+        ShortcutsDialog(list(self.actions_by_name.values()), self).show()
+
+    def _show_about(self) -> None:
+        AboutDialog(diagnostics(self._parts.engine.status), self).show()
+
+    def _show_context(self) -> None:
+        self.context.show_view(self._parts.context.view)
+
+    def focusNextPrevChild(self, forward: bool) -> bool:
+        # Qt asks this for Tab, and when the control that has the keyboard is hidden or disabled:
+        # what is typed next is meant for the message.
+        held = QApplication.focusWidget()
+        if held is not None and not (held.isVisible() and held.isEnabled()):
+            self.page.composer.setFocus()
+            return True
+        return move_focus(self, forward)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if self._leaving:
+            event.accept()
+            return
+        event.ignore()
+        self.close_asked.emit()

@@ -1,0 +1,140 @@
+"""Large pictures: opened from a strip, given their pixels, copied and saved."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import shiboken6
+from PySide6.QtCore import QMimeData, QObject
+from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtWidgets import QWidget
+
+from core.api.errors import WaymarkError
+from core.api.events import ImageRendered
+from desktop.pictures.given_data import png_bytes
+from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer, within
+from desktop.store.tables.records import Picture
+from desktop.widgets import dialogs
+from desktop.widgets.plain_text import is_seen
+from desktop.window.window_parts import WindowParts
+from desktop.words import pictures as words
+
+SUFFIXES = (
+    (b"\x89PNG", ".png"),
+    (b"\xff\xd8\xff", ".jpg"),
+    (b"GIF8", ".gif"),
+    (b"BM", ".bmp"),
+    (b"RIFF", ".webp"),
+    (b"II*\0", ".tif"),
+    (b"MM\0*", ".tif"),
+)
+PNG = "image/png"
+# Tells what this process has put on the clipboard from what others have.
+OURS = f"application/x-waymark-{os.getpid()}"
+NOT_IN_NAMES = '<>:"|?*'
+LONGEST_NAME = 100
+
+
+class NotSavedError(WaymarkError):
+    """The system did not take the file."""
+
+    title = words.NOT_SAVED
+
+
+class Viewing(QObject):
+    """Opens viewers over `window`."""
+
+    def __init__(self, parts: WindowParts, window: QWidget) -> None:
+        super().__init__(window)
+        self._parts = parts
+        self._window = window
+        self._copied = False
+
+    def open(self, digest: str) -> None:
+        """Show a picture, with those of its chat or its draft beside it."""
+        pictures = self._parts.chat.pictures_with(digest)
+        found = next((each for each in pictures if each.digest == digest), None)
+        if found is None:
+            return
+        viewer, spawn = PictureViewer(found, self._window, pictures), self._parts.tasks.spawn
+        viewer.pixels_wanted.connect(
+            lambda width, height: spawn(self._render(viewer, width, height), "Showing a picture")
+        )
+        viewer.copy_asked.connect(
+            lambda picture: spawn(self._copy(viewer, picture), "Copying a picture")
+        )
+        viewer.save_asked.connect(
+            lambda picture: spawn(self._save(viewer, picture), "Saving a picture")
+        )
+        viewer.show()
+
+    async def _render(self, viewer: PictureViewer, width: int, height: int) -> None:
+        picture, why = viewer.picture, ""
+        rendered: ImageRendered | None = None
+        try:
+            rendered = await self._parts.pictures.render(picture, width, height)
+        except WaymarkError as error:
+            why = f"{error.info().title}. {error.message}"
+        # It may have been closed meanwhile, or turned to another picture.
+        if not shiboken6.isValid(viewer) or viewer.picture is not picture:
+            return
+        if rendered is None:
+            viewer.show_error(why)
+        else:
+            viewer.show_pixels(rendered)
+
+    async def _copy(self, viewer: PictureViewer, picture: Picture) -> None:
+        size = within(picture.size, MOST_PIXELS)
+        rendered = await self._parts.pictures.render(picture, size.width(), size.height())
+        width, height = rendered.width, rendered.height
+        kind = QImage.Format.Format_RGBA8888
+        image = QImage(rendered.pixels, width, height, 4 * width, kind).copy()
+        if sys.platform == "linux":
+            # Else Qt encodes it whenever somebody pastes it, and the window waits for that.
+            data = QMimeData()
+            png = await asyncio.get_running_loop().run_in_executor(None, png_bytes, image)
+            data.setData(PNG, png)
+            data.setData(OURS, b"")
+            self._copied = True
+            QGuiApplication.clipboard().setMimeData(data)
+        else:
+            QGuiApplication.clipboard().setImage(image)
+        if shiboken6.isValid(viewer):
+            viewer.say_copied()
+
+    def forget_copied(self) -> None:
+        """Take a copied picture from the clipboard: when Python ends it would be freed too late."""
+        held: QMimeData | None = QGuiApplication.clipboard().mimeData() if self._copied else None
+        if held is not None and held.hasFormat(OURS):
+            QGuiApplication.clipboard().clear()
+
+    async def _save(self, viewer: PictureViewer, picture: Picture) -> None:
+        source = Path(self._parts.pictures.path_of(picture))
+        run = asyncio.get_running_loop().run_in_executor
+        try:
+            name = await run(None, suggested_name, picture.name, source)
+            target = await dialogs.choose_target(viewer, words.SAVE_TITLE, name)
+            if target:
+                await run(None, shutil.copyfile, source, target)
+        except OSError as error:
+            raise NotSavedError(words.not_saved(error.strerror)) from error
+
+
+def suggested_name(name: str, source: Path) -> str:
+    """A file's name like the picture's, with the suffix of what it is. Raises OSError."""
+    with source.open("rb") as file:
+        beginning = file.read(4)
+    suffix = next((end for start, end in SUFFIXES if beginning.startswith(start)), "")
+    stem = Path(_safe(name) or words.PICTURE)
+    given = {".jpeg": ".jpg", ".tiff": ".tif"}.get(stem.suffix.lower(), stem.suffix.lower())
+    return str(stem) if given == suffix else f"{stem}{suffix}"
+
+
+def _safe(name: str) -> str:
+    """The last part of a name, without what a file's name can't have anywhere."""
+    last = name.replace("\\", "/").rpartition("/")[2][:LONGEST_NAME]
+    return "".join(each for each in last if is_seen(each) and each not in NOT_IN_NAMES).strip(" .")

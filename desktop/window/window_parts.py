@@ -1,0 +1,158 @@
+"""All controllers of one window, made in the order they need each other, and ended in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+
+from PySide6.QtCore import QObject, Signal
+
+from core.api.errors import ErrorInfo
+from core.client.blobs import BlobStore
+from desktop.chat.chat import ChatController
+from desktop.chat.draft_size import DraftSize
+from desktop.chat.drafts import Drafts
+from desktop.chat.edits import Edits
+from desktop.chat.formats import Formats
+from desktop.chat.instructions import Instructions
+from desktop.chat.messages import LiveReply
+from desktop.chat.replies import Replies
+from desktop.chat.transcript import Transcript
+from desktop.chats.chat_list import ChatList
+from desktop.chats.chats import ChatsController
+from desktop.chats.deletion import Deletion
+from desktop.chats.pending_deletions import PendingDeletions
+from desktop.context.ahead import AheadController
+from desktop.context.context import ContextController
+from desktop.context.limit import LimitController
+from desktop.engine.engine import Engine, EngineController
+from desktop.engine.tasks import STEP_LIMIT_S, Tasks, attempted
+from desktop.pictures.pictures import PictureController
+from desktop.services import Services
+from desktop.settings.settings import SettingsController
+from desktop.store.database import Database
+from desktop.store.folders import Folders
+from desktop.store.settings import SettingsFile
+from desktop.store.tables import messages
+from desktop.store.tables.records import Reply
+from desktop.threads import DaemonExecutor
+
+# More than ever work at once, so that some that hang keep no other from working.
+THREADS = 16
+# Its last writing and the patience with a process that does not end take 16 s at most.
+ENGINE_LIMIT_S = 20.0
+
+
+class WindowParts(QObject):
+    """What a window acts through.
+
+    Signals:
+        said(str): something worth a short message over the window.
+        failed(ErrorInfo): a task met an error that nobody else shows.
+        chats_read(): the list of chats is there, for the first time.
+    """
+
+    said = Signal(str)
+    failed = Signal(object)
+    chats_read = Signal()
+
+    def __init__(self, folders: Folders, engine: Engine) -> None:
+        super().__init__()
+        self.folders = folders
+        self.database = Database(folders.database)
+        try:
+            self._make(folders, engine)
+        except BaseException:
+            self.database.close()
+            raise
+
+    def _make(self, folders: Folders, engine: Engine) -> None:
+        """Make the controllers in the order they need each other, and connect what they tell."""
+        self.tasks = Tasks(self._on_error)
+        self.engine = EngineController(engine, self.tasks)
+        self.settings = SettingsController(
+            SettingsFile(folders.settings_file), self.engine, folders.contexts
+        )
+        blobs = BlobStore(folders.pictures)
+        services = Services(self.engine, self.database, blobs, self.settings, self.tasks)
+        self.replies = Replies(services)
+        self.pictures = PictureController(services)
+        self.chat_list = ChatList()
+        self.transcript = Transcript()
+        self.drafts = Drafts(services, self.pictures)
+        self.chats = ChatsController(services, self.chat_list, self.replies)
+        self.edits = Edits(self.pictures)
+        self.instructions = Instructions(services, self.drafts)
+        self.formats = Formats(self.tasks)
+        self.chat = ChatController(
+            services,
+            self.transcript,
+            self.replies,
+            self.pictures,
+            self.drafts,
+            self.edits,
+            self.instructions,
+        )
+        self.chat.shown.connect(self.chats.set_shown)
+        self.chat.stored.connect(self.chats.read_again)
+        self.chats.forked.connect(self.chat.open_made)
+        self.draft_size = DraftSize(services, self.chat)
+        self.limit = LimitController(services, self.chat, self.chats)
+        self.ahead = AheadController(
+            services, self.chat, self.chats, self.limit, self.replies, self.pictures
+        )
+        self.context = ContextController(self.chat, self.replies, self.ahead, self.engine)
+        self.pending_deletions = PendingDeletions(services, folders.contexts)
+        self.deletion = Deletion(
+            services,
+            self.chats,
+            self.chat,
+            self.replies,
+            self.pictures,
+            self.pending_deletions,
+            folders,
+        )
+        for each in (self.engine, self.pending_deletions, self.settings, self.context):
+            each.said.connect(self.said)
+        self.replies.ended.connect(self._on_ended)
+        self._threads = DaemonExecutor("waymark", THREADS)
+        # qasync's own executor starts ten QThreads, and closing may need one where `begin` failed.
+        asyncio.get_running_loop().set_default_executor(self._threads)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What happened to files at the start, in words."""
+        return tuple(each for each in (self.database.notice, self.settings.notice) if each)
+
+    def begin(self) -> None:
+        """Start all that runs in the background; the window is on screen already."""
+        self.tasks.spawn(self._read_chats(), "Reading the chats")
+        self.settings.begin()
+
+    async def close(self) -> None:
+        """Store what has arrived, end the engine, forget what was deleted. Idempotent."""
+        if self.tasks.closed:
+            return
+        # A disk that refuses or hangs must not keep the window open, nor the engine alive.
+        for what, step, limit_s in (
+            ("ending tasks", self.tasks.close, STEP_LIMIT_S),
+            ("storing replies", self.replies.store_at_closing, STEP_LIMIT_S),
+            ("storing drafts", self.drafts.store_at_closing, STEP_LIMIT_S),
+            ("storing instructions", self.instructions.store_at_closing, STEP_LIMIT_S),
+            ("deleting for good", self.deletion.close, STEP_LIMIT_S),
+            ("ending the engine", self.engine.close, ENGINE_LIMIT_S),
+            ("closing the file of chats", self.database.close, STEP_LIMIT_S),
+            ("ending threads", self._threads.shutdown, STEP_LIMIT_S),
+        ):
+            await attempted(what, step, limit_s)
+
+    async def _read_chats(self) -> None:
+        await self.database.run(messages.stop_running)
+        await self.chats.refresh()
+        self.chats_read.emit()
+        await self.deletion.purge_old(spare=self.database.made)
+
+    def _on_ended(self, _live: LiveReply, _text: str, reply: Reply) -> None:
+        self.settings.note_outcome(reply.error)
+
+    def _on_error(self, error: ErrorInfo) -> None:
+        self.failed.emit(error)

@@ -1,0 +1,98 @@
+"""A reply's data: which of it is a table, how values are shown, and where it is cut."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from core.api.reply_format import ReplyFormat
+from desktop.chat.data import reading
+from desktop.chat.data.reading import Item, Reading, read
+
+JSON = ReplyFormat(kind="json")
+
+
+def read_json(value: object) -> Reading:
+    return read(JSON, json.dumps(value))
+
+
+def below(item: Item | None) -> list[tuple[str, str]]:
+    assert item is not None
+    return [(each.name, each.value) for each in item.below]
+
+
+def depth(item: Item) -> int:
+    return 1 + max((depth(each) for each in item.below), default=0)
+
+
+@pytest.mark.parametrize(
+    ("value", "columns"),
+    [
+        ([{"a": 1}], ("a",)),
+        ([{"a": 1, "b": 2}, {"c": 3}], ("a", "b", "c")),
+        ([{"a": [1]}], ()),
+        ([{"a": 1}, 2], ()),
+        ([{"a": 1}, {}], ()),
+        ([], ()),
+        ({"a": 1}, ()),
+        ("a", ()),
+    ],
+)
+def test_a_list_of_flat_objects_is_a_table(value: object, columns: tuple[str, ...]) -> None:
+    assert read_json(value).columns == columns
+
+
+def test_a_tree_shows_names_numbers_as_written_and_how_much_is_in_a_list() -> None:
+    found = read(JSON, '{"a": [1.50, "x\\n"], "b": {}, "a": null}')
+    assert below(found.root) == [("a", "2 items"), ("b", "0 fields"), ("a", "null")]
+    assert found.root is not None
+    assert below(found.root.below[0]) == [("0", "1.50"), ("1", '"x\\n"')]
+
+
+@pytest.mark.parametrize("text", ["5", '"a"', "null", "[]", "{}"])
+def test_a_value_by_itself_is_one_row(text: str) -> None:
+    found = read(JSON, text)
+    assert found.root is not None and len(found.root.below) == 1
+
+
+def test_a_long_list_is_cut_and_says_how_much_more_there_is() -> None:
+    found = read_json([{"a": number} for number in range(5_000)])
+    assert found.columns == ("a",) and found.root is not None
+    assert len(found.root.below) == len(found.cells) == reading.MOST_BELOW + 1
+    assert found.root.below[-1].name == "\u2026 4,000 more"
+
+
+def test_many_columns_are_cut() -> None:
+    found = read_json([{str(number): number for number in range(100)}])
+    assert len(found.columns) == reading.MOST_COLUMNS + 1
+    assert found.columns[-1] == "\u2026 60 more columns"
+
+
+def test_what_is_nested_without_end_is_cut_at_a_depth() -> None:
+    found = read(JSON, "[" * 5_000 + "]" * 5_000)
+    assert found.root is not None
+    assert depth(found.root) <= reading.DEEPEST + 1
+    item = found.root
+    while item.below:
+        item = item.below[0]
+    assert item.name == "\u2026 1 more"
+
+
+def test_many_lists_are_cut_before_they_cost_much() -> None:
+    found = read_json([[[number]] * 900 for number in range(900)])
+    assert found.root is not None
+    total, level = 0, [found.root]
+    while level:
+        total += len(level)
+        level = [each for item in level for each in item.below]
+    assert total <= 3 * reading.MOST_ITEMS
+
+
+def test_what_is_not_of_its_form_says_why_and_is_shown_if_it_is_json() -> None:
+    form = ReplyFormat(kind="json_schema", text='{"type": "array"}')
+    wrong = read(form, '{"a": 1}')
+    assert wrong.fault and wrong.root is not None
+    broken = read(form, '[{"a": 1')
+    assert broken.fault and broken.root is None
+    assert read(form, "[1]").fault == ""

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QSize, Qt, QUrl
+from PySide6.QtGui import QGuiApplication, QTextDocument
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QTextBrowser, QWidget
+from pytestqt.qtbot import QtBot
+
+from desktop.chat.markdown.block_text import BlockText
+from desktop.chat.markdown.markdown_body import MarkdownBody
+from tests.desktop.widgets import samples
+
+pytestmark = pytest.mark.usefixtures("dressed")
+
+IN_OPEN = 0x20
+IN_NONBLOCK = os.O_NONBLOCK if hasattr(os, "O_NONBLOCK") else 0
+
+
+@pytest.fixture
+def block(qtbot: QtBot) -> BlockText:
+    widget = BlockText()
+    qtbot.addWidget(widget)
+    widget.resize(300, 10)
+    widget.show()
+    return widget
+
+
+@pytest.fixture
+def bait(tmp_path: Path) -> Path:
+    path = tmp_path / "bait.png"
+    path.write_bytes(samples.png(samples.landscape(8, 8)))
+    return path
+
+
+@pytest.fixture
+def was_opened(bait: Path) -> Iterator[Callable[[], bool]]:
+    """Asks the kernel whether anyone has opened the bait."""
+    if sys.platform != "linux":
+        pytest.skip("inotify is Linux's")
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor = libc.inotify_init1(IN_NONBLOCK)
+    assert libc.inotify_add_watch(descriptor, os.fsencode(bait), IN_OPEN) >= 0
+
+    def ask() -> bool:
+        try:
+            return bool(os.read(descriptor, 4096))
+        except BlockingIOError:
+            return False
+
+    yield ask
+    os.close(descriptor)
+
+
+def test_the_bait_works(qtbot: QtBot, bait: Path, was_opened: Callable[[], bool]) -> None:
+    # Without this, the tests below could pass for want of a picture that anyone would load.
+    browser = QTextBrowser()
+    qtbot.addWidget(browser)
+    browser.setMarkdown(f"![x]({bait.as_uri()})")
+    browser.show()
+    browser.grab()
+    assert was_opened()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "![x](FILE)",
+        "![x](file://FILE)",
+        "![x](<file:FILE>)",
+        "[![x](FILE)](file://FILE)",
+        '<img src="FILE">',
+        '<link rel="stylesheet" href="file://FILE">',
+        "[x]: FILE\n\n![x][x]",
+        "| ![x](FILE) |\n|--|\n",
+        "- ![x](FILE)\n\n> ![x](FILE)",
+    ],
+)
+def test_no_words_of_the_model_open_a_file(
+    qtbot: QtBot, bait: Path, was_opened: Callable[[], bool], source: str
+) -> None:
+    body = MarkdownBody()
+    qtbot.addWidget(body)
+    body.set_text(source.replace("FILE", str(bait)))
+    body.show()
+    body.grab()
+    assert not was_opened()
+
+
+def test_even_a_picture_in_the_document_is_not_loaded(
+    block: BlockText, bait: Path, was_opened: Callable[[], bool]
+) -> None:
+    for address in (str(bait), bait.as_uri()):
+        block.setHtml(f'<img src="{address}"><link rel="stylesheet" href="{address}">')
+        block.grab()
+        kind = QTextDocument.ResourceType.ImageResource.value
+        assert block.document().resource(kind, QUrl(address)).size() == QSize(1, 1)
+    assert not was_opened()
+
+
+def test_a_data_address_is_not_decoded(block: BlockText) -> None:
+    address = QUrl("data:text/plain,words")
+    kind = QTextDocument.ResourceType.ImageResource.value
+    assert QTextDocument().resource(kind, address)  # what Qt does by itself
+    assert block.document().resource(kind, address).size() == QSize(1, 1)
+
+
+def link_place(block: BlockText) -> QPoint:
+    """A point in the middle of the link."""
+    rows = range(0, block.height(), 3)
+    points = [QPoint(x, y) for y in rows for x in range(0, block.width(), 3)]
+    linked = [point for point in points if block.anchorAt(point)]
+    return linked[len(linked) // 2]
+
+
+def test_a_link_is_only_told_of(block: BlockText, qtbot: QtBot) -> None:
+    block.show_markdown("[words](https://example.org/a?b=c%20d)")
+    with qtbot.waitSignal(block.web_link) as told:
+        QTest.mouseClick(block.viewport(), Qt.MouseButton.LeftButton, pos=link_place(block))
+    assert told.args == ["https://example.org/a?b=c%20d"]
+    assert block.toPlainText() == "words"
+    assert block.source() == QUrl()
+
+
+def test_other_addresses_are_never_told_of(block: BlockText, qtbot: QtBot) -> None:
+    # Such a link cannot come from Markdown; put there by force, it still leads nowhere.
+    block.setHtml('<a href="file:///etc/passwd">words</a>')
+    with qtbot.assertNotEmitted(block.web_link, wait=20):
+        QTest.mouseClick(block.viewport(), Qt.MouseButton.LeftButton, pos=link_place(block))
+
+
+def test_where_a_link_leads_is_shown_before_it_is_pressed(block: BlockText, qtbot: QtBot) -> None:
+    block.show_markdown("[https://mine.example](https://other.example/)")
+    QTest.mouseMove(block.viewport(), link_place(block))
+    qtbot.waitUntil(lambda: block.toolTip() == "https://other.example/")
+
+
+def test_words_are_selected_by_keyboard(block: BlockText, qtbot: QtBot) -> None:
+    block.show_markdown("some **words**")
+    block.setFocus()
+    QTest.keyClick(block, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    QTest.keyClick(block, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == "some words"
+
+
+def test_words_cannot_be_changed(block: BlockText, qtbot: QtBot) -> None:
+    block.show_markdown("some words")
+    block.setFocus()
+    QTest.keyClicks(block, "more")
+    assert block.toPlainText() == "some words"
+
+
+def test_the_height_follows_the_width(block: BlockText) -> None:
+    block.show_markdown("words " * 100)
+    narrow = block.height()
+    assert narrow >= block.document().size().height()
+    block.resize(900, block.height())
+    assert block.document().size().height() <= block.height() < narrow / 2
+
+
+@pytest.mark.parametrize("source", ["word " * 200, "w" * 3_000, "| " + "wide " * 30 + "|\n|--|\n"])
+def test_nothing_has_to_be_scrolled(block: BlockText, source: str) -> None:
+    block.show_markdown(source)
+    assert block.verticalScrollBar().maximum() == 0
+    assert block.horizontalScrollBar().maximum() == 0
+
+
+def test_a_short_text_asks_for_no_more_than_its_width(block: BlockText) -> None:
+    block.show_markdown("short")
+    short = block.sizeHint().width()
+    block.show_markdown("a longer line of words")
+    assert 10 < short < block.sizeHint().width() < 300
+
+
+def test_what_is_seen_grows_with_the_block(qtbot: QtBot) -> None:
+    # Inside its own resizing a scroll area doesn't lay out again, and the last line was cut off.
+    around = QWidget()
+    qtbot.addWidget(around)
+    around.resize(800, 600)
+    block = BlockText(around)
+    block.show_plain("star them illicit which it illicit you the see picture Which of you and")
+    around.show()
+    block.resize(600, block.height())
+    block.resize(200, block.height())
+    assert block.height() > 2 * block.fontMetrics().lineSpacing()
+    assert block.viewport().size() == block.size()

@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel
+from pytestqt.qtbot import QtBot
+
+from core.api.reply_format import ReplyFormat
+from desktop import theme
+from desktop.chat.data.json_body import JsonBody
+from desktop.chat.markdown import code_block
+from desktop.chat.markdown import highlight as highlighting
+from desktop.chat.markdown.code_block import CodeBlock
+from desktop.chat.markdown.code_text import LONGEST_LINE, TAIL, TAIL_GROWTH, CodeText
+from desktop.chat.markdown.highlight import LANGUAGES, Highlighting, Span
+from desktop.chat.markdown.markdown_body import MarkdownBody
+from desktop.chat.markdown.markdown_source import LONGEST_CODE
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.pacing import pace
+
+pytestmark = pytest.mark.usefixtures("dressed")
+
+CODE = "def f(x):\n    return x + 1  # one\n\n"
+
+
+@pytest.fixture
+def block(qtbot: QtBot) -> CodeBlock:
+    widget = CodeBlock()
+    qtbot.addWidget(widget)
+    widget.resize(400, 200)
+    return widget
+
+
+def highlight(code: str, language: str) -> list[list[Span]]:
+    found = Highlighting(code, language)
+    while found.go_on(1.0):
+        pass
+    return found.spans
+
+
+def words(block: CodeBlock) -> CodeText:
+    found = block.findChild(CodeText)
+    assert found is not None
+    return found
+
+
+def colour_at(block: CodeBlock, line: int, column: int) -> str:
+    layout = words(block).document().findBlockByNumber(line).layout()
+    for span in layout.formats():
+        if span.start <= column < span.start + span.length:
+            return span.format.foreground().color().name()
+    return ""
+
+
+def test_copy_gives_exactly_the_code(block: CodeBlock, qtbot: QtBot) -> None:
+    code = "a\tb  \n\n" + "x" * (LONGEST_LINE + 5) + "\n"
+    block.set_code(code, "text")
+    button = block.findChild(IconButton)
+    assert button is not None
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert QGuiApplication.clipboard().text() == code
+    assert button.accessibleName() == "Copied"
+
+
+ONE_LINE = json.dumps([{"name": f"thing {at}", "count": at} for at in range(3_000)])
+
+
+@pytest.mark.parametrize("make", [MarkdownBody, lambda: JsonBody(ReplyFormat(kind="json"))])
+def test_of_one_line_that_grows_only_the_end_is_laid_out(
+    make: Callable[[], MarkdownBody | JsonBody], qtbot: QtBot
+) -> None:
+    body = make()
+    qtbot.addWidget(body)
+    body.append("```json\n" if isinstance(body, MarkdownBody) else " ")
+    body.append(ONE_LINE[:60_000])
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    block = body.findChildren(CodeBlock)[0]
+    text, note = words(block), block.findChild(QLabel, "codeTail")
+    assert isinstance(note, QLabel)
+    before, grown = text.num_laid_out, 20_000
+    for start in range(60_000, 60_000 + grown, 50):
+        body.append(ONE_LINE[start : start + 50])
+        # Whatever is laid out is painted anew at every word.
+        assert TAIL <= len(text.toPlainText()) <= TAIL + TAIL_GROWTH
+    assert text.num_laid_out - before < 8 * grown
+    assert ONE_LINE[:80_000].endswith(text.toPlainText())
+    assert note.isVisibleTo(block)
+    assert block.code().strip() == ONE_LINE[:80_000]
+    body.append(ONE_LINE[80_000:])
+    body.finish()
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    assert text.toPlainText().strip() == ONE_LINE
+    assert not note.isVisibleTo(block)
+
+
+def test_lines_of_usual_length_are_shown_whole_while_they_grow(
+    block: CodeBlock, qtbot: QtBot
+) -> None:
+    code = "a line of code as they are\n" * 2_000
+    for end in range(10_000, len(code), 1_000):
+        block.set_code(code[:end], closed=False, grows=True)
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    assert words(block).toPlainText() == code[:end]
+    assert words(block).num_laid_out == end
+
+
+def test_a_long_line_that_ends_with_a_piece_is_shown_whole(qtbot: QtBot) -> None:
+    body = MarkdownBody()
+    qtbot.addWidget(body)
+    body.append("```json\n" + ONE_LINE[: 4 * LONGEST_CODE])
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    text = words(body.findChildren(CodeBlock)[0])
+    assert text.shows_tail()
+    body.finish()
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    assert text.toPlainText() == ONE_LINE[: 4 * LONGEST_CODE]
+
+
+def test_a_long_line_is_shown_whole_once_its_listing_ends(qtbot: QtBot) -> None:
+    body = MarkdownBody()
+    qtbot.addWidget(body)
+    body.append("```json\n" + ONE_LINE)
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    text = words(body.findChildren(CodeBlock)[0])
+    assert text.shows_tail()
+    body.append("\n```\n\nMore is coming.")
+    qtbot.waitUntil(lambda: not pace().is_busy())
+    assert text.toPlainText() == ONE_LINE
+
+
+def test_the_copy_button_offers_again(block: CodeBlock, qtbot: QtBot) -> None:
+    block.copy()
+    button = block.findChild(IconButton)
+    assert button is not None
+    qtbot.waitUntil(lambda: button.accessibleName() == "Copy the code")
+
+
+def test_the_language_is_named(block: CodeBlock) -> None:
+    label = block.findChild(QLabel, "codeLanguage")
+    assert isinstance(label, QLabel)
+    block.set_code("x", "python")
+    assert label.text() == "python"
+    block.set_code("x", "")
+    assert label.text() == "text"
+
+
+def test_words_are_coloured_once_the_listing_has_ended(
+    block: CodeBlock, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def watched(code: str, language: str) -> Highlighting:
+        calls.append(code)
+        return Highlighting(code, language)
+
+    monkeypatch.setattr(code_block, "Highlighting", watched)
+    block.set_code("def f", "python", closed=False)
+    block.show()
+    block.grab()
+    qtbot.wait(5)
+    assert calls == []
+    block.set_code(CODE, "python", closed=True)
+    block.grab()
+    qtbot.waitUntil(block.is_coloured)
+    block.grab()
+    assert calls == [CODE]
+    assert colour_at(block, 0, 0) == theme.colours().syntax_keyword
+    assert colour_at(block, 1, 20) == theme.colours().syntax_comment
+
+
+def test_colours_follow_the_theme(block: CodeBlock, qtbot: QtBot, dressed: QApplication) -> None:
+    block.set_code(CODE, "python")
+    block.grab()
+    qtbot.waitUntil(block.is_coloured)
+    light = colour_at(block, 0, 0)
+    theme.force(dressed, "dark")
+    assert colour_at(block, 0, 0) == theme.colours().syntax_keyword != light
+
+
+def test_an_unknown_language_is_plain(block: CodeBlock, qtbot: QtBot) -> None:
+    block.set_code(CODE, "no such language")
+    block.grab()
+    qtbot.waitUntil(block.is_coloured)
+    assert colour_at(block, 0, 0) == ""
+
+
+def test_growing_code_is_added_to(block: CodeBlock) -> None:
+    cleared = []
+    block.set_code("a", closed=False)
+    words(block).document().contentsChange.connect(lambda *change: cleared.append(change))
+    block.set_code("a\nb", closed=False)
+    assert [removed for _place, removed, _added in cleared] == [0]
+    assert words(block).toPlainText() == "a\nb"
+
+
+def test_the_end_of_a_long_listing_is_seen_while_it_grows(block: CodeBlock, qtbot: QtBot) -> None:
+    block.show()
+    bar = words(block).verticalScrollBar()
+    line = "a line of code\n"
+    for count in (300, 500, 900):
+        block.set_code(line * count, closed=False, grows=True)
+        qtbot.waitUntil(words(block).is_complete)
+        assert bar.value() == bar.maximum()
+        assert (bar.maximum() > 0) == (count > 400) == words(block).is_field()
+    bar.setValue(100)
+    block.set_code(line * 1_000, closed=False, grows=True)
+    qtbot.waitUntil(words(block).is_complete)
+    assert bar.value() == 100
+
+
+def test_a_long_listing_that_is_whole_is_seen_from_its_beginning(
+    block: CodeBlock, qtbot: QtBot
+) -> None:
+    block.show()
+    for count in (300, 500, 900):
+        block.set_code("a line of code\n" * count)
+        qtbot.waitUntil(words(block).is_complete)
+        assert words(block).verticalScrollBar().value() == 0
+
+
+def test_the_height_holds_all_lines(block: CodeBlock) -> None:
+    block.show()
+    block.set_code("\n".join(["line"] * 40))
+    assert words(block).verticalScrollBar().maximum() == 0
+
+
+def test_the_background_is_the_themes(block: CodeBlock) -> None:
+    block.set_code("x")
+    block.show()
+    image = block.grab().toImage()
+    assert image.pixelColor(image.width() // 2, 6) == QColor(theme.colours().code_background)
+
+
+def test_spans_count_as_qt_counts() -> None:
+    # The rocket takes two of Qt's units, so what follows begins one later than Python says.
+    (line,) = highlight('"\N{ROCKET}" + 1', "python")
+    assert (7, 1, "syntax_number") in line
+
+
+def test_the_same_listing_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = highlight("x = 'cached'", "python")
+    monkeypatch.setattr(Highlighting, "_lines", None)
+    assert highlight("x = 'cached'", "python") is first
+
+
+def test_a_listing_that_takes_too_long_stays_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(highlighting, "PATIENCE_S", 0.0)
+    assert highlight("x = 'slow'", "python") == []
+
+
+def test_very_many_words_of_other_colours_stay_plain() -> None:
+    assert highlight("1 " * 400, "python") != []
+    assert highlight(("1 " * 400 + "\n") * 11, "python") == []
+
+
+@pytest.mark.parametrize("code", ["x" * 1_001, "x\n" * 401, ("x" * 900 + "\n") * 30])
+def test_what_is_too_large_stays_plain(code: str) -> None:
+    assert highlight(code, "python") == []
+
+
+def test_every_language_of_the_list_is_known() -> None:
+    assert [name for name in LANGUAGES if not highlight("a", name)] == []

@@ -1,0 +1,395 @@
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtGui import QColor, QGuiApplication, QTextCursor
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QPlainTextEdit, QScrollArea
+from pytestqt.qtbot import QtBot
+
+from desktop import theme
+from desktop.chat.markdown import markdown_body
+from desktop.chat.markdown.block_text import INDENT, BlockText
+from desktop.chat.markdown.code_block import CodeBlock
+from desktop.chat.markdown.code_text import CodeText
+from desktop.chat.markdown.markdown_body import MarkdownBody
+from desktop.chat.markdown.markdown_html import CODE_EDGE
+from desktop.widgets.plain import Button
+from tests.desktop.widgets import samples
+
+pytestmark = pytest.mark.usefixtures("dressed")
+
+HOSTILE = {
+    "quotes": ">" * 10_000 + "x",
+    "lists": "- " * 10_000 + "x",
+    "brackets": "[" * 10_000,
+    "pictures": "![" * 5_000 + "](" * 5_000,
+    "one line": "a" * 1_000_000,
+    "one listing line": "```py\n" + "a" * 1_000_000,
+    "many words": "ab cd " * 50_000,
+    "many paragraphs": "a\n\n" * 10_000,
+    "many listings": "```\na\n```\n" * 5_000,
+    "table": "|a" * 2_500 + "\n" + "|-" * 2_500 + "\n" + "x\n" * 5_000,
+    "emphasis": "*a _b_* " * 2_000,
+    "nothing shown": "\x00" * 10_000 + "\u202e\u2066\u200f" * 1_000 + "\ufdd0\ufdd1\ud800" * 100,
+    "returns": "\r" * 5_000,
+    "html": '<img src="file:///etc/passwd"><b>' * 500,
+    "entities": "&lt;" * 5_000,
+}
+
+
+@pytest.fixture
+def body(qtbot: QtBot) -> MarkdownBody:
+    widget = MarkdownBody()
+    qtbot.addWidget(widget)
+    widget.resize(500, 300)
+    return widget
+
+
+def shown(body: MarkdownBody) -> list[str]:
+    """What each block shows, in order."""
+    return [
+        block.toPlainText() if isinstance(block, BlockText) else block.code()
+        for block in body.blocks()
+    ]
+
+
+def test_the_text_is_kept_exactly(body: MarkdownBody) -> None:
+    pieces = ["# a\r\n", "\x00*b*", "\ud800", " \n\n\n"]
+    for piece in pieces:
+        body.append(piece)
+    body.finish()
+    assert body.text() == "".join(pieces)
+    body.set_text("new")
+    assert (body.text(), shown(body)) == ("new", ["new"])
+
+
+def test_streaming_shows_the_same_as_a_complete_text(body: MarkdownBody, qtbot: QtBot) -> None:
+    for letter in samples.REPLY:
+        body.append(letter)
+    body.finish()
+    whole = MarkdownBody()
+    qtbot.addWidget(whole)
+    whole.set_text(samples.REPLY)
+    qtbot.waitUntil(whole.is_drawn)
+    assert shown(body) == shown(whole)
+    assert len(shown(body)) == 7
+
+
+FORMULAS = r"""So \(a_1*b*c_2\), \[x\,y\] and $p_1*q*r_2$ for $5:
+
+\[
+  a_1*b*c_2 \\
+- d
+\]
+where
+
+- an item
+  $$
+  e*f*g
+  $$
+- $5 and $6
+"""
+
+
+def test_mathematics_is_never_shown_otherwise_than_written(body: MarkdownBody) -> None:
+    for letter in FORMULAS:
+        body.append(letter)
+        words = "".join(shown(body))
+        for mark in "\\_*$":
+            assert words.count(mark) == body.text().count(mark), body.text()
+    body.finish()
+    assert shown(body)[1] == "\\[\n  a_1*b*c_2 \\\\\n- d\n\\]"
+
+
+STEPS = """1. Install:
+   ```sh
+   pip install
+     x
+   ```
+   Then *go*:
+
+   - nested
+     ```py
+     a = 1
+     ```
+     rest
+   - sibling
+1. Next
+1. Third
+   ```
+   b
+   ```
+- ```js
+  c
+  ```
+
+After
+"""
+STEPS_SHOWN = [
+    *("Install:", "pip install\n  x", "Then go:", "nested", "a = 1", "rest", "sibling"),
+    *("Next\nThird", "b", CODE_EDGE.replace("\xa0", " "), "c", "After"),
+]
+STEPS_LEFT = [0, 1, 1, 1, 2, 2, 1, 0, 1, 0, 1, 0]
+
+
+def lefts(body: MarkdownBody) -> list[float]:
+    """How far each block is indented, in list items."""
+    QApplication.processEvents()
+    return [block.mapTo(body, QPoint(0, 0)).x() / INDENT for block in body.blocks()]
+
+
+def test_code_in_a_list_is_a_code_block(body: MarkdownBody, qtbot: QtBot) -> None:
+    body.show()
+    body.set_text(STEPS)
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == STEPS_SHOWN
+    assert lefts(body) == STEPS_LEFT
+    codes = [block for block in body.blocks() if isinstance(block, CodeBlock)]
+    assert [code.language() for code in codes] == ["sh", "py", "", "js"]
+    qtbot.waitUntil(lambda: all(code.is_coloured() for code in codes))
+    # Numbers go on after code, whatever number is written.
+    block = body.blocks()[7]
+    assert isinstance(block, BlockText)
+    assert block.document().begin().textList().format().start() == 2
+
+
+def test_code_in_a_list_is_streamed(body: MarkdownBody) -> None:
+    body.show()
+    for letter in STEPS[:-1]:
+        body.append(letter)
+    assert body.num_renders < 2 * len(STEPS)
+    before = body.num_renders
+    body.append(" and")
+    assert body.num_renders == before + 1
+    body.finish()
+    assert shown(body) == [*STEPS_SHOWN[:-1], "After and"]
+    assert lefts(body) == STEPS_LEFT
+    body.set_text("a\n\nb")
+    assert shown(body) == ["a", "b"]
+    assert lefts(body) == [0, 0]
+
+
+def test_a_list_too_long_for_one_block_keeps_its_code(body: MarkdownBody, qtbot: QtBot) -> None:
+    steps = 60
+    body.set_text("".join(f"{at}. Do\n   ```\n" + "   x\n" * 6 + "   ```\n" for at in range(steps)))
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == ["Do", "\n".join("x" * 6)] * steps
+
+
+def test_only_the_last_block_is_drawn_again(body: MarkdownBody, qtbot: QtBot) -> None:
+    body.append("".join(f"paragraph {number}\n\n" for number in range(50)))
+    qtbot.waitUntil(body.is_drawn)
+    assert body.num_renders == 50
+    for count, word in enumerate(["a", " few", " words", " more"], start=1):
+        body.append(word)
+        assert body.num_renders == 50 + count
+    body.finish()
+    assert body.num_renders == 54
+
+
+def test_a_theme_change_draws_the_words_in_its_colours(
+    body: MarkdownBody, dressed: QApplication
+) -> None:
+    body.set_text("[a](https://example.org)")
+    (block,) = body.findChildren(BlockText)
+    for scheme in ("light", "dark"):
+        theme.force(dressed, "dark" if scheme == "dark" else "light")
+        cursor = QTextCursor(block.document())
+        cursor.movePosition(QTextCursor.MoveOperation.End)
+        assert cursor.charFormat().foreground().color() == QColor(theme.colours().link)
+
+
+def test_a_listing_gets_a_block_of_its_own(body: MarkdownBody) -> None:
+    body.append("see\n\n```python\nx = 1\n")
+    (code,) = body.findChildren(CodeBlock)
+    assert (code.code(), code.language()) == ("x = 1", "python")
+    body.append("```\nmore")
+    assert shown(body) == ["see", "x = 1", "more"]
+    assert body.findChildren(CodeBlock) == [code]
+
+
+def test_a_block_that_changes_its_kind_changes_its_widget(body: MarkdownBody) -> None:
+    body.append("``")
+    assert shown(body) == ["``"]
+    body.append("`\ncode")
+    assert shown(body) == ["code"]
+    assert len(body.findChildren(CodeBlock)) == 1
+
+
+def test_html_is_shown_as_text(body: MarkdownBody) -> None:
+    body.set_text("<b>bold</b>\n\n<div>\nblock\n</div>")
+    assert shown(body) == ["<b>bold</b>", "<div> block </div>"]
+
+
+def test_a_picture_is_shown_as_its_words_and_address(body: MarkdownBody) -> None:
+    body.set_text("![a cat](https://example.org/cat.png)")
+    assert shown(body) == ["a cat (https://example.org/cat.png)"]
+
+
+@pytest.mark.parametrize("inner", [BlockText, CodeText])
+def test_the_wheel_scrolls_the_page(qtbot: QtBot, inner: type[BlockText | CodeText]) -> None:
+    area = QScrollArea()
+    qtbot.addWidget(area)
+    area.setWidgetResizable(True)
+    body = MarkdownBody()
+    area.setWidget(body)
+    area.resize(400, 200)
+    area.show()
+    body.set_text("```\ncode\n```\n\n" + "words\n\n" * 50)
+    qtbot.waitUntil(lambda: area.verticalScrollBar().maximum() > 0)
+    found = body.findChild(inner)
+    assert found is not None
+    middle = found.mapTo(area, found.rect().center())
+    QTest.wheelEvent(area.windowHandle(), middle, QPoint(0, -120))
+    qtbot.waitUntil(lambda: area.verticalScrollBar().value() > 0)
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.timeout(60)  # a bound on what would otherwise hang, not a measure of speed
+def test_hostile_words_neither_hang_nor_crash(body: MarkdownBody, qtbot: QtBot, name: str) -> None:
+    body.set_text(HOSTILE[name])
+    body.show()
+    qtbot.waitUntil(body.is_drawn, timeout=50_000)
+    assert not body.grab().isNull()
+    assert body.text() == HOSTILE[name]
+    assert name in ("nothing shown", "returns") or any(shown(body))
+
+
+def test_a_long_text_is_drawn_step_by_step(body: MarkdownBody, qtbot: QtBot) -> None:
+    text = "".join(f"paragraph {number}\n\n" for number in range(100))
+    body.set_text(text)
+    assert not body.is_drawn()
+    assert 0 < body.num_renders < 20
+    assert body.text() == text
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == [f"paragraph {number}" for number in range(100)]
+
+
+def test_another_text_takes_the_place_of_one_that_is_being_drawn(
+    body: MarkdownBody, qtbot: QtBot
+) -> None:
+    body.set_text("".join(f"paragraph {number}\n\n" for number in range(100)))
+    body.set_text("other\n\nwords")
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == ["other", "words"]
+    body.set_text("many\n\n" * 100)
+    assert len(shown(body)) < 20
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == ["many"] * 100
+
+
+def more(body: MarkdownBody) -> Button:
+    button = body.findChild(Button, "showMore")
+    assert isinstance(button, Button)
+    return button
+
+
+@pytest.mark.parametrize("arrives", ["at once", "by and by"])
+def test_of_a_very_long_text_a_part_is_drawn_and_a_button_draws_the_next(
+    body: MarkdownBody, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, arrives: str
+) -> None:
+    monkeypatch.setattr(markdown_body, "PAGE", 10_000)
+    pieces = [f"paragraph {number}\n\n" for number in range(40)]
+    if arrives == "at once":
+        body.set_text("".join(pieces))
+    else:
+        for piece in pieces:
+            body.append(piece)
+        body.finish()
+    qtbot.waitUntil(body.is_drawn)
+    assert body.text() == "".join(pieces)
+    first = len(shown(body))
+    assert 10 < first < 20
+    assert not more(body).isHidden()
+    assert "characters are not shown" in more(body).text()
+    more(body).click()
+    qtbot.waitUntil(body.is_drawn)
+    assert first < len(shown(body)) < 40
+    more(body).click()
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == [piece.strip() for piece in pieces]
+    assert more(body).isHidden()
+    body.set_text("short")
+    assert shown(body) == ["short"]
+    assert body.pages() == 1
+
+
+@pytest.mark.parametrize("line", ["x\n", "x" * 99 + "\n", "x" * 50_000 + "\n"])
+def test_a_long_listing_is_one_listing_and_scrolls_in_a_field(
+    body: MarkdownBody, qtbot: QtBot, line: str
+) -> None:
+    code = line * (60_000 // len(line) + 2)
+    for size in (len(code), 3_000):
+        body.set_text("")
+        for start in range(0, len(code), size):
+            body.append(("```py\n" if not start else "") + code[start : start + size])
+        body.append("```\nafter")
+        body.finish()
+        qtbot.waitUntil(body.is_drawn)
+        assert shown(body) == [code.removesuffix("\n"), "after"]
+    listing = body.blocks()[0]
+    assert isinstance(listing, CodeBlock)
+    words = listing.findChild(CodeText)
+    assert words is not None
+    assert words.is_field() == (len(line) < 50_000)
+    qtbot.waitUntil(words.is_complete)
+    assert words.toPlainText() == code.removesuffix("\n")
+    listing.copy()
+    assert QGuiApplication.clipboard().text() == code.removesuffix("\n")
+    QGuiApplication.clipboard().clear()
+
+
+def test_a_large_table_is_a_listing(body: MarkdownBody, qtbot: QtBot) -> None:
+    table = "|a|b|\n|-|-|\n" + "|c|d|\n" * 100
+    body.set_text(f"before\n\n{table}\nafter")
+    qtbot.waitUntil(body.is_drawn)
+    assert shown(body) == ["before", table.removesuffix("\n"), "after"]
+    assert isinstance(body.blocks()[1], CodeBlock)
+
+
+def test_a_very_long_block_is_drawn_less_often_but_whole(body: MarkdownBody) -> None:
+    for _ in range(300):
+        body.append("some fifty characters of words, one after another. ")
+    assert 150 < body.num_renders < 250  # each sentence up to 8,000 characters, then one in 2 %
+    body.finish()
+    assert shown(body) == [("some fifty characters of words, one after another. " * 300).strip()]
+
+
+def test_hostile_words_in_small_pieces(body: MarkdownBody) -> None:
+    for _ in range(150):
+        body.append("> - [x](" * 20)
+    body.finish()
+    assert body.text() == "> - [x](" * 3_000
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"),
+    [
+        ("Text.\n\n```python\nprint(1)", "\nprint(2)\n```\nDone."),
+        ("A paragraph that stops in a wo", "rd and goes on.\n\nAnother."),
+        ("- one\n- tw", "o\n- three"),
+    ],
+)
+def test_a_text_that_goes_on_after_its_end_is_drawn_as_one(
+    body: MarkdownBody, qtbot: QtBot, first: str, rest: str
+) -> None:
+    body.append(first)
+    body.finish()
+    qtbot.waitUntil(body.is_drawn)
+    body.append(rest)
+    body.finish()
+    qtbot.waitUntil(body.is_drawn)
+    shown = [(type(block), block.toPlainText()) for block in body.findChildren(QPlainTextEdit)]
+    words = [
+        block.toPlainText() for block in body.findChildren(BlockText) if block.isVisibleTo(body)
+    ]
+    whole = MarkdownBody()
+    qtbot.addWidget(whole)
+    whole.set_text(first + rest)
+    qtbot.waitUntil(whole.is_drawn)
+    assert body.text() == first + rest
+    assert shown == [
+        (type(block), block.toPlainText()) for block in whole.findChildren(QPlainTextEdit)
+    ]
+    assert words == [block.toPlainText() for block in whole.findChildren(BlockText)]

@@ -1,0 +1,577 @@
+"""Sending, stopping, regenerating, editing, turning to alternatives; what is stored, and when."""
+
+from __future__ import annotations
+
+import sqlite3
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from core.api.chat import AssistantMessage, ImagePart, TextPart, UserMessage
+from core.api.commands import Answered, Last_co
+from core.api.errors import ErrorInfo
+from core.api.stats import RequestStats
+from core.client.client import EngineState
+from core.client.requests import Request
+from desktop.chat import reply_run
+from desktop.chat.messages import LiveReply, ending_words
+from desktop.engine.engine_status import Phase
+from desktop.pictures.draft import DraftPicture
+from desktop.store.folders import Folders
+from desktop.store.tables import messages
+from desktop.store.tables.records import Message, Picture, Reply, ReplyState
+from desktop.window.window_parts import WindowParts
+from desktop.words.conversation import LEFT_RUNNING
+from tests.desktop.conftest import Loop, OpenParts, until
+from tests.desktop.fake_engine import Asked, FakeEngine, model_info, png
+
+READY = Phase.READY
+
+
+async def ask(parts: WindowParts, engine: FakeEngine, text: str) -> Asked:
+    """Send a text and wait until the engine has it."""
+    before = len(engine.asked)
+    parts.chat.draft.text = text
+    parts.chat.send()
+    await until(lambda: len(engine.asked) > before)
+    return engine.asked[-1]
+
+
+async def ended(parts: WindowParts) -> Reply:
+    await until(lambda: parts.transcript.rows and parts.chat.running is None)
+    reply = parts.transcript.rows[-1].message.reply
+    assert reply is not None
+    return reply
+
+
+def shown(parts: WindowParts) -> list[str]:
+    return [row.text for row in parts.transcript.rows]
+
+
+async def test_a_message_is_on_disk_before_the_engine_hears_of_it(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is READY)
+    stored: list[tuple[str, str]] = []
+    real = engine.ask
+
+    def looked_at(command: Answered[Last_co]) -> Request[Last_co]:
+        with sqlite3.connect(folders.database) as other:
+            rows = "SELECT text, ifnull(state, '') FROM messages LEFT JOIN replies ON id = message"
+            stored.extend(other.execute(rows).fetchall())
+        other.close()
+        return real(command)
+
+    monkeypatch.setattr(engine, "ask", looked_at)
+    await ask(parts, engine, "Hello")
+    assert stored == [("Hello", ""), ("", "running")]
+
+
+async def test_a_chat_goes_back_and_forth(open_parts: OpenParts, engine: FakeEngine) -> None:
+    parts = await open_parts()
+    first = await ask(parts, engine, "Hello")
+    assert first.conversation.messages == (UserMessage(content=(TextPart(text="Hello"),)),)
+    assert first.conversation.created > 1e9
+    first.say("Good ", ids=(1,))
+    first.say("day", ids=(2,))
+    stats = RequestStats(prompt_tokens=9, evaluated_tokens=9)
+    first.finish(stats=stats, reasoning="greet")
+    reply = await ended(parts)
+    assert (reply.state, reply.stats, reply.reasoning) == (ReplyState.COMPLETE, stats, "greet")
+    second = await ask(parts, engine, "And then?")
+    answer = second.conversation.messages[1]
+    assert isinstance(answer, AssistantMessage)
+    assert (answer.text, answer.reasoning, answer.ids) == ("Good day", "greet", reply.ids)
+    assert second.conversation.created == first.conversation.created
+    assert shown(parts) == ["Hello", "Good day", "And then?", ""]
+    assert [chat.title for chat in parts.chat_list.chats] == ["Hello"]
+
+
+async def test_pictures_precede_the_text(open_parts: OpenParts, engine: FakeEngine) -> None:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is READY)
+    parts.pictures.add_bytes(parts.chat.draft, png, "a.png")
+    await until(lambda: parts.chat.draft.pictures)
+    asked = await ask(parts, engine, "What is it?")
+    (message,) = asked.conversation.messages
+    assert isinstance(message, UserMessage)
+    image, text = message.content
+    assert isinstance(image, ImagePart)
+    assert text == TextPart(text="What is it?")
+    assert image.path == str(parts.chat._blobs.path(image.digest))
+
+
+async def test_nothing_is_sent_twice_nor_when_there_is_nothing(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    parts.chat.draft.text = "  \n "
+    parts.chat.send()
+    parts.chat.draft.text = "Once"
+    parts.chat.send()
+    parts.chat.send()
+    await until(lambda: engine.asked)
+    parts.chat.draft.text = "While it runs"
+    parts.chat.send()
+    assert [each.text for each in parts.chat.draft.queued] == ["While it runs"]
+    assert len(engine.asked) == 1
+    engine.asked[0].finish("done")
+    await until(lambda: len(engine.asked) == 2)
+    engine.asked[1].finish("again")
+    await ended(parts)
+    assert shown(parts) == ["Once", "done", "While it runs", "again"]
+
+
+async def test_sending_before_there_is_a_model_waits_and_says_so(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    engine.may_load.clear()
+    parts = await open_parts()
+    parts.chat.draft.text = "Early"
+    parts.chat.send()
+    await until(lambda: parts.chat.running and parts.chat.running.status)
+    assert parts.chat.running is not None
+    assert "Waiting for the model" in parts.chat.running.status
+    assert engine.asked == []
+    engine.may_load.set()
+    await until(lambda: engine.asked)
+    engine.asked[0].finish("here")
+    assert (await ended(parts)).state is ReplyState.COMPLETE
+
+
+async def test_waiting_can_be_stopped(open_parts: OpenParts, engine: FakeEngine) -> None:
+    engine.model_to_load = None
+    parts = await open_parts()
+    parts.chat.draft.text = "Early"
+    parts.chat.send()
+    await until(lambda: parts.chat.running and "choose one" in parts.chat.running.status)
+    parts.chat.stop()
+    reply = await ended(parts)
+    assert (reply.state, ending_words(reply)) == (ReplyState.STOPPED, "Stopped.")
+    assert engine.asked == []
+
+
+async def test_words_that_came_at_once_are_shown_in_one_step(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    asked = await ask(parts, engine, "Hello")
+    seen: list[str] = []
+    parts.transcript.grown.connect(lambda at: seen.append(parts.transcript.rows[at].text))
+    for word in ("Good", " ", "day"):
+        asked.say(word)
+    await until(lambda: seen)
+    asked.say(", Anna")
+    await until(lambda: len(seen) == 2)
+    assert seen == ["Good day", "Good day, Anna"]
+
+
+async def test_stop_keeps_what_has_arrived(open_parts: OpenParts, engine: FakeEngine) -> None:
+    parts = await open_parts()
+    asked = await ask(parts, engine, "Tell me")
+    asked.say("Half a", ids=(1, 2))
+    await until(lambda: shown(parts)[-1] == "Half a")
+    parts.chat.stop()
+    reply = await ended(parts)
+    assert asked.cancelled
+    assert (reply.state, shown(parts)[-1]) == (ReplyState.STOPPED, "Half a")
+
+
+async def test_an_engine_that_does_not_stop_is_not_waited_for(
+    open_parts: OpenParts, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_run, "STOP_PATIENCE_S", 0.02)
+    parts = await open_parts()
+    asked = await ask(parts, engine, "Tell me")
+    asked.deaf = True
+    asked.say("Half a", ids=(1, 2))
+    await until(lambda: shown(parts)[-1] == "Half a")
+    parts.chat.stop()
+    reply = await ended(parts)
+    assert (reply.state, shown(parts)[-1]) == (ReplyState.STOPPED, "Half a")
+    asked.finish("Late words")
+    (await ask(parts, engine, "Go on")).finish("Yes.")
+    await ended(parts)
+    assert shown(parts) == ["Tell me", "Half a", "Go on", "Yes."]
+
+
+async def test_a_growing_reply_is_stored_while_it_grows(
+    open_parts: OpenParts, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reply_run, "SAVE_EVERY_S", 0.05)
+    parts = await open_parts()
+    asked = await ask(parts, engine, "Tell me")
+    asked.say("Half a", ids=(1, 2))
+    chat = parts.transcript.chat
+    assert chat is not None
+    seen: list[Message] = []
+
+    async def look() -> None:
+        while not seen or not seen[-1].text:
+            seen.append((await parts.database.run(messages.read_path, chat))[-1])
+
+    await look()
+    stored = seen[-1]
+    assert stored.text == "Half a"
+    assert stored.reply is not None
+    assert stored.reply.state is ReplyState.RUNNING
+    assert stored.reply.ids is not None
+    assert stored.reply.ids.unpack() == [1, 2]
+
+
+def bytes_in_log(folders: Folders) -> int:
+    """The size of the log beside the file of chats."""
+    return Path(f"{folders.database}-wal").stat().st_size
+
+
+def is_saved(live: LiveReply, count: int) -> bool:
+    """Whether so many ids have arrived and are being stored."""
+    return len(live.ids) == count and live.saved
+
+
+async def test_a_growing_reply_is_not_stored_anew_each_second(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes written are counted in the log of the file of chats, which isn't emptied here."""
+    monkeypatch.setattr(reply_run, "SAVE_EVERY_S", 0.01)
+    parts = await open_parts()
+    await parts.database.run(lambda each: each.execute("PRAGMA wal_autocheckpoint = 0").fetchall())
+    asked = await ask(parts, engine, "Tell me")
+    live = parts.chat.running
+    assert live is not None
+    piece, count = "word " * 2_000, 60
+    for number in range(count):
+        asked.say(piece, reasoning="hm", ids=(number,))
+        await until(partial(is_saved, live, number + 1))
+    written = bytes_in_log(folders)
+    assert count * len(piece) < written < 4 * count * len(piece)
+    assert parts.transcript.chat is not None
+    stored = (await parts.database.run(messages.read_path, parts.transcript.chat))[-1]
+    assert stored.text == piece * count and stored.reply is not None
+    assert (stored.reply.reasoning, stored.reply.state) == ("hm" * count, ReplyState.RUNNING)
+    assert stored.reply.ids is not None and stored.reply.ids.unpack() == list(range(count))
+    asked.finish()
+    await ended(parts)
+    assert shown(parts)[-1] == piece * count
+
+
+async def test_a_reply_broken_off_by_a_death_stays_and_the_chat_goes_on(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    asked = await ask(parts, engine, "Tell me")
+    asked.say("Half a", ids=(1, 2))
+    await until(lambda: shown(parts)[-1] == "Half a")
+    await engine.die()
+    reply = await ended(parts)
+    assert (reply.state, shown(parts)[-1]) == (ReplyState.STOPPED, "Half a")
+    assert "SIGSEGV" in ending_words(reply)
+    await until(lambda: parts.engine.status.phase is READY)
+    again = await ask(parts, engine, "Go on")
+    stopped = again.conversation.messages[1]
+    assert isinstance(stopped, AssistantMessage)
+    assert stopped.text == "Half a"
+    assert stopped.ids is not None
+    assert stopped.ids.unpack() == [1, 2]
+
+
+async def test_a_queued_reply_outlives_the_death_of_another(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    guilty = await ask(parts, engine, "First")
+    guilty.say("Half")
+    parts.chat.open(None)
+    queued = await ask(parts, engine, "Second")
+    queued.queue(1)
+    await until(lambda: parts.chat.running and "another reply first" in parts.chat.running.status)
+    await engine.die()
+    await until(lambda: len(engine.asked) == 3)
+    assert engine.asked[2].conversation == queued.conversation
+    engine.asked[2].finish("fine")
+    assert (await ended(parts)).state is ReplyState.COMPLETE
+
+
+async def test_switching_chats_cancels_nothing(open_parts: OpenParts, engine: FakeEngine) -> None:
+    parts = await open_parts()
+    first = await ask(parts, engine, "First")
+    first.say("one ")
+    parts.chat.open(None)
+    assert shown(parts) == []
+    second = await ask(parts, engine, "Second")
+    first.say("two")
+    first.finish()
+    second.finish("other")
+    await ended(parts)
+    assert not first.cancelled
+    assert shown(parts) == ["Second", "other"]
+    parts.chat.open(parts.chat_list.chats[1].id)
+    await until(lambda: shown(parts) == ["First", "one two"])
+
+
+async def test_coming_back_to_a_growing_reply_shows_all_of_it(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    asked = await ask(parts, engine, "First")
+    chat = parts.transcript.chat
+    parts.chat.open(None)
+    asked.say("one ")
+    parts.chat.open(chat)
+    await until(lambda: shown(parts) == ["First", "one "])
+    asked.say("two")
+    await until(lambda: shown(parts) == ["First", "one two"])
+    asked.finish()
+    await ended(parts)
+
+
+async def test_regenerate_and_turn_back(open_parts: OpenParts, engine: FakeEngine) -> None:
+    parts = await open_parts()
+    (await ask(parts, engine, "Hello")).finish("first")
+    await ended(parts)
+    parts.chat.regenerate(parts.transcript.rows[1].id)
+    await until(lambda: len(engine.asked) == 2)
+    assert engine.asked[1].conversation == engine.asked[0].conversation
+    engine.asked[1].finish("second")
+    await ended(parts)
+    row = parts.transcript.rows[1]
+    assert (row.text, row.place, len(row.message.siblings)) == ("second", 1, 2)
+    before = row.sibling(-1)
+    assert before is not None
+    parts.chat.choose(before)
+    await until(lambda: shown(parts) == ["Hello", "first"])
+
+
+async def test_regenerate_while_it_grows_stops_it_first(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    first = await ask(parts, engine, "Hello")
+    first.say("half")
+    await until(lambda: shown(parts)[-1] == "half")
+    parts.chat.regenerate(parts.transcript.rows[1].id)
+    await until(lambda: len(engine.asked) == 2)
+    assert first.cancelled
+    engine.asked[1].finish("second")
+    await ended(parts)
+    assert len(parts.transcript.rows[1].message.siblings) == 2
+
+
+async def test_edit_sends_again_beside_the_old_message(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    (await ask(parts, engine, "one")).finish("1")
+    await ended(parts)
+    (await ask(parts, engine, "two")).finish("2")
+    await ended(parts)
+    parts.chat.edit(parts.transcript.rows[0].id, "uno")
+    await until(lambda: len(engine.asked) == 3)
+    assert len(engine.asked[2].conversation.messages) == 1
+    engine.asked[2].finish("U")
+    await ended(parts)
+    assert shown(parts) == ["uno", "U"]
+    before = parts.transcript.rows[0].sibling(-1)
+    assert before is not None
+    parts.chat.choose(before)
+    await until(lambda: shown(parts) == ["one", "1", "two", "2"])
+
+
+async def test_deleting_the_chat_that_is_replying_stops_it_and_can_be_undone(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    asked = await ask(parts, engine, "Hello")
+    asked.say("half")
+    chat = parts.transcript.chat
+    assert chat is not None
+    await until(lambda: parts.chat_list.chats)
+    deleted: list[tuple[int, str]] = []
+    parts.chats.deleted.connect(lambda *what: deleted.append(what))
+    parts.chats.delete(chat)
+    await until(lambda: deleted)
+    assert asked.cancelled
+    assert deleted == [(chat, "Hello")]
+    assert parts.chat_list.chats == []
+    parts.chats.restore(chat)
+    await until(lambda: parts.chat_list.chats)
+    parts.chat.open(None)
+    parts.chat.open(chat)
+    await until(lambda: shown(parts) == ["Hello", "half"])
+
+
+async def test_rename(open_parts: OpenParts, engine: FakeEngine) -> None:
+    parts = await open_parts()
+    (await ask(parts, engine, "Hello")).finish("x")
+    await ended(parts)
+    await until(lambda: parts.chat_list.chats)
+    assert parts.chat_list.setData(parts.chat_list.index(1), "  Better \n name ")
+    await until(lambda: parts.chat_list.chats[0].title == "Better name")
+    assert not parts.chat_list.setData(parts.chat_list.index(1), "  ")
+
+
+async def test_pictures_and_a_model_that_is_blind(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    engine.model_to_load = model_info(vision=False)
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is READY)
+    refused: list[str] = []
+    parts.chat.refused.connect(refused.append)
+    parts.pictures.add_bytes(parts.chat.draft, png, "a.png")
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    parts.chat.draft.text = "What is it?"
+    parts.chat.send()
+    await until(lambda: refused)
+    assert "can't see pictures" in refused[0]
+    assert engine.asked == []
+    assert len(parts.chat.draft.pictures) == 1
+    assert parts.chat.draft.text == "What is it?"
+
+
+async def test_a_picture_sent_before_the_model_turns_out_blind_is_refused_too(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    engine.model_to_load = model_info(vision=False)
+    engine.may_load.clear()
+    parts = await open_parts()
+    parts.chat.draft.pictures.append(
+        DraftPicture("a.png", picture=Picture("a" * 64, "a.png", (1, 1)))
+    )
+    parts.chat.draft.text = "What is it?"
+    parts.chat.send()
+    await until(lambda: parts.chat.running)
+    engine.may_load.set()
+    reply = await ended(parts)
+    assert (reply.state, engine.asked) == (ReplyState.FAILED, [])
+    assert "can't look" in ending_words(reply)
+
+
+async def test_a_store_that_fails_gives_the_text_back(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is READY)
+    await parts.database.run(lambda connection: connection.execute("DROP TABLE replies"))
+    refused: list[str] = []
+    parts.chat.refused.connect(refused.append)
+    parts.chat.draft.text = "Precious"
+    parts.chat.send()
+    await until(lambda: refused)
+    assert "was not sent" in refused[0]
+    assert parts.chat.draft.text == "Precious"
+    assert engine.asked == []
+
+
+async def test_a_reply_that_cannot_be_stored_ends_on_screen_all_the_same(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    failed: list[ErrorInfo] = []
+    parts.failed.connect(failed.append)
+    asked = await ask(parts, engine, "Hello")
+    await parts.database.run(lambda connection: connection.execute("DROP TABLE replies"))
+    asked.finish("Hi")
+    await ended(parts)
+    assert shown(parts) == ["Hello", "Hi"]
+    await until(lambda: failed)
+    assert failed[0].title == "The chats can't be stored"
+
+
+async def test_drafts_belong_to_their_chats(open_parts: OpenParts, engine: FakeEngine) -> None:
+    parts = await open_parts()
+    (await ask(parts, engine, "Hello")).finish("x")
+    await ended(parts)
+    chat = parts.transcript.chat
+    parts.chat.draft.text = "unsent here"
+    parts.chat.open(None)
+    assert parts.chat.draft.text == ""
+    parts.chat.draft.text = "unsent there"
+    parts.chat.open(chat)
+    assert parts.chat.draft.text == "unsent here"
+
+
+def test_closing_in_the_middle_of_a_reply_keeps_it_as_a_stopped_one(
+    qloop: Loop, folders: Folders
+) -> None:
+    async def first_life() -> None:
+        engine = FakeEngine()
+        parts = WindowParts(folders, engine)
+        parts.begin()
+        asked = await ask(parts, engine, "Hello")
+        asked.say("half", ids=(7,))
+        await until(lambda: shown(parts)[-1] == "half")
+        await parts.close()
+        assert engine.closed
+
+    async def second_life() -> None:
+        parts = WindowParts(folders, FakeEngine())
+        parts.begin()
+        await until(lambda: parts.chat_list.chats)
+        parts.chat.open(parts.chat_list.chats[0].id)
+        await until(lambda: shown(parts) == ["Hello", "half"])
+        reply = parts.transcript.rows[1].message.reply
+        assert reply is not None
+        assert reply.state is ReplyState.STOPPED
+        assert ending_words(reply) == LEFT_RUNNING
+        assert parts.chat.running is None
+        await parts.close()
+
+    qloop.run(first_life())
+    qloop.run(second_life())
+
+
+async def test_an_engine_that_fails_for_good_says_so_and_starts_again_when_asked(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    engine.starts = False
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.FAILED)
+    assert "does not come up" in parts.engine.status.trouble
+    engine.starts = True
+    parts.engine.restart()
+    await until(lambda: parts.engine.status.phase is READY)
+    engine.tell(EngineState.FAILED, "Four deaths.")
+    assert (parts.engine.status.phase, parts.engine.status.model) == (Phase.FAILED, None)
+    assert parts.engine.status.trouble == "Four deaths."
+
+
+async def test_a_model_that_fails_leaves_the_engine_up_and_its_reason_in_words(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    engine.model_to_load = None
+    parts = await open_parts()
+    said: list[str] = []
+    parts.said.connect(said.append)
+    await until(lambda: parts.engine.status.phase is Phase.EMPTY)
+    assert "config.json is missing" in parts.engine.status.trouble
+    assert said == [parts.engine.status.trouble]
+    engine.model_to_load = model_info()
+    parts.settings.load()
+    await until(lambda: parts.engine.status.phase is READY)
+    assert parts.engine.status.trouble == ""
+
+
+def has_model(parts: WindowParts, name: str) -> bool:
+    return parts.engine.model is not None and parts.engine.model.name == name
+
+
+async def test_a_reply_keeps_the_name_of_the_model_that_wrote_it(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    for name in ("stand-in", "another"):
+        engine.model_to_load = model_info(name=name)
+        parts.settings.load()
+        await until(partial(has_model, parts, name))
+        (await ask(parts, engine, "Which are you?")).finish("A model.")
+        assert (await ended(parts)).model == name
+    chat = parts.transcript.chat
+    assert chat is not None
+    stored = await parts.database.run(messages.read_path, chat)
+    assert [each.reply.model for each in stored if each.reply] == ["stand-in", "another"]

@@ -1,0 +1,380 @@
+"""The list of chats in the window: sections, pins, the search over titles, keys, and the trash."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from functools import partial
+
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QLabel,
+    QLineEdit,
+    QListView,
+    QMenu,
+    QPushButton,
+)
+
+from desktop.app import App
+from desktop.store.tables import chats, turns
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine
+from tests.desktop.hands import find, press, settle, type_in, words
+from tests.desktop.loop_watch import LoopWatch
+
+DAY_S = 86_400.0
+MANY = 2_000
+
+
+async def fill(app: App, titles: dict[str, float]) -> None:
+    """Chats in the store, each with the days since its last use."""
+
+    def write(connection: sqlite3.Connection) -> None:
+        for title, days in titles.items():
+            turn = turns.append_turn(connection, None, title)
+            used = time.time() - days * DAY_S
+            connection.execute("UPDATE chats SET used = ? WHERE id = ?", (used, turn.chat))
+            connection.execute("UPDATE replies SET state = 'complete', finish_reason = 'stop'")
+
+    await app.parts.database.run(write)
+    await app.parts.chats.refresh()
+
+
+async def with_chats(open_app: OpenApp) -> App:
+    app = await open_app()
+    await fill(app, {"Apples": 0.0, "Pears": 1.0, "Plums & quinces": 4.0, "Nuts": 5.0})
+    return app
+
+
+def rows(app: App) -> list[str]:
+    """What stands in the list, heads and titles."""
+    model = find(app, QListView, "chatList").model()
+    return [model.index(at, 0).data() for at in range(model.rowCount())]
+
+
+def current(app: App) -> str | None:
+    title: str | None = find(app, QListView, "chatList").currentIndex().data()
+    return title
+
+
+def search(app: App, text: str) -> None:
+    field = find(app, QLineEdit, "chatSearch")
+    field.setFocus()
+    QTest.keyClicks(field, text)
+
+
+def shows(app: App, title: str) -> bool:
+    """Whether the chat with this title is on screen."""
+    return words(app, "chatTitle") == title and bool(app.parts.transcript.rows)
+
+
+def is_gone(app: App, title: str) -> bool:
+    return title not in [each.title for each in app.parts.chat_list.chats]
+
+
+def open_chat(app: App, title: str) -> int:
+    (chat,) = [each.id for each in app.parts.chat_list.chats if each.title == title]
+    app.parts.chat.open(chat)
+    return chat
+
+
+async def test_chats_stand_under_the_day_of_their_last_use(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    assert rows(app) == [
+        *("Today", "Apples", "Yesterday", "Pears"),
+        *("Last 7 days", "Plums & quinces", "Nuts"),
+    ]
+
+
+async def test_a_pinned_chat_stands_on_top_until_it_is_unpinned(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    open_chat(app, "Nuts")
+    await until(lambda: current(app) == "Nuts")
+    app.window.actions_by_name["actionPin"].trigger()
+    await until(lambda: rows(app)[:2] == ["Pinned", "Nuts"])
+    assert rows(app)[2:] == [
+        "Today",
+        "Apples",
+        "Yesterday",
+        "Pears",
+        "Last 7 days",
+        "Plums & quinces",
+    ]
+    assert current(app) == "Nuts"
+    menu = find(app, QMenu, "chatMenu")
+    menu.aboutToShow.emit()
+    assert [each.text() for each in menu.actions()] == ["Unpin", "Rename", "Delete"]
+    menu.actions()[0].trigger()
+    await until(lambda: rows(app)[0] == "Today" and rows(app)[-1] == "Nuts")
+
+
+async def test_keys_go_over_heads_and_stay_in_the_list(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    open_chat(app, "Apples")
+    await until(lambda: current(app) == "Apples")
+    app.window.activateWindow()
+    view = find(app, QListView, "chatList")
+    view.setFocus()
+    await until(view.hasFocus)
+    for key, title in (
+        (Qt.Key.Key_Down, "Pears"),
+        (Qt.Key.Key_Down, "Plums & quinces"),
+        (Qt.Key.Key_Up, "Pears"),
+        (Qt.Key.Key_Home, "Apples"),
+        (Qt.Key.Key_End, "Nuts"),
+        (Qt.Key.Key_PageUp, "Apples"),
+        (Qt.Key.Key_PageDown, "Nuts"),
+    ):
+        QTest.keyClick(view, key)
+        assert current(app) == title and view.hasFocus()
+        await until(partial(shows, app, title))
+        assert current(app) == title and view.hasFocus()
+    QTest.keyClick(view, Qt.Key.Key_Return)
+    await until(app.window.page.composer.text.hasFocus)
+
+
+async def test_a_head_can_not_be_selected(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    open_chat(app, "Apples")
+    await until(lambda: current(app) == "Apples")
+    view = find(app, QListView, "chatList")
+    place = view.visualRect(view.model().index(2, 0)).center()
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    await settle()
+    assert rows(app)[2] == "Yesterday" and current(app) == "Apples"
+    assert not view.selectionModel().isSelected(view.model().index(2, 0))
+
+
+async def test_a_search_leaves_the_titles_that_contain_it(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    open_chat(app, "Apples")
+    await until(lambda: current(app) == "Apples")
+    app.window.activateWindow()
+    app.window.actions_by_name["actionSearchChats"].trigger()
+    field = find(app, QLineEdit, "chatSearch")
+    await until(field.hasFocus)
+    QTest.keyClicks(field, "P")
+    assert rows(app) == ["Today", "Apples", "Yesterday", "Pears", "Last 7 days", "Plums & quinces"]
+    QTest.keyClicks(field, "L")
+    assert rows(app) == ["Today", "Apples", "Last 7 days", "Plums & quinces"]
+    assert current(app) == "Apples" and words(app, "chatSearchNone") == ""
+    QTest.keyClicks(field, "u")
+    assert rows(app) == ["Last 7 days", "Plums & quinces"] and current(app) is None
+    QTest.keyClicks(field, "x")
+    assert rows(app) == []
+    assert (
+        words(app, "chatSearchNone")
+        == "No title contains \N{LEFT DOUBLE QUOTATION MARK}PLux\N{RIGHT DOUBLE QUOTATION MARK}."
+    )
+    QTest.keyClicks(field, "y")
+    assert "PLuxy" in words(app, "chatSearchNone")
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    assert len(rows(app)) == 7 and field.text() == "" and words(app, "chatSearchNone") == ""
+    assert current(app) == "Apples"
+
+
+async def test_what_was_found_is_reached_by_keys(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    app.window.activateWindow()
+    app.window.actions_by_name["actionSearchChats"].trigger()
+    field = find(app, QLineEdit, "chatSearch")
+    await until(field.hasFocus)
+    QTest.keyClicks(field, "quin")
+    QTest.keyClick(field, Qt.Key.Key_Down)
+    await until(lambda: words(app, "chatTitle") == "Plums & quinces")
+    assert find(app, QListView, "chatList").hasFocus()
+    # A reply that ends elsewhere reads the list anew; what was searched for stays.
+    await app.parts.chats.refresh()
+    assert rows(app) == ["Last 7 days", "Plums & quinces"] and current(app) == "Plums & quinces"
+
+
+async def test_escape_in_the_search_stops_no_reply(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    type_in(app, "Hello")
+    app.window.page.composer.text.send_asked.emit()
+    await until(lambda: engine.asked)
+    app.window.activateWindow()
+    field = find(app, QLineEdit, "chatSearch")
+    field.setFocus()
+    await until(field.hasFocus)
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    await settle()
+    assert not engine.asked[0].cancelled
+    engine.asked[0].finish("Hi")
+    await until(lambda: app.parts.chat.running is None)
+
+
+async def test_H8_two_thousand_chats_keep_no_key_waiting(open_app: OpenApp) -> None:
+    app = await open_app()
+    await fill(app, {f"Chat number {number}": number / 100 for number in range(MANY)})
+    assert len([row for row in rows(app) if row.startswith("Chat number")]) == MANY
+    app.window.activateWindow()
+    field, view = find(app, QLineEdit, "chatSearch"), find(app, QListView, "chatList")
+    with LoopWatch() as watch:
+        watch.doing = "opening"
+        open_chat(app, "Chat number 1999")
+        await until(lambda: current(app) == "Chat number 1999")
+        watch.doing = "searching"
+        for letter in "number 19":
+            QTest.keyClicks(field, letter)
+            await settle()
+        watch.doing = "clearing"
+        field.clear()
+        await settle()
+        watch.doing = "keys"
+        for key in (Qt.Key.Key_Home, Qt.Key.Key_PageDown, Qt.Key.Key_End):
+            QTest.keyClick(view, key)
+            await settle()
+        watch.doing = "pinning"
+        app.window.side_bar.pin_current()
+        await until(lambda: rows(app)[0] == "Pinned")
+        watch.doing = "deleting"
+        app.window.side_bar.delete_current()
+        await until(lambda: app.parts.chats.trash.chats)
+
+
+async def test_a_title_is_renamed_in_a_field_that_shows_it(
+    open_app: OpenApp,
+) -> None:
+    app = await with_chats(open_app)
+    view = find(app, QListView, "chatList")
+    view.setCurrentIndex(view.model().index(1, 0))
+    await until(find(app, QAbstractButton, "renameChat").isEnabled)
+    # Once the chat is open, nothing draws the list again, which would close the field.
+    await until(lambda: app.parts.transcript.chat == app.parts.chats.shown is not None)
+    await settle()
+    press(app, "renameChat")
+    (field,) = view.viewport().findChildren(QLineEdit)
+    # What the style sheet leaves for the words.
+    frame = field.sizeHint().height() - field.fontMetrics().height()
+    assert field.height() - frame >= field.fontMetrics().height() - 1
+    field.setText("Cherries")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    await until(lambda: "Cherries" in rows(app))
+
+
+# The trash.
+
+
+async def delete(app: App, *titles: str) -> None:
+    for title in titles:
+        (chat,) = [each.id for each in app.parts.chat_list.chats if each.title == title]
+        app.parts.chats.delete(chat)
+        await until(partial(is_gone, app, title))
+
+
+def trash_rows(app: App) -> list[str]:
+    model = find(app, QListView, "trashList").model()
+    return [model.index(at, 0).data() for at in range(model.rowCount())]
+
+
+async def test_each_deleted_chat_can_be_restored(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    row = find(app, QPushButton, "openTrash")
+    assert not row.isVisible()
+    await delete(app, "Apples", "Nuts", "Pears")
+    assert row.isVisible() and row.text() == "Deleted chats (3)"
+    assert words(app, "toastText") == "Moved to Deleted chats, kept for 30 days: Pears"
+    # There is room for one line.
+    said = find(app, QLabel, "toastText")
+    assert said.heightForWidth(said.width()) < 2 * said.fontMetrics().height()
+    press(app, "openTrash")
+    view = find(app, QListView, "trashList")
+    assert view.isVisible() and not find(app, QListView, "chatList").isVisible()
+    assert trash_rows(app) == ["Pears", "Nuts", "Apples"]
+    view.setCurrentIndex(view.model().index(2, 0))
+    press(app, "restoreChat")
+    await until(lambda: trash_rows(app) == ["Pears", "Nuts"])
+    # There may be more to restore; when there are none, the list comes back.
+    assert view.isVisible()
+    press(app, "restoreChat")
+    await until(lambda: trash_rows(app) == ["Nuts"])
+    press(app, "restoreChat")
+    await until(find(app, QListView, "chatList").isVisible)
+    assert len(app.parts.chat_list.chats) == 4 and not row.isVisible()
+
+
+async def test_a_chat_is_deleted_for_good_from_the_trash_alone(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await with_chats(open_app)
+    await delete(app, "Apples", "Nuts")
+    assert engine.forgets == []
+    press(app, "openTrash")
+    press(app, "deleteForGood")
+    await settle()
+    assert len(trash_rows(app)) == 2 and "can't be undone" in words(app, "deleteTrashWords")
+    press(app, "deleteTrashYes")
+    await until(lambda: trash_rows(app) == ["Apples"])
+    await until(lambda: len(engine.forgotten) == 1)
+    press(app, "leaveTrash")
+    assert find(app, QListView, "chatList").isVisible()
+
+
+async def test_a_question_about_one_chat_is_not_taken_for_another(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    await delete(app, "Apples", "Nuts")
+    press(app, "openTrash")
+    press(app, "deleteForGood")
+    assert words(app, "deleteTrashWords").startswith("The selected chat goes for good")
+    view = find(app, QListView, "trashList")
+    view.setCurrentIndex(view.model().index(1, 0))
+    assert words(app, "deleteTrashWords") == ""
+
+
+async def test_the_trash_is_emptied_after_a_second_word(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await with_chats(open_app)
+    await delete(app, "Apples", "Nuts")
+    press(app, "openTrash")
+    press(app, "deleteAllForGood")
+    assert words(app, "deleteTrashWords").startswith("All 2 deleted chats go for good")
+    press(app, "deleteTrashNo")
+    assert words(app, "deleteTrashWords") == "" and len(trash_rows(app)) == 2
+    press(app, "deleteAllForGood")
+    press(app, "deleteTrashYes")
+    await until(lambda: len(engine.forgotten) == 2)
+    await until(find(app, QListView, "chatList").isVisible)
+    listed = await app.parts.database.run(chats.trashed)
+    assert listed == [] and len(app.parts.chat_list.chats) == 2
+
+
+async def test_all_data_is_the_trash_too(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await with_chats(open_app)
+    await delete(app, "Apples")
+    app.window.actions_by_name["actionDeleteAll"].trigger()
+    said = words(app, "deleteAllWords")
+    assert said.startswith("All 3 chats and 1 deleted chat that could still be restored")
+    press(app, "deleteAllYes")
+    await until(lambda: words(app, "toastText") == "All data is deleted.")
+    assert await app.parts.database.run(chats.trashed) == []
+    assert not find(app, QPushButton, "openTrash").isVisible()
+
+
+async def test_undo_brings_back_the_chat_it_stands_beside(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    await delete(app, "Apples", "Nuts")
+    press(app, "toastAction")
+    await until(lambda: words(app, "chatTitle") == "Nuts")
+    assert trash_rows(app) == ["Apples"]
+
+
+def is_purged(app: App, title: str) -> bool:
+    return title not in trash_rows(app)
+
+
+async def test_undo_goes_with_the_chat_that_it_would_restore(open_app: OpenApp) -> None:
+    app = await with_chats(open_app)
+    await delete(app, "Apples", "Nuts")
+    press(app, "openTrash")
+    view = find(app, QListView, "trashList")
+    for chat, undo in (("Apples", True), ("Nuts", False)):
+        view.setCurrentIndex(view.model().index(trash_rows(app).index(chat), 0))
+        press(app, "deleteForGood")
+        await settle()
+        press(app, "deleteTrashYes")
+        await until(partial(is_purged, app, chat))
+        assert app.window.toast.isVisible() == undo

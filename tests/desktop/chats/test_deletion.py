@@ -1,0 +1,427 @@
+"""Deleting for good: out of the trash, and until the engine has confirmed it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from pathlib import Path
+
+from core.api.errors import ErrorInfo
+from desktop.engine.engine_status import Phase
+from desktop.store import trash_clock
+from desktop.store.folders import Folders
+from desktop.store.tables import chats
+from desktop.store.tables import pending_deletions as forgets
+from desktop.window.window_parts import WindowParts
+from tests.desktop.chat.test_chat import ask, ended
+from tests.desktop.conftest import Loop, OpenParts, until
+from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.store.damage import root_of, zero_page
+
+
+async def delete_for_good(parts: WindowParts, chat: int) -> None:
+    """Move a chat to the trash, and delete it there."""
+    await to_trash(parts, chat)
+    parts.deletion.delete_for_good(chat)
+
+
+async def to_trash(parts: WindowParts, chat: int) -> None:
+    parts.chats.delete(chat)
+    await until(lambda: chat in [each.id for each in parts.chats.trash.chats])
+
+
+async def age(parts: WindowParts, days: float) -> None:
+    """As if all deleted chats had been deleted so many days ago."""
+
+    def shift(connection: sqlite3.Connection) -> None:
+        connection.execute(
+            "UPDATE chats SET created = created - ?1, deleted = deleted - ?1", (days * 86_400,)
+        )
+
+    await parts.database.run(shift)
+
+
+def confirm_the_clock(folders: Folders) -> None:
+    """As if this moment had been seen at an earlier start, a day ago."""
+    kept = {"seen": time.time(), "confirmed": time.time()}
+    (folders.data / trash_clock.NAME).write_text(json.dumps(kept))
+
+
+async def with_chat(open_parts: OpenParts, engine: FakeEngine, folder: Path) -> WindowParts:
+    """One chat with a picture, answered; and its reply settled."""
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    (folder / "picture.png").write_bytes(png())
+    parts.pictures.add_files(parts.chat.draft, [folder / "picture.png"])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    (await ask(parts, engine, "a secret question")).finish("a secret answer")
+    await ended(parts)
+    await until(lambda: engine.settled)
+    return parts
+
+
+def picture_files(folders: Folders) -> list[Path]:
+    return [path for path in folders.pictures.glob("??/*") if path.is_file()]
+
+
+async def queue(parts: WindowParts) -> forgets.ForgetRow | None:
+    return await parts.database.run(forgets.first)
+
+
+async def test_a_chat_is_one_key_to_the_engine_and_another_chat_another(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    key = parts.chat.key
+    assert len(key) == 32
+    # What was read ahead on the empty page belongs to the chat that began there.
+    assert [each.chat for each in (*engine.read, *engine.settled)] == [key, key]
+    assert engine.asked[0].command.chat == key
+    (await ask(parts, engine, "More")).finish("Yes")
+    await ended(parts)
+    assert engine.asked[1].command.chat == key
+    parts.chat.open(None)
+    (await ask(parts, engine, "Other")).finish("Yes")
+    await ended(parts)
+    assert engine.asked[2].command.chat not in ("", key)
+
+
+async def test_every_deleted_chat_can_be_restored(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    for name in ("one", "two", "three"):
+        parts.chat.open(None)
+        (await ask(parts, engine, name)).finish("Yes")
+        await ended(parts)
+    for chat in [each.id for each in parts.chat_list.chats]:
+        await to_trash(parts, chat)
+    assert [each.title for each in parts.chats.trash.chats] == ["one", "two", "three"]
+    for chat in [each.id for each in parts.chats.trash.chats]:
+        parts.chats.restore(chat, opened=False)
+    await until(lambda: len(parts.chat_list.chats) == 3)
+    assert parts.chats.trash.chats == [] and engine.forgets == []
+
+
+async def test_the_trash_keeps_a_chat_over_restarts_for_thirty_days(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    await to_trash(parts, chat)
+    await age(parts, 29.9)
+    await parts.close()
+    parts = await open_parts()
+    await until(lambda: parts.chats.trash.chats)
+    parts.chats.time_passed.emit()
+    await until(lambda: not parts.tasks._running)
+    assert len(picture_files(folders)) == 1 and engine.forgets == []
+    await age(parts, 0.2)
+    # The clock may have jumped ahead: nothing goes before a later look has confirmed it.
+    parts.chats.time_passed.emit()
+    await until(lambda: not parts.tasks._running)
+    assert len(picture_files(folders)) == 1 and engine.forgets == []
+    confirm_the_clock(folders)
+    parts.chats.time_passed.emit()
+    await until(lambda: engine.forgotten and not parts.chats.trash.chats)
+    await until(lambda: not parts.tasks._running)
+    assert picture_files(folders) == []
+    assert b"secret" not in folders.database.read_bytes()
+
+
+async def test_M2_half_written_pictures_go_at_a_start_and_with_every_deletion(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    """A process that is killed while it stores a picture leaves all of it under another name."""
+
+    def leave() -> Path:
+        left = folders.pictures / "ab" / ".new-0123456789abcdef"
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(png())
+        return left
+
+    left = leave()
+    parts = await with_chat(open_parts, engine, tmp_path)
+    assert not left.exists() and len(picture_files(folders)) == 1
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    left = leave()
+    await delete_for_good(parts, chat)
+    await until(lambda: not left.exists())
+    left = leave()
+    parts.deletion.delete_everything()
+    await until(lambda: not left.exists())
+
+
+async def test_what_was_typed_in_a_chat_that_is_gone_is_gone_too(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    (tmp_path / "other.png").write_bytes(png(20, 20))
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "other.png"])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    parts.chat.open(None)
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten)
+    await until(lambda: picture_files(folders) == [])
+
+
+async def test_a_deleted_chat_is_gone_when_it_is_deleted_for_good(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    tmp_path: Path,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat, key = parts.chat.transcript.chat, parts.chat.key
+    assert chat is not None and len(picture_files(folders)) == 1
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten)
+    assert engine.forgotten == [(key, str(folders.contexts))]
+    # What was to be read in idle time must not come after it was forgotten.
+    assert engine.unsettled == [0]
+    assert picture_files(folders) == []
+    files = [folders.database, Path(f"{folders.database}-wal")]
+    left = b"".join(path.read_bytes() for path in files)
+    assert b"secret" not in left and b"PNG" not in left
+    parts.pending_deletions.send()
+    await until(lambda: not parts.pending_deletions._sending)
+    assert await queue(parts) is None and len(engine.forgotten) == 1
+
+
+async def test_a_picture_in_another_draft_stays(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    tmp_path: Path,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    parts.chat.open(None)
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "picture.png"])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten)
+    assert len(picture_files(folders)) == 1
+
+
+async def test_a_chat_brought_back_is_not_forgotten(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    parts.chats.delete(chat)
+    await until(lambda: not parts.chat_list.chats)
+    parts.chats.restore(chat)
+    await until(lambda: parts.chat_list.chats)
+    assert parts.chats.trash.chats == []
+    await parts.deletion.purge()
+    assert len(parts.chat_list.chats) == 1 and engine.forgets == []
+    assert len(picture_files(folders)) == 1
+
+
+async def test_a_chat_deleted_twice_is_deleted_once(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    told: list[int] = []
+    parts.chats.deleted.connect(lambda gone, _title: told.append(gone))
+    parts.chats.delete(chat)
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten)
+    assert told == [chat] and len(engine.forgotten) == 1
+
+
+async def test_a_chat_that_is_gone_is_not_waited_for(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten)
+    # Undo that comes too late finds nothing; what is sent next begins a new chat.
+    parts.chats.restore(chat)
+    parts.chat.open(chat)
+    await until(lambda: parts.transcript.rows == [])
+    parts.chat.draft.text = "Hello again"
+    parts.chat.send()
+    await until(lambda: [row.text for row in parts.transcript.rows] == ["Hello again", ""])
+    assert parts.transcript.chat != chat
+
+
+async def test_what_a_dead_worker_did_not_confirm_is_sent_again_in_order(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    tmp_path: Path,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    first = parts.chat.key
+    parts.chat.open(None)
+    (await ask(parts, engine, "Other")).finish("Yes")
+    await ended(parts)
+    second = parts.chat.key
+    engine.may_forget.clear()
+    for chat in [each.id for each in reversed(parts.chat_list.chats)]:
+        await delete_for_good(parts, chat)
+    await until(lambda: not parts.chat_list.chats and engine.forgets)
+    dying = engine.die()
+    assert engine.forgotten == []
+    engine.may_forget.set()
+    await dying
+    await until(lambda: len(engine.forgotten) == 2)
+    assert [key for key, _ in engine.forgotten] == [first, second]
+
+
+async def test_a_queue_left_by_the_last_start_is_sent_without_a_model(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, folders: Folders, qloop: Loop
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat, key = parts.chat.transcript.chat, parts.chat.key
+    assert chat is not None
+    parts.chats.delete(chat)
+    await until(lambda: not parts.chat_list.chats)
+    await age(parts, 31)
+    confirm_the_clock(folders)
+    # As if the window had been killed before the trash was looked through.
+    engine.starts, engine.forgotten = False, []
+    await parts.tasks.close()
+    await parts.engine.close()
+    parts.database.close()
+    engine.starts, engine.model_to_load = True, None
+    await open_parts()
+    await until(lambda: engine.forgotten)
+    assert engine.forgotten == [(key, str(folders.contexts))]
+    assert picture_files(folders) == []
+
+
+async def test_all_data_goes_at_once(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    parts.chat.draft.text = "a secret draft"
+    parts.chat.keep_draft(parts.chat.draft)
+    (folders.data / "chats.damaged-1.db").write_bytes(b"an old secret")
+    asked = await ask(parts, engine, "One more")
+    asked.say("Hm", ids=(1,))
+    gone: list[bool] = []
+    parts.deletion.everything_gone.connect(lambda: gone.append(True))
+    parts.deletion.delete_everything()
+    await until(lambda: gone and engine.forgotten)
+    assert engine.forgotten == [(None, str(folders.contexts))]
+    assert asked.cancelled and engine.unsettled == [0]
+    assert parts.chat_list.chats == [] and parts.transcript.rows == []
+    assert parts.chat.draft.empty and picture_files(folders) == []
+    assert not list(folders.data.glob("*.damaged-*"))
+    with sqlite3.connect(folders.database) as other:
+        assert other.execute("SELECT count(*) FROM messages").fetchone() == (0,)
+    other.close()
+    assert b"secret" not in folders.database.read_bytes()
+
+
+def beside(folders: Folders, kind: str, words: bytes = b"an old secret") -> Path:
+    """An older file of chats beside the one in use."""
+    path = folders.data / f"chats.{kind}-20250101-101500-000000.db"
+    path.write_bytes(words)
+    return path
+
+
+async def test_a_chat_deleted_for_good_is_in_no_older_file_either(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    tmp_path: Path,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    older = [beside(folders, "copy"), beside(folders, "damaged")]
+    log = folders.data / f"{older[1].name}-wal"
+    log.write_bytes(b"an old secret")
+    aside = beside(folders, "aside", b"chats of another file")
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten)
+    assert not any(path.exists() for path in (*older, log))
+    # The user put that one aside; it is no copy. Its pictures stay, those of the chat do not.
+    assert aside.exists() and picture_files(folders) == []
+
+
+async def test_what_is_kept_stays_until_a_chat_is_deleted(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path, qloop: Loop
+) -> None:
+    damaged = beside(folders, "damaged")
+    stray = folders.pictures / "ab" / ("ab" * 32)
+    stray.parent.mkdir()
+    stray.write_bytes(b"a picture that only the damaged file shows")
+    parts = await with_chat(open_parts, engine, tmp_path)
+    await parts.deletion.purge()
+    assert damaged.exists() and stray.exists() and len(picture_files(folders)) == 2
+    aside = beside(folders, "aside")
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    parts.chats.delete(chat)
+    await until(lambda: not parts.chat_list.chats)
+    await parts.deletion.purge()
+    assert not damaged.exists() and picture_files(folders) == [stray]
+    aside.unlink()
+    await parts.deletion.purge()
+    assert picture_files(folders) == []
+
+
+async def test_what_this_start_has_kept_outlives_what_the_last_one_left_to_delete(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    parts.chats.delete(chat)
+    await until(lambda: not parts.chat_list.chats)
+    await age(parts, 31)
+    confirm_the_clock(folders)
+    # As if the window had been killed, and the power cut had damaged the file.
+    await parts.tasks.close()
+    await parts.engine.close()
+    parts.database.close()
+    older = beside(folders, "copy")
+    zero_page(folders.database, root_of(folders.database, "messages_of_chat"))
+    parts = await open_parts()
+    await until(lambda: not older.exists())
+    await parts.deletion.purge()
+    (damaged,) = folders.data.glob("chats.damaged-*.db")
+    assert damaged.name in parts.database.notice
+    assert await parts.database.run(chats.listed) == []
+    assert sorted(parts.database.made) == [damaged]
+
+
+async def test_what_can_not_be_deleted_is_said_and_the_rest_is_done(
+    open_parts: OpenParts,
+    engine: FakeEngine,
+    folders: Folders,
+    tmp_path: Path,
+) -> None:
+    parts = await with_chat(open_parts, engine, tmp_path)
+    said: list[ErrorInfo] = []
+    parts.failed.connect(said.append)
+    chat = parts.chat.transcript.chat
+    assert chat is not None
+    # Nobody can unlink a folder.
+    stuck = folders.data / "chats.damaged-1.db"
+    stuck.mkdir()
+    older = beside(folders, "copy")
+    await delete_for_good(parts, chat)
+    await until(lambda: engine.forgotten and said)
+    assert said[0].title == "Not everything could be deleted" and stuck.name in said[0].message
+    assert not older.exists()
+    assert picture_files(folders) == []
+    files = [folders.database, Path(f"{folders.database}-wal")]
+    assert b"secret" not in b"".join(path.read_bytes() for path in files)
+    stuck.rmdir()

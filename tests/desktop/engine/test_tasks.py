@@ -1,0 +1,81 @@
+"""Tasks: held, named, their errors said, ended at closing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+from core.api.errors import ErrorInfo, MissingFileError
+from desktop.engine.tasks import Tasks
+from desktop.garbage import GarbageCollector
+from tests.desktop.conftest import Loop, until
+
+
+async def test_an_error_is_said_and_the_rest_goes_on(qloop: Loop) -> None:
+    said: list[ErrorInfo] = []
+    tasks = Tasks(said.append)
+
+    async def named() -> None:
+        raise MissingFileError("config.json is missing.")
+
+    async def unexpected() -> None:
+        raise KeyError("x")
+
+    tasks.spawn(named(), "Looking")
+    tasks.spawn(unexpected(), "Guessing")
+    await until(lambda: len(said) == 2)
+    assert said[0].title == "This folder holds no model"
+    assert "Guessing" in said[1].message
+    await tasks.close()
+
+
+async def test_a_task_is_held_until_it_ends(qloop: Loop) -> None:
+    tasks = Tasks(lambda error: None)
+    done: list[int] = []
+
+    async def slow() -> None:
+        await asyncio.sleep(0.05)
+        done.append(1)
+
+    tasks.spawn(slow(), "Slow")
+    gc.collect()
+    await until(lambda: done)
+    await tasks.close()
+
+
+async def test_closing_ends_all_and_takes_no_more(qloop: Loop) -> None:
+    tasks = Tasks(lambda error: None)
+    ended: list[int] = []
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(1)
+
+    tasks.spawn(forever(), "Forever")
+    await asyncio.sleep(0)
+    await tasks.close()
+    assert ended == [1]
+    assert tasks.spawn(forever(), "Late") is None
+
+
+def make_ring() -> list[object]:
+    ring: list[object] = []
+    ring.append(ring)
+    return ring
+
+
+def test_collecting_is_left_to_the_windows_thread(qloop: Loop) -> None:
+    assert not gc.isenabled()
+    thresholds = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)  # Python's own: a library of another test may have raised them
+    collector = GarbageCollector()
+    gc.set_threshold(*thresholds)
+    rings = [make_ring() for _ in range(5_000)]
+    del rings
+    before = gc.get_count()[0]
+    collector.collect_if_due()
+    assert gc.get_count()[0] < before
+    collector.close()
+    gc.disable()

@@ -1,0 +1,153 @@
+"""What a user's hands do to the window: type, press, drop, paste, look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TypeVar, cast
+
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel, QWidget
+
+from core.api.stats import RequestStats
+from core.client.blobs import BlobStore
+from desktop.app import App
+from desktop.chat.edits import Edits
+from desktop.chat.formats import Formats
+from desktop.chat.markdown.markdown_body import MarkdownBody
+from desktop.chat.reply_row import ReplyRow
+from desktop.chat.user_row import UserRow
+from desktop.engine.engine import EngineController
+from desktop.engine.tasks import Tasks
+from desktop.pictures.picture import PictureThumbnail
+from desktop.pictures.pictures import PictureController
+from desktop.services import Services
+from desktop.store.tables.records import Reply
+from tests.desktop.conftest import until
+from tests.desktop.fake_engine import Asked, FakeEngine
+
+Widget = TypeVar("Widget", bound=QWidget)
+
+
+def find(app: App, kind: type[Widget], name: str) -> Widget:
+    """The last control of that name; a long chat has many of some."""
+    found = app.window.findChildren(kind, name)
+    assert found, f"there is no {name}"
+    return found[-1]
+
+
+def press(app: App, name: str) -> None:
+    """Click a button of that name."""
+    button = find(app, QAbstractButton, name)
+    assert button.isEnabled(), f"{name} can't be pressed"
+    button.click()
+
+
+def words(app: App, name: str) -> str:
+    """What a label or a button says, '' while it is hidden."""
+    shown = find(app, QWidget, name)
+    assert isinstance(shown, QLabel | QAbstractButton)
+    return shown.text() if shown.isVisible() else ""
+
+
+def type_in(app: App, text: str) -> None:
+    app.window.page.composer.text.setPlainText(text)
+
+
+def press_key(
+    app: App,
+    key: Qt.Key,
+    modifiers: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier,
+) -> None:
+    QTest.keyClick(app.window.page.composer.text, key, modifiers)
+
+
+async def send(app: App, engine: FakeEngine, text: str) -> Asked:
+    """Type and press Enter; returns what the engine was asked."""
+    before = len(engine.asked)
+    type_in(app, text)
+    press_key(app, Qt.Key.Key_Return)
+    await until(lambda: len(engine.asked) > before, f"{text!r} reaches the engine")
+    return engine.asked[-1]
+
+
+async def ended(app: App) -> ReplyRow:
+    """The last reply, once it has ended."""
+    await until(lambda: app.parts.transcript.rows and app.parts.chat.running is None)
+    row = app.window.page.transcript.row_widgets[-1]
+    assert isinstance(row, ReplyRow)
+    return row
+
+
+def said(row: ReplyRow) -> str:
+    """The words of a reply as they were written."""
+    body = row.findChild(MarkdownBody)
+    assert body is not None
+    return body.text()
+
+
+def reply_of(row: ReplyRow) -> Reply:
+    assert row.row.message.reply is not None
+    return row.row.message.reply
+
+
+def stats_of(row: ReplyRow) -> RequestStats:
+    stats = reply_of(row).stats
+    assert stats is not None
+    return stats
+
+
+def user_rows(app: App) -> list[UserRow]:
+    return [row for row in app.window.page.transcript.row_widgets if isinstance(row, UserRow)]
+
+
+def files(paths: Sequence[Path]) -> QMimeData:
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return data
+
+
+def drop(app: App, data: QMimeData) -> None:
+    """Drop onto the middle of the conversation."""
+    page = app.window.page
+    at, action = QPoint(50, 80), Qt.DropAction.CopyAction
+    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    page.dragEnterEvent(QDragEnterEvent(at, action, data, left, none))
+    page.dropEvent(QDropEvent(QPointF(at), action, data, left, none))
+
+
+def paste(app: App, data: QMimeData) -> None:
+    QGuiApplication.clipboard().setMimeData(data)
+    app.window.page.composer.text.paste()
+    # What a clipboard still holds when Python ends is freed too late, and the process crashes.
+    QGuiApplication.clipboard().clear()
+
+
+def thumbnails(app: App) -> list[PictureThumbnail]:
+    """The pictures in the composer."""
+    return app.window.page.composer.strip.thumbnails()
+
+
+def no_edits() -> Edits:
+    """For a transcript in which nobody edits."""
+    tasks = Tasks(lambda error: None)
+    engine = EngineController(FakeEngine(), tasks)
+    services = SimpleNamespace(engine=engine, blobs=BlobStore(Path()), tasks=tasks)
+    return Edits(PictureController(cast(Services, services)))
+
+
+def no_formats() -> Formats:
+    """For a transcript whose replies are free."""
+    return Formats(Tasks(lambda error: None))
+
+
+async def settle() -> None:
+    """Let Qt lay out what was just changed."""
+    # Qt's own events run while a coroutine sleeps. To process them inside one would run the next
+    # step of another task within this one's, which asyncio refuses: that task never wakes again.
+    for _ in range(10):
+        await asyncio.sleep(0.01)

@@ -1,0 +1,81 @@
+"""Models are found where people keep them, and named as they are published."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from core.api.model_info import folder_name
+from desktop.models.model_folders import first_folder, hub_cache, models_in
+
+
+def model(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+def cached(cache: Path, name: str, *hashes: str) -> list[Path]:
+    """A folder of the hub cache with snapshots, the one written last at the end."""
+    found = [model(cache / name / "snapshots" / each) for each in hashes]
+    for age, snapshot in enumerate(reversed(found)):
+        os.utime(snapshot, (1000 - age, 1000 - age))
+    return found
+
+
+def test_a_model_is_itself_and_so_is_what_holds_none(tmp_path: Path) -> None:
+    found = model(tmp_path / "a")
+    assert models_in(found) == (found,)
+    (tmp_path / "empty").mkdir()
+    assert models_in(tmp_path / "empty") == (tmp_path / "empty",)
+    assert models_in(tmp_path / "gone") == (tmp_path / "gone",)
+
+
+def test_a_folder_of_the_hub_cache_is_its_newest_snapshot(tmp_path: Path) -> None:
+    old, new = cached(tmp_path, "models--Org--Name", "aaa", "bbb")
+    folder = tmp_path / "models--Org--Name"
+    assert models_in(folder) == (new,)
+    assert models_in(new) == (new,)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("aaa\n")
+    assert models_in(folder) == (old,)
+    for note in ("../../elsewhere", "", "ccc", "\x00"):
+        (folder / "refs" / "main").write_text(note)
+        assert models_in(folder) == (new,)
+
+
+def test_a_parent_stands_for_all_models_in_it(tmp_path: Path) -> None:
+    (one,) = cached(tmp_path / "hub", "models--Org--One", "aaa")
+    two = model(tmp_path / "hub" / "two")
+    (tmp_path / "hub" / "datasets--Org--Words").mkdir()
+    assert models_in(tmp_path / "hub") == (one, two)
+    assert models_in(tmp_path) == (one, two)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/c/models--Org--Name/snapshots/0a1b2c", "Org/Name"),
+        ("/c/models--Org--Name--v2/snapshots/0a1b2c", "Org/Name--v2"),
+        ("/c/models--Org--Name", "Org/Name"),
+        ("/c/models--gpt2/snapshots/0a1b2c", "gpt2"),
+        ("/models/plain", "plain"),
+        ("/models/snapshots/plain", "plain"),
+    ],
+)
+def test_a_model_is_named_by_org_and_name_and_never_by_a_hash(path: str, name: str) -> None:
+    assert folder_name(path) == name
+
+
+def test_the_dialog_begins_beside_the_last_model_or_in_the_cache(tmp_path: Path) -> None:
+    (snapshot,) = cached(tmp_path / "hub", "models--Org--One", "aaa")
+    environment = {"HF_HOME": str(tmp_path)}
+    assert first_folder(str(snapshot), (), environment) == str(tmp_path / "hub")
+    other = model(tmp_path / "mine" / "other")
+    assert first_folder(str(other), (str(snapshot),), environment) == str(tmp_path / "mine")
+    assert first_folder("", (str(other),), environment) == str(tmp_path / "mine")
+    assert first_folder("/gone/model", (), environment) == str(tmp_path / "hub")
+    assert first_folder("", (), {"HF_HUB_CACHE": "/gone"}) == ""
+    assert hub_cache({"XDG_CACHE_HOME": "/x"}) == Path("/x/huggingface/hub")

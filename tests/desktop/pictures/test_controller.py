@@ -1,0 +1,270 @@
+"""Pictures into a draft: what is taken, what is refused in which words, and what files are kept."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from core.api.chat import ImagePart
+from core.api.errors import EngineDiedError
+from core.api.events import ImageDescribed
+from desktop.engine import slow_files
+from desktop.engine.engine_status import Phase
+from desktop.pictures import picture_files, pictures
+from desktop.store.folders import Folders
+from desktop.window.window_parts import WindowParts
+from desktop.words.pictures import not_taken
+from tests.desktop.chat.test_chat import ask, ended
+from tests.desktop.conftest import OpenParts, until
+from tests.desktop.fake_engine import FakeEngine, model_info, png
+
+
+async def shown_pictures(parts: WindowParts, count: int) -> None:
+    await until(lambda: len(parts.chat.draft.ready_pictures()) == count)
+
+
+def looking(parts: WindowParts) -> bool:
+    return any(task.get_name() == "Looking at pictures again" for task in parts.tasks._running)
+
+
+async def ready(open_parts: OpenParts) -> tuple[WindowParts, list[str]]:
+    parts = await open_parts()
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    refused: list[str] = []
+    parts.pictures.refused.connect(lambda _draft, what: refused.append(not_taken(what)))
+    return parts, refused
+
+
+def written(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+async def test_a_picture_is_stored_and_described(open_parts: OpenParts, tmp_path: Path) -> None:
+    parts, refused = await ready(open_parts)
+    source = written(tmp_path, "a.png", png(48, 32))
+    parts.pictures.add_files(parts.chat.draft, [source])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    (picture,) = parts.chat.draft.ready_pictures()
+    assert (picture.name, picture.size, picture.tokens) == ("a.png", (48, 32), 4)
+    source.unlink()
+    assert parts.chat._blobs.path(picture.digest).read_bytes() == png(48, 32)
+    assert refused == []
+
+
+async def test_what_is_no_picture_is_refused_in_words(
+    open_parts: OpenParts, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    (tmp_path / "folder").mkdir()
+    given = [
+        written(tmp_path, "notes.txt", b"some words"),
+        written(tmp_path, "good.png", png()),
+        tmp_path / "folder",
+        written(tmp_path, "empty.png", b""),
+        tmp_path / "gone.png",
+    ]
+    parts.pictures.add_files(parts.chat.draft, given)
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    assert [each.name for each in parts.chat.draft.pictures] == ["good.png"]
+    (words,) = refused
+    for expected in (
+        "notes.txt is not a picture",
+        "folder is a folder",
+        "empty.png is empty",
+        "gone.png is not readable",
+    ):
+        assert expected in words
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+async def test_a_pipe_is_refused_without_being_opened(
+    open_parts: OpenParts, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    os.mkfifo(tmp_path / "pipe.png")
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "pipe.png"])
+    await until(lambda: refused)
+    assert refused == ["Not taken: pipe.png is not a file."]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+async def test_a_pipe_put_in_a_files_place_is_refused(
+    open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the file was looked at, and before it is read."""
+    parts, refused = await ready(open_parts)
+    os.mkfifo(tmp_path / "a.png")
+    monkeypatch.setattr(pictures, "why_no_picture", lambda _path: "")
+    parts.pictures.add_files(parts.chat.draft, [tmp_path / "a.png"])
+    await until(lambda: refused)
+    assert refused == ["a.png was not taken: It is a pipe, a device or a socket, not a file."]
+    assert parts.chat.draft.pictures == []
+
+
+async def test_a_file_that_never_answers_is_refused_and_holds_up_no_other(
+    open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file server that is gone."""
+    parts, refused = await ready(open_parts)
+    gone, hangs = written(tmp_path, "gone.png", png()), threading.Event()
+    monkeypatch.setattr(slow_files, "READ_PATIENCE_S", 0.2)
+    read = picture_files.read_picture_file
+    monkeypatch.setattr(
+        pictures, "read_picture_file", lambda path: (path == gone and hangs.wait()) or read(path)
+    )
+    parts.pictures.add_files(parts.chat.draft, [gone, written(tmp_path, "good.png", png())])
+    await until(lambda: refused and parts.chat.draft.complete)
+    assert refused[0].startswith("gone.png was not taken: Its disk or server gave no answer")
+    assert [each.name for each in parts.chat.draft.pictures] == ["good.png"]
+    hangs.set()
+
+
+async def test_fifty_files_are_all_answered_for(open_parts: OpenParts, tmp_path: Path) -> None:
+    parts, refused = await ready(open_parts)
+    good = [written(tmp_path, f"{at}.png", png(at + 1, 9)) for at in range(40)]
+    bad = [written(tmp_path, f"{at}.txt", b"words") for at in range(10)]
+    parts.pictures.add_files(parts.chat.draft, [*bad, *good])
+    await until(lambda: len(parts.chat.draft.pictures) == 40 and parts.chat.draft.complete)
+    assert [each.name for each in parts.chat.draft.pictures] == [path.name for path in good]
+    assert refused == ["Not taken: 0.txt, 1.txt, 2.txt and 7 more are not pictures."]
+
+
+async def test_a_damaged_picture_is_refused_by_the_engine(
+    open_parts: OpenParts, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", b"\x89PNG broken")])
+    await until(lambda: refused)
+    assert refused == ["a.png was not taken: It is damaged."]
+    assert parts.chat.draft.pictures == []
+
+
+async def test_a_huge_file_is_not_read(
+    open_parts: OpenParts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(picture_files, "LARGEST_FILE_BYTES", 10)
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
+    await until(lambda: refused)
+    assert refused == ["Not taken: a.png is larger than 10 B."]
+
+
+async def test_sending_waits_for_a_picture_and_is_called_off_if_it_is_refused(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    draft = parts.chat.draft
+    engine.may_describe.clear()
+    parts.pictures.add_files(draft, [written(tmp_path, "a.png", b"\x89PNG broken")])
+    await until(lambda: draft.pictures)
+    draft.text = "What is it?"
+    parts.chat.send()
+    engine.may_describe.set()
+    await until(lambda: refused)
+    await until(lambda: not parts.chat._sending)
+    assert engine.asked == []
+    assert parts.chat.draft.text == "What is it?"
+
+
+async def test_another_model_brings_the_captions_up_to_date(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts, _ = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+    assert parts.chat.draft.ready_pictures()[0].tokens == 4
+    engine.model_to_load = model_info(vision=False)
+    parts.settings.load()
+    await until(lambda: parts.chat.draft.ready_pictures()[0].tokens is None)
+
+
+async def test_a_picture_dropped_while_the_engine_starts_waits_for_it(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path
+) -> None:
+    parts = await open_parts()
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
+    await until(lambda: parts.chat.draft.pictures and parts.chat.draft.complete)
+
+
+async def test_closing_forgets_the_files_in_no_message_and_no_draft(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts, _ = await ready(open_parts)
+    for name, colour in (("kept.png", "red"), ("unsent.png", "blue"), ("gone.png", "green")):
+        parts.pictures.add_files(parts.chat.draft, [written(tmp_path, name, png(colour=colour))])
+        shown = 2 if name == "gone.png" else 1
+        await shown_pictures(parts, shown)
+        if name == "kept.png":
+            parts.chat.send()
+            await until(lambda: engine.asked)
+    digest = parts.transcript.rows[0].message.pictures[0].digest
+    gone = parts.chat.draft.pictures[-1]
+    parts.pictures.remove(parts.chat.draft, gone.number)
+    (unsent,) = parts.chat.draft.ready_pictures()
+    other = folders.pictures / "notes.txt"
+    other.write_text("not ours")
+    await parts.close()
+    kept = {path.name for path in folders.pictures.rglob("*") if path.is_file()}
+    assert kept == {digest, unsent.digest, "notes.txt"}
+
+
+async def test_a_picture_that_was_sent_is_not_looked_at_again(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    """Its chat may be gone for good, and its file with it; nobody is to hear that it is missing."""
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "a.png", png())])
+    await shown_pictures(parts, 1)
+    (await ask(parts, engine, "What is it?")).finish("A picture")
+    await ended(parts)
+    chat = parts.transcript.chat
+    assert chat is not None
+    parts.chat.open(None)
+    parts.chats.delete(chat)
+    await until(lambda: parts.chats.trash.chats)
+    parts.deletion.delete_for_good(chat)
+    await until(lambda: not list(folders.pictures.glob("??/*")))
+    loads = len(engine.loads)
+    parts.settings.load()
+    await until(lambda: len(engine.loads) > loads)
+    await until(lambda: parts.engine.status.phase is Phase.READY)
+    await until(lambda: not looking(parts))
+    assert refused == []
+
+
+async def test_a_picture_that_is_missing_is_named_as_the_user_knows_it(
+    open_parts: OpenParts, engine: FakeEngine, folders: Folders, tmp_path: Path
+) -> None:
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "star.png", png())])
+    await shown_pictures(parts, 1)
+    (file,) = folders.pictures.glob("??/*")
+    file.unlink()
+    parts.settings.load()
+    await until(lambda: refused)
+    assert refused == ["Not taken: star.png is not there any more, or is no file."]
+    assert parts.chat.draft.pictures == []
+
+
+async def test_an_engine_that_dies_costs_a_draft_no_picture(
+    open_parts: OpenParts, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts, refused = await ready(open_parts)
+    parts.pictures.add_files(parts.chat.draft, [written(tmp_path, "star.png", png())])
+    await shown_pictures(parts, 1)
+    asked: list[str] = []
+
+    async def die(image: ImagePart) -> ImageDescribed:
+        asked.append(image.name)
+        raise EngineDiedError("The engine is not running.")
+
+    monkeypatch.setattr(engine, "_describe", die)
+    parts.settings.load()
+    await until(lambda: asked == ["star.png"])
+    await until(lambda: not looking(parts))
+    assert refused == [] and len(parts.chat.draft.pictures) == 1

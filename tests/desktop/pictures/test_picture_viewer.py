@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from PySide6.QtCore import QPoint, QPointF, QSize, Qt
+from PySide6.QtGui import QColor, QWheelEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel
+from pytestqt.qtbot import QtBot
+
+from core.api.events import ImageRendered
+from desktop.pictures.picture_canvas import PictureCanvas
+from desktop.pictures.picture_viewer import MOST_PIXELS, PictureViewer
+from desktop.store.tables.records import Picture
+from tests.desktop.widgets import samples
+
+pytestmark = pytest.mark.usefixtures("dressed")
+
+Asked = list[tuple[int, int]]
+
+
+def picture(width: int = 1600, height: int = 1200) -> Picture:
+    thumbnail = samples.png(samples.landscape(64, max(1, 64 * height // width)))
+    return Picture("0" * 64, "name", (width, height), thumbnail=thumbnail)
+
+
+def rendered(width: int, height: int, colour: bytes = b"\xff\0\0\xff") -> ImageRendered:
+    return ImageRendered(request=0, width=width, height=height, pixels=colour * (width * height))
+
+
+def viewer(qtbot: QtBot, shown: Picture, answers: bool = True) -> tuple[PictureViewer, Asked]:
+    """A viewer on screen, and what it has asked for; each wish is granted at once."""
+    asked: Asked = []
+    widget = PictureViewer(shown)
+    widget.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose, False)
+    qtbot.addWidget(widget)
+    widget.pixels_wanted.connect(lambda *size: asked.append(size))
+    if answers:
+        widget.pixels_wanted.connect(lambda *size: widget.show_pixels(rendered(*size)))
+    widget.resize(400, 300)
+    widget.show()
+    return widget, asked
+
+
+def size_words(window: PictureViewer) -> str:
+    label = window.findChild(QLabel, "pictureSize")
+    assert isinstance(label, QLabel)
+    return label.text()
+
+
+def colour_shown(window: PictureViewer) -> QColor:
+    image = window.canvas().viewport().grab().toImage()
+    return image.pixelColor(image.width() // 2, image.height() // 2)
+
+
+def turn_wheel(canvas: PictureCanvas, units: int) -> None:
+    middle = canvas.viewport().rect().center()
+    event = QWheelEvent(
+        QPointF(middle),
+        QPointF(canvas.viewport().mapToGlobal(middle)),
+        QPoint(),
+        QPoint(0, units),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(canvas.viewport(), event)
+
+
+def test_it_asks_for_as_many_pixels_as_are_seen_and_a_few_more(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture())
+    seen = window.canvas().zoom() * 1600
+    (width, height) = asked[0]
+    assert seen < width < 1.5 * seen
+    assert height == pytest.approx(width * 0.75, abs=1)
+    assert len(asked) == 1
+    assert window.pixels() == QSize(width, height)
+    assert colour_shown(window) == QColor("red")
+
+
+def test_the_thumbnail_stands_in_until_the_pixels_come(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture(), answers=False)
+    assert window.pixels().isEmpty() and window.error() == ""
+    before = colour_shown(window)
+    assert before != window.palette().window().color()
+    window.show_pixels(rendered(800, 600))
+    assert colour_shown(window) == QColor("red") != before
+
+
+def test_drawn_larger_it_asks_for_more_once_it_rests(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture())
+    for _ in range(20):
+        turn_wheel(window.canvas(), 120)
+    assert len(asked) == 1
+    qtbot.waitUntil(lambda: len(asked) == 2)
+    assert asked[1] == (1600, 1200)
+    for _ in range(10):
+        turn_wheel(window.canvas(), 120)
+    qtbot.wait(250)
+    assert len(asked) == 2  # there are no more
+
+
+def test_drawn_smaller_it_asks_for_nothing(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture())
+    turn_wheel(window.canvas(), -600)
+    window.canvas().fit()
+    qtbot.wait(250)
+    assert len(asked) == 1
+
+
+def test_of_a_very_large_picture_it_asks_for_so_many_pixels_and_says_so(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture(8_000, 6_000))
+    window.canvas().show_one_to_one()
+    qtbot.waitUntil(lambda: len(asked) == 2)
+    width, height = asked[1]
+    assert 0.95 * MOST_PIXELS < width * height <= MOST_PIXELS * 1.01
+    assert size_words(window) == "8,000 x 6,000 pixels, shown reduced, 100 %"
+
+
+def test_what_was_asked_for_first_may_come_last(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture(), answers=False)
+    window.show_pixels(rendered(1600, 1200))
+    window.show_pixels(rendered(800, 600, b"\0\xff\0\xff"))
+    assert window.pixels() == QSize(1600, 1200)
+    assert colour_shown(window) == QColor("red")
+
+
+def test_it_opens_fitted_and_stays_so(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
+    canvas = window.canvas()
+    assert canvas.is_fitted()
+    assert window.error() == ""
+    before = canvas.zoom()
+    assert before == pytest.approx(canvas.viewport().height() / 1200, rel=0.01)
+    window.resize(800, 600)
+    assert canvas.zoom() > 1.5 * before
+
+
+def test_a_small_picture_is_not_blown_up(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture(40, 30))
+    assert window.canvas().zoom() == 1
+    assert asked == [(40, 30)]
+
+
+def test_one_to_one_and_back(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+    fitted = window.canvas().zoom()
+    QTest.keyClick(window.canvas(), Qt.Key.Key_1)
+    qtbot.waitUntil(lambda: window.canvas().zoom() == 1)
+    qtbot.waitUntil(lambda: size_words(window) == "1,600 x 1,200 pixels, 100 %")
+    QTest.keyClick(window.canvas(), Qt.Key.Key_F)
+    qtbot.waitUntil(lambda: window.canvas().zoom() == pytest.approx(fitted))
+
+
+def test_the_wheel_zooms_within_bounds(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
+    canvas = window.canvas()
+    before = canvas.zoom()
+    turn_wheel(canvas, 120)
+    assert before * 1.1 < canvas.zoom() < before * 1.3
+    assert not canvas.is_fitted()
+    for _ in range(100):
+        turn_wheel(canvas, 1200)
+    assert canvas.zoom() == pytest.approx(32)
+
+
+def test_dragging_pans(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
+    canvas = window.canvas()
+    canvas.show_one_to_one()
+    before = canvas.mapToScene(QPoint(0, 0))
+    view = canvas.viewport()
+    QTest.mousePress(view, Qt.MouseButton.LeftButton, pos=QPoint(200, 150))
+    QTest.mouseMove(view, QPoint(150, 120))
+    QTest.mouseRelease(view, Qt.MouseButton.LeftButton, pos=QPoint(150, 120))
+    moved = canvas.mapToScene(QPoint(0, 0)) - before
+    assert (moved.x(), moved.y()) == (50, 30)
+
+
+def test_escape_closes_it(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
+    QTest.keyClick(window.canvas(), Qt.Key.Key_Escape)
+    assert not window.isVisible()
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda window: window.show_error("This picture can't be read."),
+        lambda window: window.show_pixels(rendered(0, 0)),
+        lambda window: window.show_pixels(
+            ImageRendered(request=0, width=40, height=30, pixels=b"\0" * 5)
+        ),
+    ],
+)
+def test_that_there_is_no_picture_is_said_in_words(
+    qtbot: QtBot, fail: Callable[[PictureViewer], None]
+) -> None:
+    window, _asked = viewer(qtbot, picture(), answers=False)
+    fail(window)
+    assert "picture" in window.error()
+    label = window.findChild(QLabel, "pictureError")
+    assert isinstance(label, QLabel)
+    assert label.isVisible()
+    QTest.keyClick(window, Qt.Key.Key_Escape)
+    assert not window.isVisible()
+
+
+def test_a_picture_that_is_there_stays_when_more_of_it_fails(qtbot: QtBot) -> None:
+    window, _asked = viewer(qtbot, picture())
+    window.show_error("The engine is gone.")
+    assert window.error() == ""
+    assert colour_shown(window) == QColor("red")
+
+
+@pytest.mark.parametrize("png", [b"", b"\x89PNG\r\n\x1a\n", b"GIF89a" * 9])
+def test_a_picture_without_a_thumbnail_opens_empty(qtbot: QtBot, png: bytes) -> None:
+    window, asked = viewer(qtbot, Picture("0" * 64, "name", (40, 30), thumbnail=png))
+    assert asked == [(40, 30)]
+    assert window.error() == ""
+
+
+def test_what_failed_is_asked_for_again_with_the_next_step(qtbot: QtBot) -> None:
+    window, asked = viewer(qtbot, picture(), answers=False)
+    qtbot.waitUntil(lambda: len(asked) == 1)
+    window.show_pixels(rendered(*asked[0]))
+    window.canvas().show_one_to_one()
+    qtbot.waitUntil(lambda: len(asked) == 2)
+    window.show_error("It could not be read.")
+    window.canvas().fit()
+    window.canvas().show_one_to_one()
+    qtbot.waitUntil(lambda: len(asked) == 3)

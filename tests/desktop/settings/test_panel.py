@@ -1,0 +1,643 @@
+"""The cache's settings in the window: what they cost, what is refused, what reaches the engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QLocale, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSpinBox,
+    QStyleOptionComboBox,
+    QWidget,
+)
+
+from core.api.errors import BudgetTooSmallError, InternalError, NotEnoughMemoryError
+from core.api.model_info import LoadFacts, PrecisionChoice
+from core.api.params import CacheSettings
+from desktop.app import App
+from desktop.engine.engine_status import Phase
+from desktop.settings.number_box import NumberBox
+from desktop.settings.setting_rows import DISK_ROW, HOST_ROW
+from desktop.settings.size_box import SizeBox
+from desktop.settings.switch import Switch
+from desktop.store.folders import Folders
+from desktop.words.settings import ROWS, SYNONYMS
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, model_info
+from tests.desktop.hands import ended, find, press, send, words
+
+GB = 10**9
+
+
+async def opened(open_app: OpenApp) -> App:
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    app.window.side_panel.show_page(1)
+    return app
+
+
+def choose(app: App, name: str, way: int) -> None:
+    find(app, QComboBox, name).setCurrentIndex(way)
+
+
+def type_size(app: App, name: str, text: str) -> None:
+    box = find(app, SizeBox, name)
+    box.selectAll()
+    QTest.keyClicks(box, text)
+    QTest.keyClick(box, Qt.Key.Key_Return)
+
+
+def type_number(app: App, name: str, text: str) -> None:
+    field = find(app, QWidget, name)
+    line = field.lineEdit() if isinstance(field, QSpinBox) else field
+    assert isinstance(line, QLineEdit)
+    line.selectAll()
+    QTest.keyClicks(line, text)
+    QTest.keyClick(line, Qt.Key.Key_Return)
+
+
+def trouble(app: App) -> list[str]:
+    """What stands in red on the settings page."""
+    return [
+        label.text()
+        for label in app.window.side_panel.settings.findChildren(QLabel)
+        if "error" in str(label.property("class")) and label.isVisible()
+    ]
+
+
+async def test_count_and_interval_reach_the_next_request(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    app = await opened(open_app)
+    assert words(app, "costCacheCount") == "32 checkpoints: up to 33.6 MB (1.0 MB each)."
+    find(app, QSpinBox, "settingCacheCount").setValue(5)
+    find(app, QSpinBox, "settingCacheInterval").setValue(700)
+    assert words(app, "costCacheCount") == "5 checkpoints: up to 5.2 MB (1.0 MB each)."
+    assert find(app, QSpinBox, "settingCacheInterval").value() == 1024
+    assert "At most 1,535 tokens" in words(app, "costCacheInterval")
+    asked = await send(app, engine, "Hello")
+    assert (asked.command.cache.count, asked.command.cache.interval) == (5, 1024)
+    assert asked.command.cache.restore == "when_faster"
+    assert len(engine.loads) == 1
+    assert '"count": 5' in folders.settings_file.read_text()
+    asked.finish("x")
+    await ended(app)
+
+
+async def test_the_interval_moves_in_steps_of_the_grid(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    box = find(app, NumberBox, "settingCacheInterval")
+    assert (box.least, box.most, box.singleStep()) == (512, 32_768, 512)
+    box.stepDown()
+    assert app.parts.settings.settings.cache.interval == 1536
+    box.stepBy(-99)
+    assert app.parts.settings.settings.cache.interval == 512
+    box.stepBy(99)
+    assert app.parts.settings.settings.cache.interval == 32_768
+    assert trouble(app) == []
+
+
+async def test_every_load_names_the_folder_that_outlives_a_restart(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    app = await opened(open_app)
+    assert engine.loads[0].cache_folder == str(folders.contexts)
+    assert folders.contexts.stat().st_mode & 0o777 == 0o700
+    assert not app.parts.settings.needs_load
+    app.parts.settings.load()
+    await until(lambda: len(engine.loads) == 2)
+    assert engine.loads[1].cache_folder == str(folders.contexts)
+    find(app, QSpinBox, "settingCacheCount").setValue(5)
+    assert str(folders.contexts) not in folders.settings_file.read_text()
+
+
+async def test_automatic_names_what_the_engine_chose(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    host = find(app, QComboBox, "settingCacheHostBytes")
+    assert host.currentText() == "Automatic: 2.0 GB"
+    assert find(app, QComboBox, "settingCacheDiskBytes").currentText() == "Automatic: 10.0 GB"
+    assert not find(app, SizeBox, "sizeCacheHostBytes").isVisible()
+    assert "Room for a full context of 4,096 tokens" in words(app, "costCacheHostBytes")
+
+
+async def test_a_size_of_ones_own_acts_on_the_next_request(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    app = await opened(open_app)
+    choose(app, "settingCacheHostBytes", 1)
+    box = find(app, SizeBox, "sizeCacheHostBytes")
+    assert box.isVisible() and box.lineEdit().text() == "2 GB"
+    type_size(app, "sizeCacheHostBytes", "700 MB")
+    choose(app, "settingCacheDiskBytes", 2)
+    assert "after a restart, chats are read again" in words(app, "costCacheDiskBytes")
+    asked = await send(app, engine, "Hello")
+    assert asked.command.cache.host_bytes == 700_000_000
+    assert (asked.command.cache.disk_bytes, asked.command.cache.device_bytes) == (0, None)
+    assert len(engine.loads) == 1
+    asked.finish("x")
+    await ended(app)
+    box.stepBy(1)
+    assert app.parts.settings.settings.cache.host_bytes == 768_000_000
+    assert '"host_bytes": 768000000' in folders.settings_file.read_text()
+    choose(app, "settingCacheHostBytes", 0)
+    choose(app, "settingCacheDiskBytes", 0)
+    assert app.parts.settings.settings.cache == CacheSettings(restore="when_faster")
+    assert not box.isVisible()
+
+
+async def test_a_budget_that_is_too_small_is_refused_with_numbers(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    choose(app, "settingCacheHostBytes", 1)
+    type_size(app, "sizeCacheHostBytes", "4 MB")
+    (said,) = trouble(app)
+    assert said.startswith("4 MB of memory is too small: a context of 4,096 tokens alone takes 4.2")
+    assert said.endswith("The budget stays as it was.")
+    # What was typed is not changed behind the user's back, and it is not sent either.
+    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "4 MB"
+    assert app.parts.settings.settings.cache.host_bytes == 2 * GB
+    type_size(app, "sizeCacheHostBytes", "5 MB")
+    assert trouble(app) == []
+    assert app.parts.settings.settings.cache.host_bytes == 5_000_000
+
+
+async def test_what_is_no_size_is_said(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    choose(app, "settingCacheHostBytes", 1)
+    type_size(app, "sizeCacheHostBytes", "plenty")
+    assert trouble(app) == ["'plenty' is not a size. Write it like 1.5 GB or 700 MB."]
+    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "2 GB"
+
+
+@pytest.fixture
+def german() -> Iterator[None]:
+    before = QLocale()
+    QLocale.setDefault(QLocale("de_DE"))
+    yield
+    QLocale.setDefault(before)
+
+
+async def test_a_decimal_comma_is_no_thousands_separator(open_app: OpenApp) -> None:
+    """0,7 was taken for 7, and 1,5 GB for 15 GB."""
+    app = await opened(open_app)
+    for name, typed in (
+        ("settingSamplingTemperature", "0,7"),
+        ("settingCacheCount", "1,5"),
+        ("settingSamplingSeed", "1,5"),
+    ):
+        type_number(app, name, typed)
+        assert trouble(app) == [
+            f"'{typed}' is not clear: numbers are written like 1,234.5 here. It stays as it was."
+        ]
+        type_number(app, name, "1")
+        assert trouble(app) == []
+    choose(app, "settingCacheHostBytes", 1)
+    type_size(app, "sizeCacheHostBytes", "1,5 GB")
+    (said,) = trouble(app)
+    assert said.startswith("'1,5 GB' is not clear")
+    settings = app.parts.settings.settings
+    assert settings.cache.host_bytes == 2 * GB
+    assert (settings.sampling.temperature, settings.sampling.seed) == (1, 1)
+    assert settings.cache.count == 1
+
+
+@pytest.mark.usefixtures("german")
+async def test_fields_take_and_show_the_users_own_decimals(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    type_number(app, "settingSamplingTemperature", "0,7")
+    assert app.parts.settings.settings.sampling.temperature == 0.7
+    assert find(app, QLineEdit, "settingSamplingTemperature").text() == "0,7"
+    type_number(app, "settingCacheInterval", "1.024")
+    assert app.parts.settings.settings.cache.interval == 1024
+    assert find(app, QSpinBox, "settingCacheInterval").text() == "1.024"
+    choose(app, "settingCacheHostBytes", 1)
+    type_size(app, "sizeCacheHostBytes", "1,5 GB")
+    assert trouble(app) == []
+    assert app.parts.settings.settings.cache.host_bytes == 1_500_000_000
+    assert find(app, SizeBox, "sizeCacheHostBytes").lineEdit().text() == "1,5 GB"
+    type_number(app, "settingSamplingTemperature", "0.9")
+    (said,) = trouble(app)
+    assert said.startswith("'0.9' is not clear: numbers are written like 1.234,5 here.")
+
+
+async def test_a_budget_too_small_for_another_model_says_so(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app)
+    app.parts.settings.set_value(HOST_ROW, 5_000_000)
+    assert trouble(app) == []
+    engine.model_to_load = model_info(smallest_host_budget=6_000_000)
+    app.parts.settings.load()
+    await until(lambda: app.parts.engine.model is engine.model_to_load)
+    (said,) = trouble(app)
+    assert "5 MB of memory is too small" in said and "takes 6.0 MB" in said
+    assert app.parts.settings.settings.cache.host_bytes == 5_000_000
+
+
+@pytest.mark.parametrize(("device", "shown"), [("cpu", False), ("cuda", True)])
+async def test_graphics_memory_is_offered_only_where_there_is_some(
+    open_app: OpenApp, engine: FakeEngine, device: str, shown: bool
+) -> None:
+    engine.model_to_load = model_info(device=device, device_budget=3 * GB)
+    app = await opened(open_app)
+    box = find(app, QComboBox, "settingCacheDeviceBytes")
+    assert box.isVisible() == shown
+    if shown:
+        assert box.currentText() == "Automatic: 3.0 GB"
+        assert "of context." in words(app, "costCacheDeviceBytes")
+
+
+async def test_the_engines_refusal_stands_beside_the_budgets_and_in_the_reply(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app)
+    refusal = BudgetTooSmallError("The budget is 1 byte; 2 are needed.").info()
+    (await send(app, engine, "Hello")).fail(refusal)
+    await ended(app)
+    assert words(app, "budgetTrouble") == "The budget is 1 byte; 2 are needed."
+    assert "The memory budget is too small. The budget is 1 byte" in words(app, "replyEnding")
+    (await send(app, engine, "Again")).fail(InternalError("no").info())
+    await ended(app)
+    assert words(app, "budgetTrouble") == ""
+
+
+async def test_the_disk_alone_may_be_empty(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    assert find(app, QComboBox, "settingCacheDiskBytes").count() == 3
+    assert find(app, QComboBox, "settingCacheHostBytes").count() == 2
+    assert app.parts.settings.set_value(DISK_ROW, 0) == ""
+    shown = find(app, QComboBox, "settingCacheDiskBytes").currentText()
+    assert shown == "Keep nothing on disk"
+
+
+def kept(size: int) -> LoadFacts:
+    return LoadFacts(
+        seconds=2.1, packing_s=1.3, from_disk=True, kept_bytes=size, kept_budget=5 * GB
+    )
+
+
+async def test_quantised_weights_are_seen_and_deleted(
+    open_app: OpenApp, engine: FakeEngine, folders: Folders
+) -> None:
+    engine.model_to_load = model_info(load=kept(1_200_000_000))
+    app = await opened(open_app)
+    assert "Loaded in 2.1 s, 1.3 s of it packing; quantised" in words(app, "modelWords")
+    assert words(app, "costModelWeightsBytes") == "1.2 GB kept now, of all models."
+    button = find(app, QPushButton, "deleteKeptWeights")
+    button.click()
+    await until(lambda: engine.deleted_matrices)
+    assert engine.deleted_matrices == [str(folders.contexts)]
+    await until(lambda: words(app, "costModelWeightsBytes") == "Nothing is kept now.")
+    assert not button.isEnabled()
+    assert "Loaded in" in words(app, "modelWords")
+
+
+async def test_an_automatic_precision_says_why_and_a_wished_one_nothing(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    choice = PrecisionChoice(needed=2 * GB, free=20 * GB, faster_than="float32")
+    engine.model_to_load = model_info(precision="bfloat16", choice=choice)
+    app = await opened(open_app)
+    why = "Automatic: bfloat16, because it fits and is faster than float32 on this processor"
+    assert f" {why}: it needs 2.0 GB and 20.0 GB were free." in words(app, "modelWords")
+    engine.model_to_load = model_info(precision="bfloat16")
+    choose(app, "settingModelPrecision", 2)
+    assert words(app, "modelWords") == "Press Load to work with these settings."
+    press(app, "loadModel")
+    await until(lambda: len(engine.loads) == 2)
+    await until(lambda: "bfloat16" in words(app, "modelWords"))
+    assert "Automatic" not in words(app, "modelWords")
+
+
+async def test_the_budget_of_quantised_weights_takes_effect_with_load(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    engine.model_to_load = model_info(load=kept(0))
+    app = await opened(open_app)
+    way = find(app, QComboBox, "settingModelWeightsBytes")
+    assert way.currentText() == "Automatic: 5.0 GB"
+    choose(app, "settingModelWeightsBytes", 2)
+    assert way.currentText() == "Keep nothing on disk"
+    assert words(app, "modelWords") == "Press Load to work with these settings."
+    find(app, QPushButton, "loadModel").click()
+    await until(lambda: len(engine.loads) == 2)
+    assert [load.weights_bytes for load in engine.loads] == [None, 0]
+    assert not find(app, QPushButton, "deleteKeptWeights").isEnabled()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("CacheCount", "99999999", "99,999,999 is out of range: Checkpoints takes 0 to 256."),
+        ("CacheCount", "-3", "-3 is out of range: Checkpoints takes 0 to 256."),
+        ("CacheInterval", "64", "64 is out of range: Interval takes 512 to 32,768."),
+        ("SamplingTopP", "1.5", "1.5 is out of range: Top p takes 0 to 1."),
+        ("SamplingTopK", "many", "'many' is not a number: Top k takes 0 or more."),
+        ("ModelContextLength", "15", "15 is out of range: Context length takes 16 or more."),
+    ],
+)
+async def test_a_value_out_of_range_says_so_and_stays_to_be_seen(
+    open_app: OpenApp, name: str, text: str, said: str
+) -> None:
+    app = await opened(open_app)
+    before = app.parts.settings.settings
+    type_number(app, f"setting{name}", text)
+    assert trouble(app) == [f"{said} It stays as it was."]
+    field = find(app, QWidget, f"setting{name}")
+    line = field.lineEdit() if isinstance(field, QSpinBox) else field
+    assert isinstance(line, QLineEdit) and line.text().replace(",", "") == text
+    assert app.parts.settings.settings == before
+    # A value that is taken clears it, the one in force too.
+    good = {"CacheCount": "32", "CacheInterval": "2048", "ModelContextLength": "16"}
+    type_number(app, f"setting{name}", good.get(name, "1"))
+    assert trouble(app) == []
+
+
+async def test_a_value_that_is_rounded_says_so(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    type_number(app, "settingCacheInterval", "700")
+    shown = [label.text() for label in app.window.side_panel.settings.findChildren(QLabel)]
+    assert "Rounded up to 1,024, a multiple of 512." in shown
+    assert app.parts.settings.settings.cache.interval == 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [("CacheHostBytes", "memory"), ("CacheDiskBytes", "disk"), ("ModelWeightsBytes", "disk")],
+)
+async def test_a_budget_beyond_the_machine_is_refused_with_numbers(
+    open_app: OpenApp, engine: FakeEngine, name: str, place: str
+) -> None:
+    app = await opened(open_app)
+    choose(app, f"setting{name}", 1)
+    before = app.parts.settings.settings
+    type_size(app, f"size{name}", "900 TB")
+    (said,) = trouble(app)
+    assert said.startswith("900 TB is more than this computer has: ")
+    assert said.endswith(f" of {place}. The budget stays as it was.")
+    assert find(app, SizeBox, f"size{name}").lineEdit().text() == "900 TB"
+    assert app.parts.settings.settings == before
+
+
+def recent(app: App) -> list[str]:
+    return list(app.parts.settings.settings.recent_models)
+
+
+async def test_a_folder_that_failed_leaves_the_recent_ones(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app)
+    app.parts.settings.set_model_path("/models/good")
+    app.parts.settings.load()
+    await until(lambda: len(engine.loads) == 2 and app.parts.engine.model)
+    app.parts.settings.set_model_path("/models/broken")
+    assert "/models/broken" in app.parts.settings.settings.recent_models
+    good, engine.model_to_load = engine.model_to_load, None
+    app.parts.settings.load()
+    await until(lambda: trouble(app))
+    assert recent(app) == ["/models/good"]
+    # The model that has stayed is what is set; the other is back in the list once it loads.
+    assert app.parts.settings.settings.model.path == "/models/good"
+    app.parts.settings.set_model_path("/models/broken")
+    engine.model_to_load = good
+    app.parts.settings.load()
+    await until(lambda: trouble(app) == [])
+    assert recent(app) == ["/models/broken", "/models/good"]
+
+
+async def test_a_folder_that_lacked_memory_alone_stays_in_the_list(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app)
+    app.parts.settings.set_model_path("/models/large")
+    engine.model_to_load, engine.load_error = None, NotEnoughMemoryError("9 GB are needed.")
+    app.parts.settings.load()
+    await until(lambda: trouble(app))
+    assert recent(app) == ["/models/large"]
+
+
+async def test_a_long_name_of_a_folder_says_where_it_goes_on(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    name = "a model whose folder has a very long name"
+    app.parts.settings.set_model_path(f"/models/{name}")
+    box = find(app, QComboBox, "modelFolder")
+    option = QStyleOptionComboBox()
+    box.initStyleOption(option)
+    assert option.currentText.endswith("\N{HORIZONTAL ELLIPSIS}")
+    assert box.currentText() == name
+
+
+@pytest.mark.parametrize("keeps_model", [True, False])
+async def test_cancelling_a_load_is_no_error(
+    open_app: OpenApp, engine: FakeEngine, keeps_model: bool
+) -> None:
+    app = await opened(open_app)
+    engine.may_load.clear()
+    if not keeps_model:
+        engine.model = None
+    app.parts.settings.set_model_path("/models/other")
+    app.parts.settings.load()
+    await until(lambda: words(app, "engineState") == "Loading the model: 50%")
+    find(app, QPushButton, "loadModel").click()
+    await until(lambda: app.parts.engine.status.phase in (Phase.READY, Phase.EMPTY))
+    assert words(app, "modelWords").startswith("Loading was cancelled.")
+    assert trouble(app) == [] and not app.window.toast.isVisible()
+    assert "/models/other" in app.parts.settings.settings.recent_models
+    # It can be asked for again.
+    load = find(app, QPushButton, "loadModel")
+    assert load.text() == "Load" and load.isEnabled()
+
+
+def shown_settings(app: App) -> set[str]:
+    """The object names of the settings that are seen."""
+    controls = app.window.side_panel.settings.findChildren(QWidget)
+    shown = {each.objectName() for each in controls if each.isVisible()}
+    return {name for name in shown if re.fullmatch("setting[A-Z].*", name)}
+
+
+async def test_a_part_folds_and_stays_folded(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    assert {"settingCacheCount", "settingSamplingSeed"} <= shown_settings(app)
+    press(app, "partMemory")
+    assert "settingCacheCount" not in shown_settings(app)
+    assert {"settingModelDevice", "settingSamplingSeed"} <= shown_settings(app)
+    app.leave()
+    await app.gone.wait()
+    again = await opened(open_app)
+    assert "settingCacheCount" not in shown_settings(again)
+    press(again, "partMemory")
+    assert "settingCacheCount" in shown_settings(again)
+
+
+async def test_the_search_shows_what_fits_alone(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    press(app, "partWriting")
+    search = find(app, QLineEdit, "settingsSearch")
+    QTest.keyClicks(search, "Penalty")
+    assert shown_settings(app) == {
+        "settingSamplingRepetitionPenalty",
+        "settingSamplingPresencePenalty",
+        "settingSamplingFrequencyPenalty",
+    }
+    # What the costs and the reasons call them.
+    search.setText("memory budget")
+    assert shown_settings(app) == {"settingCacheHostBytes"}
+    search.setText("graphics card memory")
+    # On a processor there is none to set.
+    assert shown_settings(app) == set()
+    assert words(app, "settingsNotFound") == "No setting has these words."
+    QTest.keyClick(search, Qt.Key.Key_Escape)
+    assert search.text() == ""
+    assert "settingCacheCount" in shown_settings(app)
+    assert "settingSamplingSeed" not in shown_settings(app)
+    assert words(app, "settingsNotFound") == ""
+
+
+def values(app: App) -> tuple[int, bool, float | None]:
+    settings = app.parts.settings.settings
+    return settings.cache.count, settings.ahead.settle, settings.sampling.top_p
+
+
+async def test_defaults_are_restored_part_by_part_with_an_undo(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    settings = app.parts.settings
+    settings.set_model_path("/models/mine")
+    find(app, QSpinBox, "settingCacheCount").setValue(5)
+    type_number(app, "settingSamplingTopP", "0.5")
+    find(app, Switch, "settingAheadSettle").click()
+    changed = settings.settings
+    assert values(app) == (5, False, 0.5)
+    press(app, "restoreMemory")
+    assert values(app) == (32, True, 0.5)
+    assert words(app, "toastText") == "Memory: the defaults are restored."
+    press(app, "toastAction")
+    assert settings.settings == changed
+    press(app, "restoreAll")
+    assert values(app) == (32, True, None)
+    assert settings.settings.model.path == "/models/mine"
+    press(app, "toastAction")
+    assert settings.settings == changed
+
+
+async def test_what_is_on_or_off_is_a_switch(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    switch = find(app, Switch, "settingAheadReadAhead")
+    assert switch.isChecked() and switch.accessibleName()
+    QTest.keyClick(switch, Qt.Key.Key_Space)
+    assert not app.parts.settings.settings.ahead.read_ahead
+    switch.grab()
+
+
+async def test_what_is_no_size_gives_back_the_one_in_force(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    app.window.side_panel.show_page(1)
+    await until(lambda: app.parts.engine.model)
+    box = find(app, SizeBox, "sizeCacheHostBytes")
+    way = find(app, QComboBox, "settingCacheHostBytes")
+    way.setCurrentIndex(way.findText("A size of my own"))
+    way.activated.emit(way.currentIndex())
+    in_force = app.parts.settings.settings.cache.host_bytes
+    assert in_force
+    for text in ("900 TB", "abc"):
+        box.lineEdit().setText(text)
+        box.editingFinished.emit()
+    assert app.parts.settings.settings.cache.host_bytes == in_force
+    assert box.size_shown == in_force
+
+
+async def test_the_trouble_of_one_folder_is_not_said_of_another(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    app.window.side_panel.show_page(1)
+    await until(lambda: app.parts.engine.model)
+    app.parts.settings.set_model_path("/no/model")
+    engine.model_to_load = None
+    press(app, "loadModel")
+    said = find(app, QLabel, "modelWords")
+    await until(lambda: "config.json is missing" in said.text())
+    app.parts.settings.set_model_path("")
+    assert "config.json" not in said.text()
+
+
+async def test_stop_can_be_chosen_only_while_a_reply_is_on_its_way(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    stop = app.window.actions_by_name["actionStop"]
+    assert not stop.isEnabled()
+    asked = await send(app, engine, "Hello")
+    assert stop.isEnabled()
+    asked.finish("Hi")
+    await ended(app)
+    assert not stop.isEnabled()
+
+
+async def test_a_context_longer_than_the_models_is_refused_in_words(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await opened(open_app)
+    type_number(app, "settingModelContextLength", "9000")
+    assert trouble(app) == [
+        "9,000 is more than this model can hold: its context has at most 8,192 tokens. It stays as "
+        "it was."
+    ]
+    assert context_length(app) is None
+    type_number(app, "settingModelContextLength", "8192")
+    assert trouble(app) == [] and context_length(app) == 8192
+    # Of a folder that is not loaded nobody knows yet how much its model holds.
+    app.parts.settings.set_model_path(str(tmp_path))
+    type_number(app, "settingModelContextLength", "9000")
+    assert trouble(app) == [] and context_length(app) == 9000
+
+
+def context_length(app: App) -> int | None:
+    return app.parts.settings.settings.model.context_length
+
+
+@pytest.mark.parametrize(
+    ("searched", "found"),
+    [
+        ("GPU", "settingModelDevice"),
+        ("speculative", "settingDraftMode"),
+        ("font", "settingWindowTextSize"),
+        ("system prompt", "openInstructions"),
+        ("kv cache", "settingCacheDiskBytes"),
+        ("dark mode", "settingWindowTheme"),
+    ],
+)
+async def test_a_setting_is_found_by_the_words_that_others_use(
+    open_app: OpenApp, searched: str, found: str
+) -> None:
+    app = await opened(open_app)
+    find(app, QLineEdit, "settingsSearch").setText(searched)
+    assert find(app, QWidget, found).isVisible()
+    assert words(app, "settingsNotFound") == ""
+    assert not find(app, QWidget, "settingSamplingTopK").isVisible()
+
+
+async def test_what_takes_effect_with_load_is_found_with_load(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    find(app, QLineEdit, "settingsSearch").setText("context length")
+    assert find(app, QWidget, "settingModelContextLength").isVisible()
+    assert find(app, QWidget, "loadModel").isVisible()
+
+
+async def test_the_settings_lead_to_the_instructions(open_app: OpenApp) -> None:
+    app = await opened(open_app)
+    app.window.activateWindow()
+    press(app, "openInstructions")
+    await until(app.window.page.instructions.text.hasFocus)
+
+
+def test_every_synonym_belongs_to_a_setting() -> None:
+    assert SYNONYMS.keys() <= ROWS.keys()

@@ -1,0 +1,170 @@
+"""Each declared setting: its bounds come from its type, in words and in effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.api.model_info import LoadFacts, ModelInfo
+from core.api.params import CacheSettings, ModelSettings, SamplingParams
+from desktop.settings.setting_costs import setting_cost
+from desktop.settings.setting_rows import (
+    AHEAD_ROWS,
+    BUDGET_ROWS,
+    CHECKPOINT_ROWS,
+    MODEL_ROWS,
+    SAMPLING_ROWS,
+    THINKING_ROW,
+    WINDOW_ROWS,
+    SettingRow,
+)
+from desktop.store.settings import AheadSettings, AppSettings
+from tests.desktop.fake_engine import model_info
+
+ROWS = (
+    *MODEL_ROWS,
+    *SAMPLING_ROWS,
+    *CHECKPOINT_ROWS,
+    *BUDGET_ROWS,
+    *AHEAD_ROWS,
+    THINKING_ROW,
+    *WINDOW_ROWS,
+)
+BY_KEY = {row.key: row for row in ROWS}
+
+
+def test_every_setting_of_the_engine_is_offered() -> None:
+    # Stop strings and the grid are for programs, the window chooses how to restore and where the
+    # contexts lie, and the model's folder has a control of its own.
+    wanted = {f"sampling.{name}" for name in SamplingParams.model_fields if name != "stop"}
+    wanted |= {f"cache.{name}" for name in CacheSettings.model_fields} - {"cache.restore"}
+    wanted |= {f"model.{name}" for name in ModelSettings.model_fields} - {
+        "model.path",
+        "model.grid",
+        "model.cache_folder",
+        "model.measure_kernels",
+    }
+    wanted |= {f"ahead.{name}" for name in AheadSettings.model_fields}
+    wanted |= {"window.theme", "window.text_size", "window.format_messages"}
+    assert set(BY_KEY) == wanted | {"thinking"}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_every_row_says_what_it_is(row: SettingRow) -> None:
+    assert row.title
+    assert row.description.endswith(".")
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.key)
+def test_every_choice_is_allowed(row: SettingRow) -> None:
+    for _, value in row.choices:
+        assert row.value_in(row.changed(AppSettings(), value)) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "good", "bad"),
+    [
+        ("sampling.temperature", "0 to 100", 100.0, 100.5),
+        ("sampling.top_p", "0 to 1", 0.0, -0.1),
+        ("sampling.top_k", "0 or more", 0, -1),
+        ("cache.count", "0 to 256", 256, 257),
+        ("cache.interval", "512 to 32,768", 512, 0),
+        ("cache.interval", "512 to 32,768", 32_768, 32_769),
+        ("cache.host_bytes", "0 or more", 0, -1),
+        ("model.context_length", "16 or more", 16, 15),
+    ],
+)
+def test_bounds(key: str, words: str, good: float, bad: float) -> None:
+    row = BY_KEY[key]
+    assert row.bounds_in_words() == words
+    assert row.value_in(row.changed(AppSettings(), good)) == good
+    with pytest.raises(ValueError, match=r"less than|greater than"):
+        row.changed(AppSettings(), bad)
+
+
+def test_changing_one_setting_leaves_the_others() -> None:
+    settings = BY_KEY["cache.count"].changed(AppSettings(thinking=True), 4)
+    assert settings == AppSettings(thinking=True, cache=CacheSettings(count=4))
+    assert THINKING_ROW.changed(settings, None) == AppSettings(cache=CacheSettings(count=4))
+
+
+def test_an_interval_is_rounded_up_to_the_grid() -> None:
+    row = BY_KEY["cache.interval"]
+    assert [row.changed(AppSettings(), value).cache.interval for value in (513, 1024, 32_700)] == [
+        1024,
+        1024,
+        32_768,
+    ]
+
+
+def test_what_the_window_sends_is_restored_when_that_is_faster() -> None:
+    assert AppSettings().cache.restore == "when_faster"
+    read = AppSettings.model_validate({"cache": {"restore": "always", "interval": 7, "count": 3}})
+    assert read.cache == CacheSettings(count=3, interval=512, restore="when_faster")
+    changed = BY_KEY["cache.count"].changed(read, 4)
+    assert changed.cache.restore == "when_faster"
+
+
+PLENTY = model_info(smallest_host_budget=4_000_000)
+
+
+@pytest.mark.parametrize(
+    ("key", "cache", "model", "words"),
+    [
+        ("count", {}, None, "known once a model is loaded"),
+        ("count", {}, model_info(checkpoint_bytes=0), "needs no checkpoints"),
+        ("count", {"count": 0}, PLENTY, "Switched off"),
+        ("count", {"count": 1}, PLENTY, "1 checkpoint: up to 1.0 MB."),
+        ("count", {"count": 32}, PLENTY, "32 checkpoints: up to 33.6 MB (1.0 MB each)."),
+        ("count", {"host_bytes": 8_200_000}, PLENTY, "The memory budget has room for 4 of them."),
+        ("interval", {"interval": 513}, PLENTY, "At most 1,535 tokens are read again inside"),
+        ("interval", {"interval": 2048}, PLENTY, "At most 2,559 tokens are read again inside"),
+        ("interval", {"count": 0}, PLENTY, "Without effect"),
+        ("interval", {}, model_info(checkpoint_bytes=0), "needs no checkpoints"),
+        (
+            "host_bytes",
+            {"host_bytes": 8_096_000},
+            PLENTY,
+            "Room for a full context of 4,096 tokens (4.0 MB), and beside it for 4,000 tokens kept "
+            "or 3 checkpoints.",
+        ),
+        (
+            "host_bytes",
+            {"host_bytes": 8_096_000, "count": 2},
+            PLENTY,
+            "and beside it for all 2 checkpoints and 1,952 tokens kept.",
+        ),
+        ("host_bytes", {"host_bytes": 4_000_000}, PLENTY, "(4.0 MB) only."),
+        ("host_bytes", {"host_bytes": 3_999_999}, PLENTY, "is too small: a context of 4,096 token"),
+        (
+            "host_bytes",
+            {"host_bytes": 10_240},
+            model_info(smallest_host_budget=0),
+            "Room for 10 tokens kept or 0 check",
+        ),
+        ("device_bytes", {"device_bytes": 2048}, model_info(), "Room for 2 tokens of context."),
+        ("disk_bytes", {"disk_bytes": 0}, PLENTY, "after a restart, chats are read again"),
+        (
+            "disk_bytes",
+            {},
+            PLENTY,
+            "Room for 9,765,625 tokens kept, or 9,536 checkpoints on disk, of all",
+        ),
+    ],
+)
+def test_what_a_setting_costs(
+    key: str, cache: dict[str, object], model: ModelInfo | None, words: str
+) -> None:
+    settings = CacheSettings.model_validate(cache)
+    assert words in setting_cost(f"cache.{key}", settings, model)
+
+
+@pytest.mark.parametrize(
+    ("kept", "words"), [(0, "Nothing is kept now."), (1_200_000_000, "1.2 GB kept now, of all")]
+)
+def test_what_quantised_weights_take(kept: int, words: str) -> None:
+    model = model_info(load=LoadFacts(kept_bytes=kept))
+    assert words in setting_cost("model.weights_bytes", CacheSettings(), model)
+
+
+def test_settings_of_the_model_have_no_cost_of_the_cache() -> None:
+    assert setting_cost("model.device", CacheSettings(), PLENTY) == ""

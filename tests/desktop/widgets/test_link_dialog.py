@@ -1,0 +1,154 @@
+"""A link is opened only when the user says so, who sees where it leads; else the reason is said."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from PySide6.QtCore import Qt, QUrl
+from PySide6.QtGui import QDesktopServices, QGuiApplication
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QWidget
+from pytestqt.qtbot import QtBot
+
+from desktop.app import App
+from desktop.widgets.link_dialog import LinkDialog
+from desktop.widgets.plain import Button, Label
+from desktop.widgets.web_address import web_address
+from tests.desktop.conftest import OpenApp, until
+
+PLAIN = "https://example.org/a?b=c"
+LOOKS_LIKE = "https://b\u0430nk.example/\u202egpj.exe"
+LONG = "https://" + "long." * 40 + "example/" + "a" * 3_000
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    monkeypatch.setattr(
+        QDesktopServices,
+        "openUrl",
+        lambda url: found.append(bytes(url.toEncoded().data()).decode()),
+    )
+    return found
+
+
+def part(dialog: QWidget, name: str) -> str:
+    """What a part of the dialog says, '' if it is not there."""
+    label = dialog.findChild(Label, name)
+    return label.text() if isinstance(label, Label) else ""
+
+
+def shown_address(dialog: QWidget) -> str:
+    field = dialog.findChild(QPlainTextEdit, "linkAddress")
+    assert isinstance(field, QPlainTextEdit)
+    return field.toPlainText()
+
+
+async def asked(app: App, address: str) -> LinkDialog:
+    app.window.page.transcript.messages.link_asked.emit(address)
+    await until(lambda: app.window.findChild(LinkDialog))
+    found = app.window.findChild(LinkDialog)
+    assert isinstance(found, LinkDialog)
+    return found
+
+
+async def pressed(app: App, dialog: LinkDialog, name: str) -> None:
+    button = dialog.findChild(Button, name)
+    assert isinstance(button, Button)
+    button.click()
+    await until(lambda: app.window.findChild(LinkDialog) is None)
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "letters"),
+    [
+        (PLAIN, "example.org", ""),
+        (LOOKS_LIKE, "xn--bnk-6cd.example", "b\u0430nk.example"),
+        (LONG, "long." * 40 + "example", ""),
+    ],
+)
+async def test_a_link_is_shown_whole_and_opened_only_when_told(
+    open_app: OpenApp, opened: list[str], address: str, host: str, letters: str
+) -> None:
+    app = await open_app()
+    expected = web_address(address).opened
+    for button in ("linkCancel", "linkOpen"):
+        dialog = await asked(app, address)
+        assert part(dialog, "linkHost") == host
+        assert letters in part(dialog, "linkLetters")
+        assert bool(letters) == bool(part(dialog, "linkLetters"))
+        assert ("<U+202E>" in part(dialog, "linkUnseen")) == ("\u202e" in address)
+        assert shown_address(dialog) == expected
+        assert opened == []
+        await pressed(app, dialog, button)
+    assert opened == [expected]
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("file:///etc/passwd", "web addresses only"),
+        ("javascript:alert(1)", "web addresses only"),
+        ("mailto:a@b.example", "web addresses only"),
+        ("https://bank.example@evil.example/\u202e", "before its host"),
+        ("http://a.example\\@evil.example/", ""),
+    ],
+)
+async def test_what_is_not_opened_says_why(
+    open_app: OpenApp, opened: list[str], address: str, reason: str
+) -> None:
+    app = await open_app()
+    dialog = await asked(app, address)
+    assert reason in part(dialog, "linkRefusal") and part(dialog, "linkRefusal")
+    assert shown_address(dialog) == address.replace("\u202e", "<U+202E>")
+    assert dialog.findChild(Button, "linkOpen") is None
+    await pressed(app, dialog, "linkCancel")
+    assert opened == []
+
+
+async def test_enter_opens_nothing(open_app: OpenApp, opened: list[str]) -> None:
+    app = await open_app()
+    dialog = await asked(app, PLAIN)
+    QTest.keyClick(dialog, Qt.Key.Key_Return)
+    await until(lambda: app.window.findChild(LinkDialog) is None)
+    await asyncio.sleep(0)
+    assert opened == []
+
+
+@pytest.mark.parametrize("address", [PLAIN, LOOKS_LIKE, LONG])
+def test_the_host_is_seen_whole(qtbot: QtBot, address: str) -> None:
+    dialog = LinkDialog.asking(web_address(address))
+    qtbot.addWidget(dialog)
+    dialog.show()
+    host = dialog.findChild(Label, "linkHost")
+    assert isinstance(host, Label)
+    assert dialog.rect().contains(host.geometry())
+    assert host.height() >= host.heightForWidth(host.width())
+    assert dialog.width() <= 600
+
+
+def test_the_address_that_is_opened_is_the_one_that_is_shown() -> None:
+    found = web_address(LOOKS_LIKE)
+    url = QUrl(found.opened, QUrl.ParsingMode.StrictMode)
+    assert bytes(url.toEncoded().data()).decode() == found.opened
+
+
+def test_a_host_is_copied_as_it_is(qtbot: QtBot) -> None:
+    host = "accounts-google-com-signin-v2-identifier-continue.evil.example"
+    dialog = LinkDialog.asking(web_address(f"https://{host}/"))
+    qtbot.addWidget(dialog)
+    dialog.show()
+    label = dialog.findChild(Label, "linkHost")
+    assert isinstance(label, Label)
+    label.setFocus()
+    label.setSelection(0, len(label.selectedText() or QLabel.text(label)))
+    QTest.keyClick(label, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+    assert QGuiApplication.clipboard().text() == host
+    QGuiApplication.clipboard().clear()
+
+
+def test_a_blank_letter_in_a_host_is_named(qtbot: QtBot) -> None:
+    address = web_address("http://xn--google-ks5e.com/%E3%85%A4")
+    assert "<U+3164>" in address.letters
+    assert address.unseen == ("<U+3164>",)

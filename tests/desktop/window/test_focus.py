@@ -1,0 +1,260 @@
+"""Where keys go: who has just used the conversation writes on in the message field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
+
+from desktop.app import App
+from desktop.chat.composer_text import ComposerText
+from desktop.chat.markdown.block_text import BlockText
+from desktop.pictures.picture import PictureThumbnail
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, png
+from tests.desktop.hands import drop, ended, files, find, press_key, send, settle, type_in
+
+
+async def opened(open_app: OpenApp) -> App:
+    """A window that has the keyboard."""
+    app = await open_app()
+    app.window.activateWindow()
+    await until(app.window.page.composer.text.hasFocus)
+    return app
+
+
+def click(app: App, name: str) -> None:
+    """What the mouse does: the control takes the focus if it is one that does."""
+    QTest.mouseClick(find(app, QAbstractButton, name), Qt.MouseButton.LeftButton)
+
+
+def type_on(app: App, text: str) -> None:
+    """Keys, sent to whatever has the focus."""
+    for letter in text:
+        target = QApplication.focusWidget() or app.window
+        QTest.keyClicks(target, letter)
+
+
+async def writes_on(app: App) -> None:
+    """Words typed now stand in the message field, all of them, and nothing else happens."""
+    await settle()
+    chats = len(app.parts.chat_list.chats)
+    before = app.window.page.composer.text.toPlainText()
+    type_on(app, "and now on")
+    await settle()
+    assert app.window.page.composer.text.toPlainText() == before + "and now on"
+    assert len(app.parts.chat_list.chats) == chats
+    assert app.window.page.composer.text.hasFocus()
+
+
+async def test_after_sending_by_mouse(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await opened(open_app)
+    type_in(app, "Hello")
+    click(app, "sendButton")
+    await until(lambda: engine.asked)
+    await writes_on(app)
+
+
+async def test_after_sending_from_the_button_by_keyboard(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await opened(open_app)
+    type_in(app, "Hello")
+    button = find(app, QAbstractButton, "sendButton")
+    button.setFocus(Qt.FocusReason.TabFocusReason)
+    assert button.hasFocus()
+    QTest.keyClick(button, Qt.Key.Key_Space)
+    await until(lambda: engine.asked)
+    await writes_on(app)
+
+
+async def test_after_stopping_by_mouse(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await opened(open_app)
+    asked = await send(app, engine, "Hello")
+    asked.say("Half")
+    click(app, "sendButton")
+    await ended(app)
+    await writes_on(app)
+
+
+async def answered(open_app: OpenApp, engine: FakeEngine, stopped: bool = False) -> App:
+    """A window with one reply in it."""
+    app = await opened(open_app)
+    asked = await send(app, engine, "Hello")
+    asked.say("An answer")
+    asked.finish(reason="cancelled" if stopped else "stop")
+    await ended(app)
+    return app
+
+
+@pytest.mark.parametrize("name", ["regenerate", "continueReply"])
+@pytest.mark.parametrize("way", ["mouse", "keyboard"])
+async def test_after_asking_for_more(
+    open_app: OpenApp, engine: FakeEngine, name: str, way: str
+) -> None:
+    app = await answered(open_app, engine, stopped=True)
+    await settle()
+    if way == "mouse":
+        click(app, name)
+    else:
+        button = find(app, QAbstractButton, name)
+        button.setFocus(Qt.FocusReason.TabFocusReason)
+        assert button.hasFocus()
+        QTest.keyClick(button, Qt.Key.Key_Space)
+    await until(lambda: len(engine.asked) == 2)
+    await writes_on(app)
+
+
+@pytest.mark.parametrize("way", ["mouse", "enter"])
+async def test_after_sending_an_edit(open_app: OpenApp, engine: FakeEngine, way: str) -> None:
+    app = await answered(open_app, engine)
+    click(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    await until(field.hasFocus)
+    type_on(app, " again")
+    if way == "mouse":
+        click(app, "editSend")
+    else:
+        QTest.keyClick(field, Qt.Key.Key_Return)
+    await until(lambda: len(engine.asked) == 2)
+    await writes_on(app)
+
+
+async def test_after_leaving_an_edit(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await answered(open_app, engine)
+    click(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    await until(field.isVisible)
+    assert field.hasFocus()
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    await writes_on(app)
+
+
+async def test_after_taking_a_picture_out_of_an_edit(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await opened(open_app)
+    (tmp_path / "a.png").write_bytes(png())
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    (await send(app, engine, "Hello")).finish("An answer")
+    await ended(app)
+    click(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    await until(lambda: find(app, QAbstractButton, "pictureRemove").isVisible())
+    click(app, "pictureRemove")
+    await settle()
+    type_on(app, " again")
+    assert field.toPlainText() == "Hello again"
+    assert app.window.page.composer.text.toPlainText() == ""
+
+
+async def test_after_turning_to_another_version(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await answered(open_app, engine)
+    click(app, "regenerate")
+    await until(lambda: len(engine.asked) == 2)
+    engine.asked[-1].say("Another")
+    engine.asked[-1].finish()
+    await ended(app)
+    await settle()
+    button = find(app, QAbstractButton, "turnBack")
+    button.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(button, Qt.Key.Key_Space)
+    await until(lambda: app.parts.transcript.rows[-1].text == "An answer")
+    await writes_on(app)
+
+
+async def test_letters_typed_while_a_text_is_selected_go_to_the_message_field(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await answered(open_app, engine)
+    await settle()
+    block = find(app, BlockText, "")
+    QTest.mouseClick(block, Qt.MouseButton.LeftButton)
+    await writes_on(app)
+
+
+async def test_tab_still_reaches_every_control(open_app: OpenApp, engine: FakeEngine) -> None:
+    await answered(open_app, engine)
+    reached: list[QWidget] = []
+    for _ in range(120):
+        press_key_on_focus(Qt.Key.Key_Tab)
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        if focused in reached:
+            break
+        reached.append(focused)
+    names = {each.objectName() for each in reached}
+    assert {"copyMessage", "regenerate", "editMessage", "newChat", "chatList"} <= names
+
+
+async def test_tab_goes_through_the_window_as_it_is_laid_out(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await opened(open_app)
+    (tmp_path / "a.png").write_bytes(png())
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    (await send(app, engine, "Hello")).finish("An answer")
+    await ended(app)
+    await settle()
+    find(app, QAbstractButton, "newChat").setFocus()
+    reached: list[str] = []
+    for _ in range(80):
+        press_key_on_focus(Qt.Key.Key_Tab)
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        if focused.objectName() == "newChat":
+            break
+        picture = isinstance(focused.parentWidget(), PictureThumbnail)
+        reached.append("picture" if picture else focused.objectName())
+    order = ["chatSearch", "chatList", "toggleChats", "picture", "copyMessage", "editMessage"]
+    order += ["regenerate", "numbersToggle", "composerText", "contextTab"]
+    places = [reached.index(name) for name in order]
+    assert places == sorted(places)
+    # The second message's button comes after all of the first one's.
+    copies = [at for at, name in enumerate(reached) if name == "copyMessage"]
+    assert copies[0] < reached.index("editMessage") < copies[1] < reached.index("regenerate")
+    for _ in range(len(reached) - reached.index("picture")):
+        press_key_on_focus(Qt.Key.Key_Backtab)
+    back = QApplication.focusWidget()
+    assert back is not None and isinstance(back.parentWidget(), PictureThumbnail)
+
+
+def press_key_on_focus(key: Qt.Key) -> None:
+    target = QApplication.focusWidget()
+    assert target is not None
+    QTest.keyClick(target, key)
+
+
+async def test_copying_by_key_leaves_the_focus_where_it_is(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await answered(open_app, engine)
+    button = find(app, QAbstractButton, "copyMessage")
+    button.setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(button, Qt.Key.Key_Space)
+    assert button.hasFocus()
+    assert QApplication.clipboard().text() == "An answer"
+    # Control and a letter are no text.
+    QTest.keyClick(button, Qt.Key.Key_L, Qt.KeyboardModifier.ControlModifier)
+    press_key(app, Qt.Key.Key_X)
+    assert app.window.page.composer.text.toPlainText() == "x"
+
+
+async def test_after_load(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await opened(open_app)
+    await until(lambda: app.parts.engine.model)
+    app.window.actions_by_name["actionSettings"].trigger()
+    box = find(app, QComboBox, "settingModelPrecision")
+    box.setFocus()
+    box.setCurrentIndex(box.findText("float32"))
+    box.activated.emit(box.currentIndex())
+    await settle()
+    click(app, "loadModel")
+    await until(lambda: len(engine.loads) == 2)
+    await writes_on(app)
+    assert app.parts.settings.settings.model.precision == "float32"

@@ -1,0 +1,65 @@
+"""The menu Help: what runs here, without a word of any chat, and every key there is."""
+
+from __future__ import annotations
+
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDialog, QLabel
+
+from core.api.model_info import LoadFacts
+from desktop.app import App
+from desktop.engine.engine_status import EngineStatus, Phase
+from desktop.window.diagnostics import diagnostics, version
+from desktop.words.licences import LICENCES
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, model_info
+from tests.desktop.hands import ended, press, send
+
+
+def page(app: App, action: str, name: str) -> QDialog:
+    app.window.actions_by_name[action].trigger()
+    found = app.window.findChild(QDialog, name)
+    assert isinstance(found, QDialog) and found.isVisible() and not found.isModal()
+    return found
+
+
+def said(dialog: QDialog) -> list[str]:
+    return [label.text() for label in dialog.findChildren(QLabel)]
+
+
+async def test_about_says_what_runs_here(open_app: OpenApp, engine: FakeEngine) -> None:
+    engine.model_to_load = model_info(load=LoadFacts(kernels="cpu-1", processor="AVX-512"))
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    shown = said(page(app, "actionAbout", "aboutDialog"))
+    assert {"cpu-1", "AVX-512", version("torch")} <= set(shown)
+    assert {*LICENCES, *LICENCES.values()} <= set(shown)
+
+
+async def test_diagnostics_hold_nothing_of_any_chat_and_no_path(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    (await send(app, engine, "a secret question")).finish("a secret reply")
+    await ended(app)
+    page(app, "actionAbout", "aboutDialog")
+    press(app, "copyDiagnostics")
+    copied = QGuiApplication.clipboard().text()
+    QGuiApplication.clipboard().clear()
+    assert f"torch: {version('torch')}" in copied
+    assert "secret" not in copied and "/models" not in copied and "stand-in" not in copied
+    assert str(app.parts.folders.data) not in copied
+
+
+async def test_every_key_of_the_menus_is_on_the_page_of_shortcuts(open_app: OpenApp) -> None:
+    app = await open_app()
+    shown = said(page(app, "actionShortcuts", "shortcutsDialog"))
+    keys = [each.shortcut().toString() for each in app.window.actions_by_name.values()]
+    assert {key for key in keys if key} <= set(shown)
+    assert {"Enter", "Shift+Enter", "Ctrl+V"} <= set(shown)
+
+
+def test_without_a_model_and_without_metadata_it_says_so() -> None:
+    facts = dict(diagnostics(EngineStatus()).facts)
+    assert facts["Kernels"] == facts["Processor level"] == "not known"
+    assert version("no such package") == "not known" != version("torch")

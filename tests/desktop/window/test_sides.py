@@ -1,0 +1,127 @@
+"""The right side folds where there is no room, and comes back; the window fits on its screen."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtCore import QEvent, QObject, QRect, QSize
+from PySide6.QtGui import QScreen
+from PySide6.QtWidgets import QApplication, QWidget
+
+from desktop.app import App
+from tests.desktop.conftest import OpenApp
+from tests.desktop.hands import press, settle
+
+ALL_THREE = 934
+
+
+async def resized(app: App, width: int) -> tuple[bool, bool]:
+    """Whether the left and the right side are seen in a window of this width."""
+    app.window.resize(width, 600)
+    await settle()
+    assert app.window.width() == width
+    return seen(app)
+
+
+def seen(app: App) -> tuple[bool, bool]:
+    return app.window.side_bar.isVisible(), app.window.side_panel.isVisible()
+
+
+async def test_the_right_side_folds_by_itself_and_comes_back(open_app: OpenApp) -> None:
+    app = await open_app()
+    assert await resized(app, ALL_THREE) == (True, True)
+    assert await resized(app, ALL_THREE - 1) == (True, False)
+    assert await resized(app, 900) == (True, False)
+    assert await resized(app, 540) == (True, False)
+    assert await resized(app, 1280) == (True, True)
+    assert app.window.page.width() > 500
+
+
+async def test_what_the_user_folded_stays_folded(open_app: OpenApp) -> None:
+    app = await open_app()
+    press(app, "toggleSide")
+    assert await resized(app, 700) == (True, False)
+    assert await resized(app, 1280) == (True, False)
+    press(app, "toggleSide")
+    assert seen(app) == (True, True)
+
+
+async def test_in_a_narrow_window_the_side_asked_for_last_is_shown(open_app: OpenApp) -> None:
+    app = await open_app()
+    assert await resized(app, 700) == (True, False)
+    press(app, "toggleSide")
+    assert seen(app) == (False, True)
+    press(app, "toggleChats")
+    assert seen(app) == (True, False)
+    app.window.actions_by_name["actionSettings"].trigger()
+    assert seen(app) == (False, True)
+    assert await resized(app, 1280) == (True, True)
+
+
+async def test_a_window_too_narrow_for_the_right_side_grows_with_it(open_app: OpenApp) -> None:
+    app = await open_app()
+    await resized(app, 540)
+    press(app, "toggleSide")
+    await settle()
+    assert seen(app) == (False, True)
+    assert app.window.width() == 683
+
+
+async def test_what_folded_by_itself_is_there_again_at_the_next_start(open_app: OpenApp) -> None:
+    app = await open_app()
+    await resized(app, 700)
+    app.leave()
+    await app.gone.wait()
+    again = await open_app()
+    assert seen(again) == (True, False)
+    assert await resized(again, 1280) == (True, True)
+
+
+@pytest.mark.parametrize("screen", [QRect(0, 0, 1366, 768), QRect(0, 0, 800, 500)])
+async def test_the_first_window_fits_on_the_screen(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, screen: QRect
+) -> None:
+    monkeypatch.setattr(QScreen, "availableGeometry", lambda _self: screen)
+    app = await open_app()
+    await settle()
+    assert screen.contains(QRect(screen.topLeft(), app.window.size()))
+    assert app.window.side_panel.isVisible() == (screen.width() > ALL_THREE)
+
+
+async def test_a_window_left_on_a_screen_that_is_gone_comes_back_whole(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = await open_app()
+    app.window.setGeometry(1000, 500, 900, 650)
+    app.leave()
+    await app.gone.wait()
+    screen = QRect(0, 0, 800, 500)
+    monkeypatch.setattr(QScreen, "availableGeometry", lambda _self: screen)
+    again = await open_app()
+    await settle()
+    assert screen.contains(again.window.geometry())
+    assert again.window.size().boundedTo(QSize(800, 460)) == again.window.size()
+
+
+class Windows(QObject):
+    """The names of what was shown as a window of its own."""
+
+    def __init__(self, qapp: QApplication) -> None:
+        super().__init__(qapp)
+        self.shown: list[str] = []
+        qapp.installEventFilter(self)
+
+    def eventFilter(self, shown: QObject, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Show and isinstance(shown, QWidget) and shown.isWindow():
+            self.shown.append(shown.objectName() or type(shown).__name__)
+        return False
+
+
+async def test_nothing_but_the_window_is_shown_as_one(
+    open_app: OpenApp, qapp: QApplication
+) -> None:
+    """What is shown before it has its place would flash up as a window, and take the keys."""
+    windows = Windows(qapp)
+    app = await open_app()
+    app.window.side_panel.show_page(1)
+    await settle()
+    assert windows.shown == ["mainWindow"]

@@ -1,0 +1,814 @@
+"""The real window on a stand-in engine: typing, dropping, following, turning, saying."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
+from PySide6.QtGui import QImage
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QFileDialog,
+    QLineEdit,
+    QListWidget,
+    QProgressBar,
+    QPushButton,
+    QWidget,
+)
+
+from core.api.stats import ContextPart, HeldCheckpoint, RequestStats
+from desktop import theme
+from desktop.app import App
+from desktop.chat.composer_text import ComposerText
+from desktop.chat.reasoning_fold import ReasoningFold
+from desktop.engine.engine_status import Phase
+from desktop.pictures.draft import Draft
+from desktop.pictures.picture_viewer import PictureViewer
+from desktop.store.folders import DEMO_MODEL
+from desktop.widgets import toast as toast_module
+from desktop.widgets.icon_button import IconButton
+from desktop.widgets.long_text import LONGEST_TEXT
+from tests.desktop.conftest import OpenApp, until
+from tests.desktop.fake_engine import FakeEngine, model_info, png
+from tests.desktop.hands import (
+    drop,
+    ended,
+    files,
+    find,
+    paste,
+    press,
+    press_key,
+    said,
+    send,
+    settle,
+    thumbnails,
+    type_in,
+    user_rows,
+    words,
+)
+
+STATS = RequestStats(
+    prompt_tokens=1260,
+    prompt_positions=1260,
+    reused_tokens=1204,
+    evaluated_tokens=56,
+    reply_tokens=12,
+    images_in_prompt=1,
+    checkpoints=(HeldCheckpoint(token=512, position=512, bytes=2**20),),
+    checkpoints_held=3,
+    ttft_s=0.4,
+    decode_tokens_per_s=28.0,
+    context_length=4096,
+)
+
+
+def running() -> QApplication:
+    """The application that all windows of the tests belong to."""
+    qt = QApplication.instance()
+    assert isinstance(qt, QApplication)
+    return qt
+
+
+async def test_the_window_is_there_before_the_engine(open_app: OpenApp, engine: FakeEngine) -> None:
+    engine.may_load.clear()
+    app = await open_app()
+    assert app.window.isVisible()
+    await until(lambda: engine.loads)
+    assert "Loading the model: 50%" in words(app, "engineState")
+    engine.may_load.set()
+    await until(lambda: words(app, "modelName") == "stand-in")
+
+
+async def test_enter_sends_and_shift_enter_breaks(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    type_in(app, "first line")
+    app.window.page.composer.text.moveCursor(
+        app.window.page.composer.text.textCursor().MoveOperation.End
+    )
+    press_key(app, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    press_key(app, Qt.Key.Key_X)
+    assert app.window.page.composer.text.toPlainText() == "first line\nx"
+    press_key(app, Qt.Key.Key_Return)
+    await until(lambda: engine.asked)
+    assert app.window.page.composer.text.toPlainText() == ""
+    assert user_rows(app)[0].row.text == "first line\nx"
+
+
+async def test_send_becomes_stop_and_back(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    button = find(app, QPushButton, "sendButton")
+    assert not button.isEnabled()
+    asked = await send(app, engine, "Hello")
+    assert (button.text(), button.isEnabled()) == ("Stop", True)
+    asked.say("Half")
+    await until(lambda: app.parts.transcript.rows[-1].text == "Half")
+    button.click()
+    row = await ended(app)
+    assert asked.cancelled
+    assert (button.text(), button.isEnabled()) == ("Send", False)
+    assert said(row) == "Half"
+    assert words(app, "replyEnding") == "Stopped."
+
+
+async def test_escape_stops(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    app.window.actions_by_name["actionStop"].trigger()
+    await ended(app)
+    assert asked.cancelled
+
+
+def ends_with(app: App, piece: str) -> bool:
+    return app.parts.transcript.rows[-1].text.endswith(piece)
+
+
+async def test_text_streams_in_as_it_was_written(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    pieces = [
+        "# Ti",
+        "tle\n\n<b>not",
+        " bold</b> ![x](file:///etc/passwd)\n",
+        "```py\nx = 1\n```\n",
+    ]
+    for piece in pieces:
+        asked.say(piece)
+        await until(partial(ends_with, app, piece))
+    asked.finish()
+    row = await ended(app)
+    assert said(row) == "".join(pieces)
+    press(app, "copyMessage")
+    assert QApplication.clipboard().text() == "".join(pieces)
+
+
+async def test_reasoning_is_folded(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    fold = find(app, ReasoningFold, "")
+    assert not fold.isVisible()
+    asked.say(reasoning="Let me see.")
+    await until(fold.isVisible)
+    asked.say("Yes.")
+    asked.finish(reasoning="Let me see.")
+    row = await ended(app)
+    assert row.isAncestorOf(fold)
+    assert (fold.text(), fold.is_open()) == ("Let me see.", False)
+
+
+async def test_the_numbers_stand_under_the_reply_and_in_the_panel(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    asked.prefill(600, STATS.model_copy(update={"ttft_s": None}))
+    await until(lambda: "600" in words(app, "contextSummary"))
+    assert "Reading: 600 of 1,260 tokens" in words(app, "replyStatus")
+    asked.say("Yes.")
+    await until(lambda: words(app, "replyStatus") == "")
+    asked.finish(stats=STATS)
+    await ended(app)
+    assert "1,204 of 1,260 tokens reused" in words(app, "numbersText")
+    assert words(app, "contextReused") == "1,204"
+    assert words(app, "contextEvaluated") == "56"
+    assert words(app, "contextImagesEncoded") == "0"
+    app.window.side_bar.open_asked.emit(None)
+    await until(lambda: words(app, "contextReused") != "1,204")
+
+
+async def test_the_numbers_are_live_while_a_reply_is_written(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    parts = (ContextPart(start=0, end=1260, kind="text", source="evaluated"),)
+    begun = {"ttft_s": None, "decode_tokens_per_s": None, "reply_tokens": 0, "parts": parts}
+    asked.prefill(1260, STATS.model_copy(update=begun))
+    await until(lambda: "1,260" in words(app, "contextSummary"))
+    asked.say("One ", ids=(1, 2, 3), ttft_s=0.4, speed=12.0)
+    await until(lambda: words(app, "contextFirstToken") == "0.4 s")
+    assert words(app, "contextSpeed") == "12 tokens/s"
+    assert words(app, "contextTokens").startswith("1,263 of")
+    assert "Reading" not in words(app, "contextHero")
+    assert not find(app, QProgressBar, "contextProgress").isVisible()
+    assert "12 tokens/s" in words(app, "numbersText")
+    asked.say("two", ids=(4, 5), ttft_s=0.4, speed=30.0)
+    await until(lambda: words(app, "contextSpeed") == "30 tokens/s")
+    assert words(app, "contextTokens").startswith("1,265 of")
+    await until(lambda: "30 tokens/s" in words(app, "numbersText"))
+    asked.finish(stats=STATS)
+    await ended(app)
+
+
+async def test_what_comes_of_an_image_is_not_said_before_it_is_known(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    parts = (
+        ContextPart(start=0, end=100, kind="image", source="reused"),
+        ContextPart(start=100, end=200, kind="text", source="evaluated"),
+        ContextPart(start=200, end=400, kind="image", source="evaluated"),
+    )
+    stats = RequestStats(
+        prompt_tokens=400, images_in_prompt=2, parts=parts, reused_tokens=100, context_length=4096
+    )
+    asked.prefill(200, stats)
+    await until(lambda: words(app, "contextImagesReused") == "1")
+    assert words(app, "contextImagesEncoded") == "0"
+    assert words(app, "replyStatus") == "Reading an image: 200 of 400 tokens"
+    asked.prefill(400, stats.model_copy(update={"images_encoded": 1}))
+    await until(lambda: words(app, "contextImagesEncoded") == "1")
+    assert words(app, "contextImagesReused") == "1"
+    asked.finish(stats=STATS)
+    await ended(app)
+
+
+async def test_it_follows_the_end_only_while_the_reader_is_there(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    view = app.window.page.transcript
+    bar = view.verticalScrollBar()
+    asked = await send(app, engine, "Hello")
+    asked.say("line\n\n" * 60)
+    await until(lambda: bar.maximum() > 300 and bar.value() == bar.maximum())
+    bar.setValue(bar.maximum() - 250)
+    stays = bar.value()
+    asked.say("more\n\n" * 30)
+    before = bar.maximum()
+    await until(lambda: bar.maximum() > before)
+    await settle()
+    assert bar.value() == stays
+    bar.setValue(bar.maximum())
+    asked.say("end\n\n" * 30)
+    before = bar.maximum()
+    await until(lambda: bar.maximum() > before)
+    await until(lambda: bar.value() == bar.maximum())
+    asked.finish()
+    await ended(app)
+
+
+async def test_dropped_pictures_are_thumbnails_that_can_be_taken_out(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    paths = [tmp_path / "a.png", tmp_path / "b.png"]
+    for number, path in enumerate(paths):
+        path.write_bytes(png(48 + number, 32))
+    drop(app, files(paths))
+    await until(lambda: len(thumbnails(app)) == 2 and app.parts.chat.draft.complete)
+    assert "48 x 32" in thumbnails(app)[0].caption()
+    assert "4 tokens" in thumbnails(app)[0].caption()
+    thumbnails(app)[0].removed.emit()
+    assert [each.caption()[:7] for each in thumbnails(app)] == ["49 x 32"]
+    await send(app, engine, "What is it?")
+    assert thumbnails(app) == []
+    assert len(user_rows(app)[0].row.message.pictures) == 1
+
+
+@pytest.mark.parametrize("what", ["notes.txt", "folder", "https://example.org/cat.png"])
+async def test_what_is_no_picture_is_refused_beside_the_field(
+    open_app: OpenApp, tmp_path: Path, what: str
+) -> None:
+    app = await open_app()
+    data = QMimeData()
+    if what.startswith("https"):
+        data.setUrls([QUrl(what)])
+    else:
+        path = tmp_path / what
+        path.mkdir() if what == "folder" else path.write_text("words")
+        data = files([path])
+    drop(app, data)
+    await until(lambda: words(app, "composerNotice").startswith("Not taken"))
+    assert thumbnails(app) == []
+
+
+async def test_pictures_come_by_the_button_too(open_app: OpenApp, tmp_path: Path) -> None:
+    app = await open_app()
+    (tmp_path / "a.png").write_bytes(png())
+    press(app, "addPictures")
+    await until(lambda: app.window.findChild(QFileDialog, "pictureDialog"))
+    field = find(app, QLineEdit, "fileNameEdit")
+    field.setText(str(tmp_path / "a.png"))
+    find(app, QFileDialog, "pictureDialog").accept()
+    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+
+
+async def test_a_model_folder_is_chosen_loaded_and_remembered(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    app.window.side_panel.show_page(1)
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    (tmp_path / "my model").mkdir()
+    press(app, "browseModel")
+    await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
+    dialog = find(app, QFileDialog, "folderDialog")
+    dialog.setDirectory(str(tmp_path / "my model"))
+    dialog.done(QFileDialog.DialogCode.Accepted)
+    folders = find(app, QComboBox, "modelFolder")
+    await until(lambda: folders.currentText() == "my model")
+    assert len(engine.loads) == 1
+    press(app, "loadModel")
+    await until(lambda: len(engine.loads) == 2)
+    assert engine.loads[1].path == str(tmp_path / "my model")
+    folders.setCurrentIndex(0)
+    folders.activated.emit(0)
+    assert app.parts.settings.settings.model.path == ""
+    assert [folders.itemText(at) for at in range(folders.count())] == ["The demo model", "my model"]
+
+
+def is_gone(app: App, name: str) -> bool:
+    return app.window.findChild(QFileDialog, name) is None
+
+
+async def test_a_dialog_that_is_left_changes_nothing(open_app: OpenApp) -> None:
+    app = await open_app()
+    app.window.side_panel.show_page(1)
+    for button, name in (("addPictures", "pictureDialog"), ("browseModel", "folderDialog")):
+        press(app, button)
+        await until(partial(app.window.findChild, QFileDialog, name))
+        find(app, QFileDialog, name).reject()
+        await until(partial(is_gone, app, name))
+    assert thumbnails(app) == []
+    assert app.parts.settings.settings.model.path == ""
+
+
+async def test_a_pasted_picture_and_a_pasted_address(open_app: OpenApp) -> None:
+    app = await open_app()
+    image = QImage(20, 10, QImage.Format.Format_RGB32)
+    image.fill(0)
+    data = QMimeData()
+    data.setImageData(image)
+    paste(app, data)
+    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+    assert "20 x 10" in thumbnails(app)[0].caption()
+    address = QMimeData()
+    address.setUrls([QUrl("https://example.org/")])
+    address.setText("https://example.org/")
+    paste(app, address)
+    assert app.window.page.composer.text.toPlainText() == "https://example.org/"
+
+
+async def test_a_picture_copied_here_is_pasted_as_well(open_app: OpenApp) -> None:
+    app = await open_app()
+    data = QMimeData()
+    data.setData("image/png", png(20, 10))  # what the viewer puts on the clipboard on Linux
+    field = app.window.page.composer.text
+    assert field.canInsertFromMimeData(data)
+    field.insertFromMimeData(data)
+    await until(lambda: thumbnails(app) and app.parts.chat.draft.complete)
+
+
+async def test_a_click_anywhere_in_the_composer_leads_into_its_field(open_app: OpenApp) -> None:
+    app = await open_app()
+    app.window.activateWindow()
+    composer = app.window.page.composer
+    find(app, QLineEdit, "chatSearch").setFocus()
+    place = composer.text.mapTo(composer, composer.text.rect().center())
+    QTest.mouseClick(
+        composer, Qt.MouseButton.LeftButton, pos=QPoint(place.x(), composer.height() - 4)
+    )
+    await until(composer.text.hasFocus)
+
+
+async def test_a_sent_picture_opens_at_full_size(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    (tmp_path / "a.png").write_bytes(png(300, 200))
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    (await send(app, engine, "What is it?")).finish("It is red.")
+    await ended(app)
+    user_rows(app)[0].open_picture_asked.emit(user_rows(app)[0].row.message.pictures[0].digest)
+    viewer = app.window.findChild(PictureViewer)
+    assert viewer is not None
+    assert viewer.error() == ""
+    viewer.close()
+
+
+def has_pictures(draft: Draft, names: list[str]) -> bool:
+    return [each.name for each in draft.pictures] == names
+
+
+async def test_a_sample_takes_the_place_of_the_last_one_and_never_of_words(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    engine.model_to_load = model_info(path=str(DEMO_MODEL))
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    draft, field = app.parts.chat.draft, app.window.page.composer.text
+    for name, pictures, question in (
+        ("sample2", ["four-shapes.png"], "What colour is the star?"),
+        ("sample3", ["two-crosses.png"], "Count the crosses."),
+        ("sample6", [], "What can you do?"),
+    ):
+        press(app, name)
+        await until(partial(has_pictures, draft, pictures))
+        assert field.textCursor().selectedText() == question
+    QTest.keyClicks(field, "Mine")
+    assert field.toPlainText() == "Mine"
+    press(app, "sample1")
+    await until(partial(has_pictures, draft, ["three-shapes.png"]))
+    assert field.toPlainText() == "Mine"
+
+
+async def test_a_sample_is_two_clicks_from_an_answer(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    press(app, "sample1")
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    assert app.window.page.composer.text.textCursor().selectedText() == "What is in the picture?"
+    press(app, "sendButton")
+    await until(lambda: engine.asked)
+    assert user_rows(app)[0].row.text == "What is in the picture?"
+    engine.asked[0].finish("Shapes.")
+    await ended(app)
+
+
+async def test_arrows_turn_between_replies(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("first")
+    await ended(app)
+    press(app, "regenerate")
+    await until(lambda: len(engine.asked) == 2)
+    engine.asked[1].finish("second")
+    row = await ended(app)
+    assert words(app, "alternativePlace") == "2/2"
+    row.bar._before.click()
+    await until(lambda: app.parts.transcript.rows[-1].text == "first")
+    assert words(app, "alternativePlace") == "1/2"
+
+
+async def test_edit_in_place_and_send_again(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Helo")).finish("What?")
+    await ended(app)
+    press(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    assert field.toPlainText() == "Helo"
+    press(app, "editCancel")
+    press(app, "editMessage")
+    find(app, ComposerText, "editText").setPlainText("Hello")
+    press(app, "editSend")
+    await until(lambda: len(engine.asked) == 2)
+    engine.asked[1].finish("Hi!")
+    await ended(app)
+    assert [row.row.text for row in user_rows(app)] == ["Hello"]
+    assert user_rows(app)[0].row.place == 1
+
+
+async def test_delete_and_undo(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    await until(lambda: app.window.side_bar.list.currentIndex().isValid())
+    press(app, "deleteChat")
+    await until(app.window.toast.isVisible)
+    assert app.parts.transcript.rows == []
+    assert words(app, "toastText") == "Moved to Deleted chats, kept for 30 days: Hello"
+    press(app, "toastAction")
+    await until(lambda: [row.text for row in app.parts.transcript.rows] == ["Hello", "Hi"])
+
+
+async def test_typed_text_waits_in_its_chat(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    type_in(app, "half a thought")
+    press(app, "newChat")
+    await until(lambda: app.window.page.composer.text.toPlainText() == "")
+    app.window.side_bar.list.setCurrentIndex(app.parts.chat_list.index(1))
+    await until(lambda: app.window.page.composer.text.toPlainText() == "half a thought")
+
+
+async def test_sampling_takes_what_is_allowed_and_says_what_is_not(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    app.window.side_panel.show_page(1)
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    field = find(app, QLineEdit, "settingSamplingTemperature")
+    assert "0.7" in field.placeholderText()
+    for text, value in (("0", 0.0), ("1.5", 1.5), ("-1", 1.5), ("warm", 1.5), ("", None)):
+        field.setText(text)
+        field.editingFinished.emit()
+        assert app.parts.settings.settings.sampling.temperature == value
+    find(app, QLineEdit, "settingSamplingSeed").setText("7")
+    find(app, QLineEdit, "settingSamplingSeed").editingFinished.emit()
+    asked = await send(app, engine, "Hello")
+    assert asked.command.sampling.seed == 7
+    asked.finish("x")
+    await ended(app)
+
+
+async def test_model_settings_wait_for_load(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    app.window.side_panel.show_page(1)
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    load = find(app, QPushButton, "loadModel")
+    assert not load.isEnabled()
+    field = find(app, QLineEdit, "settingModelContextLength")
+    field.setText("2048")
+    field.editingFinished.emit()
+    assert load.isEnabled()
+    load.click()
+    await until(lambda: len(engine.loads) == 2)
+    assert engine.loads[1].context_length == 2048
+    await until(lambda: not load.isEnabled())
+
+
+async def test_a_model_that_fails_at_start_leaves_a_window_that_says_why(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    engine.model_to_load = None
+    app = await open_app()
+    await until(app.window.toast.isVisible)
+    assert "config.json is missing" in words(app, "toastText")
+    app.window.side_panel.show_page(1)
+    assert "config.json is missing" in words(app, "modelWords")
+    assert words(app, "engineState") == "No model is loaded"
+
+
+async def test_L5_what_is_shown_keeps_the_loaded_model(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    app.window.side_panel.show_page(1)
+    engine.model_to_load = None
+    app.parts.settings.set_model_path("/models/broken")
+    press(app, "loadModel")
+    await until(app.window.toast.isVisible)
+    assert words(app, "toastText").startswith("broken was not loaded.")
+    assert words(app, "modelWords") == words(app, "toastText")
+    assert find(app, QComboBox, "modelFolder").currentText() == "The demo model"
+    assert words(app, "modelName") == "stand-in"
+    menu = app.window.page.header.model.menu_shown()
+    assert [each.text() for each in menu.actions() if each.isChecked()] == ["The demo model"]
+    assert not find(app, QWidget, "emptyChoose").isVisible()
+
+
+async def test_without_a_model_the_empty_page_says_why_and_offers_to_choose_one(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    engine.model_to_load = None
+    app = await open_app()
+    await until(lambda: words(app, "emptyReason"))
+    assert "config.json is missing" in words(app, "emptyReason")
+    engine.model_to_load = model_info()
+    press(app, "emptyChoose")
+    await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
+    dialog = app.window.findChild(QFileDialog, "folderDialog")
+    assert dialog is not None
+    (tmp_path / "config.json").write_text("{}")
+    dialog.setDirectory(str(tmp_path))
+    dialog.done(QFileDialog.DialogCode.Accepted)
+    await until(lambda: app.parts.engine.model)
+    assert engine.loads[-1].path == str(tmp_path)
+    assert words(app, "emptyReason") == ""
+
+
+async def test_of_several_models_in_a_folder_one_is_chosen_by_its_name(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    for name in ("models--Org--One", "models--Org--Two"):
+        snapshot = tmp_path / name / "snapshots" / "0a1b2c"
+        snapshot.mkdir(parents=True)
+        (snapshot / "config.json").write_text("{}")
+    app.window.page.header.model.folder_asked.emit()
+    await until(lambda: app.window.findChild(QFileDialog, "folderDialog"))
+    dialog = app.window.findChild(QFileDialog, "folderDialog")
+    assert dialog is not None
+    dialog.setDirectory(str(tmp_path))
+    dialog.done(QFileDialog.DialogCode.Accepted)
+    await until(lambda: app.window.findChild(QListWidget, "modelsFound"))
+    found = app.window.findChild(QListWidget, "modelsFound")
+    assert found is not None
+    assert [found.item(at).text() for at in range(found.count())] == ["Org/One", "Org/Two"]
+    found.setCurrentRow(1)
+    press(app, "modelsChoose")
+    await until(lambda: len(engine.loads) == 2)
+    assert engine.loads[1].path == str(tmp_path / "models--Org--Two" / "snapshots" / "0a1b2c")
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    menu = app.window.page.header.model.menu_shown()
+    assert [each.text() for each in menu.actions() if each.isChecked()] == ["Org/Two"]
+    app.window.side_panel.show_page(1)
+    assert find(app, QComboBox, "modelFolder").currentText() == "Org/Two"
+
+
+async def test_what_went_wrong_stays_until_it_is_closed(
+    open_app: OpenApp, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toast_module, "SHOWN_FOR_MS", 50)
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    toast = app.window.toast
+    toast.say("first", "error")
+    toast.say("second", "warning")
+    toast.say("some news", action=("Undo", lambda: None))
+    assert words(app, "toastText") == "some news"
+    await until(lambda: words(app, "toastText") == "second")
+    await asyncio.sleep(0.15)
+    assert words(app, "toastText") == "second" and words(app, "toastAction") == ""
+    toast.say("more news")
+    press(app, "toastClose")
+    assert words(app, "toastText") == "second"
+    press(app, "toastClose")
+    assert words(app, "toastText") == "first"
+    press(app, "toastClose")
+    assert not toast.isVisible()
+    toast.say("news go by themselves")
+    await until(lambda: not toast.isVisible())
+
+
+async def test_an_engine_that_gives_up_offers_to_start_again(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    engine.starts = False
+    app = await open_app()
+    await until(lambda: words(app, "engineState") == "The engine does not start")
+    engine.starts = True
+    press(app, "restartEngine")
+    await until(lambda: words(app, "modelName") == "stand-in")
+
+
+async def test_a_death_is_said_and_the_window_goes_on(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    asked.say("Half")
+    await until(lambda: app.parts.transcript.rows[-1].text == "Half")
+    await engine.die("The engine crashed (SIGSEGV).")
+    row = await ended(app)
+    assert said(row) == "Half"
+    assert "SIGSEGV" in words(app, "replyEnding")
+    assert "SIGSEGV" in words(app, "toastText")
+    (await send(app, engine, "Go on")).finish("Yes.")
+    await ended(app)
+
+
+async def test_the_size_of_the_window_is_kept(open_app: OpenApp) -> None:
+    first = await open_app()
+    first.window.resize(first.window.width(), 555)
+    press(first, "toggleChats")
+    first.leave()
+    await first.gone.wait()
+    second = await open_app()
+    assert second.window.height() == 555
+    assert second.window.side_bar.isHidden()
+
+
+async def test_closing_waits_until_everything_is_stored(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    asked.say("Half")
+    await until(lambda: app.parts.transcript.rows[-1].text == "Half")
+    app.window.close()
+    assert app.window.isVisible()
+    await app.gone.wait()
+    assert engine.closed
+    assert not app.window.isVisible()
+
+
+async def test_light_and_dark(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    try:
+        shades = []
+        for choice in ("light", "dark"):
+            theme.force(running(), choice)
+            await settle()
+            image = app.window.grab().toImage()
+            shades.append(image.pixelColor(image.width() // 2, image.height() // 2).lightness())
+        assert shades[0] > 200 > 60 > shades[1]
+    finally:
+        theme.force(running(), "system")
+
+
+async def test_a_very_long_message_is_shown_without_laying_it_all_out(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    text = "wordy " * 200_000
+    (await send(app, engine, text)).finish("Long.")
+    await ended(app)
+    assert user_rows(app)[0].height() < 600
+    assert user_rows(app)[0].row.text == text.strip()
+
+
+async def test_a_blind_model_refuses_pictures_before_sending(
+    open_app: OpenApp, engine: FakeEngine, tmp_path: Path
+) -> None:
+    engine.model_to_load = model_info(vision=False)
+    app = await open_app()
+    await until(lambda: app.parts.engine.status.phase is Phase.READY)
+    (tmp_path / "a.png").write_bytes(png())
+    drop(app, files([tmp_path / "a.png"]))
+    await until(lambda: app.parts.chat.draft.pictures and app.parts.chat.draft.complete)
+    type_in(app, "What is it?")
+    press(app, "sendButton")
+    await until(lambda: "can't see pictures" in words(app, "composerNotice"))
+    assert engine.asked == []
+    assert len(thumbnails(app)) == 1
+
+
+async def test_the_theme_may_change_while_a_reply_grows(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    asked = await send(app, engine, "Hello")
+    pieces = ["Some `code` and\n\n```py\nx = 1", "\n```\n\n- one\n- t", "wo\n\nThe end."]
+    try:
+        choices: tuple[theme.Choice, ...] = ("dark", "light", "dark")
+        for piece, choice in zip(pieces, choices, strict=True):
+            asked.say(piece)
+            await until(partial(ends_with, app, piece))
+            theme.force(running(), choice)
+            await settle()
+        asked.finish()
+        assert said(await ended(app)) == "".join(pieces)
+    finally:
+        theme.force(running(), "system")
+
+
+def text_data(text: str) -> QMimeData:
+    """A fresh one each time: the clipboard owns what it is given."""
+    data = QMimeData()
+    data.setText(text)
+    return data
+
+
+async def test_a_text_longer_than_any_message_is_refused_in_words(open_app: OpenApp) -> None:
+    app = await open_app()
+    for give in (paste, drop):
+        give(app, text_data("x" * (LONGEST_TEXT + 1)))
+        assert "Not taken: a text of 2,000,001 characters" in words(app, "composerNotice")
+        assert app.window.page.composer.text.toPlainText() == ""
+    paste(app, text_data("short"))
+    assert app.window.page.composer.text.toPlainText() == "short"
+
+
+async def test_escape_leaves_a_message_being_edited(open_app: OpenApp, engine: FakeEngine) -> None:
+    app = await open_app()
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    asked = await send(app, engine, "More")
+    press(app, "editMessage")
+    field = find(app, ComposerText, "editText")
+    field.setPlainText("other words")
+    QTest.keyClick(field, Qt.Key.Key_Escape)
+    assert not field.isVisible() and not asked.cancelled
+    assert [row.row.text for row in user_rows(app)] == ["Hello", "More"]
+    asked.finish("Yes.")
+    await ended(app)
+
+
+async def test_only_a_selected_chat_can_be_renamed_or_deleted(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    buttons = [find(app, IconButton, name) for name in ("renameChat", "deleteChat")]
+    assert not any(button.isEnabled() for button in buttons)
+    (await send(app, engine, "Hello")).finish("Hi")
+    await ended(app)
+    await until(lambda: all(button.isEnabled() for button in buttons))
+    press(app, "newChat")
+    assert not any(button.isEnabled() for button in buttons)
+
+
+async def test_entries_of_the_menus_that_would_do_nothing_are_disabled(
+    open_app: OpenApp, engine: FakeEngine
+) -> None:
+    app = await open_app()
+    await until(lambda: app.parts.engine.model)
+    watched = ["actionRename", "actionPin", "actionDelete", "actionFind", "actionRegenerate"]
+    watched += ["actionStop", "actionRestart"]
+
+    def enabled() -> set[str]:
+        return {name for name in watched if app.window.actions_by_name[name].isEnabled()}
+
+    assert enabled() == {"actionRestart"}
+    asked = await send(app, engine, "Hello")
+    await until(lambda: enabled() == set(watched))
+    asked.finish("Hi")
+    await until(lambda: enabled() == set(watched) - {"actionStop"})
+    press(app, "newChat")
+    await until(lambda: enabled() == {"actionRestart"})
+    engine.may_load.clear()
+    dying = asyncio.ensure_future(engine.die())
+    await until(lambda: enabled() == set())
+    engine.may_load.set()
+    await dying
+    await until(lambda: enabled() == {"actionRestart"})
