@@ -136,7 +136,11 @@ def logits(model: Decoder, family: str) -> Tensor:
     return torch.cat(rows)
 
 
-@pytest.mark.parametrize("family", WRITERS)
+# One family is enough of Triton's interpreter for `make test`.
+SLOW = [pytest.param(name, marks=[] if name == "llama" else pytest.mark.slow) for name in WRITERS]
+
+
+@pytest.mark.parametrize("family", SLOW)
 def test_a_model_is_the_same_but_for_rounding(
     folder_of: Callable[[str], Path], family: str, device: torch.device
 ) -> None:
@@ -152,6 +156,7 @@ def test_a_model_is_the_same_but_for_rounding(
     assert rough <= BFLOAT16_SHARE * plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "qwen3_moe"])
 @pytest.mark.parametrize("integers", ["int8", "int4"])
 def test_a_model_of_integers_is_the_same_but_for_rounding(
