@@ -25,8 +25,7 @@ from qasync import QEventLoop
 
 from core.api.errors import DataFolderBusyError, WaymarkError
 from core.client.client import EngineClient
-from core.client.programs import forbid_core_dumps
-from core.client.running import say_running
+from core.client.programs import forbid_core_dumps, say_running
 from core.client.traces import report_uncaught
 from desktop import lost_display, theme
 from desktop.engine.engine import Engine

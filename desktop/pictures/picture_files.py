@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from core.api.errors import ImageTooLargeError, NotRegularFileError
-from core.client.regular_file import open_regular
+from core.client.blobs import open_regular
 from desktop.words.pictures import (
     EMPTY,
     FOLDER,

@@ -15,12 +15,11 @@ from core.api.chat import Message
 from core.api.errors import ReplyFormatError
 from core.api.params import DraftSettings, SamplingParams
 from core.api.reply_format import ReplyFormat
+from core.client.codec import Fields
 from core.engine.loaded import LoadedModel
 from core.formats import check
 from core.formats.check import fault
-from core.helper.grammars import GrammarTasks
-from core.helper.schemas import SchemaTasks
-from core.helper.wire import Fields
+from core.helper.__main__ import Tasks
 from tests.kernels.native.here import NEEDS_COMPILER
 from tests.oracle.checkpoints import token_id
 from tests.promises.machine import Answer, Machine, same, user, words
@@ -35,7 +34,7 @@ NUM_SCHEMAS = 200
 @pytest.fixture
 def compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process for each of many grammars would take most of the time."""
-    tasks = {**GrammarTasks().handlers(), **SchemaTasks().handlers()}
+    tasks = Tasks()
 
     class Here:
         def __init__(self, _: int) -> None: ...
