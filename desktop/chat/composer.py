@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from pathlib import Path
+from collections.abc import Container
 
-from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
 
 from desktop import theme
 from desktop.chat.chat import ChatController
 from desktop.chat.chat_options import ComposerFormat
 from desktop.chat.context_fill import DraftSize, DraftTokens
 from desktop.chat.drafts import STORED_AFTER_MS
-from desktop.chat.message_editor import ComposerText
+from desktop.chat.message_editor import DraftEditor
 from desktop.chat.message_queue import QueuedMessages
 from desktop.i18n import tr
 from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.pictures.draft import Draft
-from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
-from desktop.pictures.taking import take_data
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, set_tip
-from desktop.words.pictures import Refusal, not_taken
 
 # A shorter pause is for thinking.
 PAUSE_MS = 1_000
@@ -32,7 +28,7 @@ PAUSE_MS = 1_000
 COUNTED_AFTER_MS = 250
 
 
-class Composer(QFrame):
+class Composer(DraftEditor):
     """The draft of the shown chat, and the button that sends it or stops the reply.
 
     Knows nothing of the transcript, so that typing costs the same in a long chat.
@@ -41,25 +37,15 @@ class Composer(QFrame):
     instructions_asked = Signal()
     schema_asked = Signal()
     choose_pictures_asked = Signal()
-    open_picture_asked = Signal(str)
 
     def __init__(
         self, chat: ChatController, pictures: PictureController, draft_size: DraftSize
     ) -> None:
-        super().__init__()
+        super().__init__(Draft(), pictures, "composer", "addPictures")
         self.setObjectName("composer")
         self._draft_size = draft_size
         self._chat = chat
-        self._pictures = pictures
-        self._draft = Draft()
-        self._refusals: list[Refusal] = []
         self._suggested = ""
-        self.text = ComposerText()
-        self.strip = PictureStrip()
-        self.strip.setObjectName("composerPictures")
-        self.notice = Label(name="composerNotice", style="warning small", wraps=True)
-        self.notice.hide()
-        self._add = IconButton("picture", tr("Add pictures"), name="addPictures")
         self._format = ComposerFormat(chat)
         self._format.schema_asked.connect(self.schema_asked)
         in_use = tr("Instructions are in use: show or hide them")
@@ -88,17 +74,6 @@ class Composer(QFrame):
         self._draw()
         self._take_draft()
 
-    def take_data(self, data: QMimeData) -> None:
-        self.say("")
-        refused = take_data(data, self._draft, self._pictures, self.text)
-        if refused:
-            self._on_refused(self._draft, (Refusal(said=refused),))
-        self.text.setFocus()
-
-    def add_files(self, paths: list[Path]) -> None:
-        self.say("")
-        self._pictures.add_files(self._draft, paths)
-
     def suggest(self, text: str, instead_of: Container[str]) -> None:
         """Put a question into the field, selected so that typing replaces it.
 
@@ -115,15 +90,6 @@ class Composer(QFrame):
         self._suggested = text
         self.text.setPlainText(text)
         self.text.selectAll()
-
-    def say(self, words: str) -> None:
-        """Show what was not done and why, or nothing for ''.
-
-        Refused pictures are listed until the message is sent.
-        """
-        said = " ".join(each for each in (words, not_taken(self._refusals)) if each)
-        self.notice.setText(said)
-        self.notice.setVisible(bool(said))
 
     def keep(self) -> None:
         self._kept.stop()
@@ -146,18 +112,14 @@ class Composer(QFrame):
     def _build(self) -> None:
         row = QHBoxLayout()
         row.setSpacing(6)
-        row.addWidget(self._add, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self._format.button, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self._instructions, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self.text, 1)
-        row.addWidget(self._queue, 0, Qt.AlignmentFlag.AlignBottom)
-        row.addWidget(self._send, 0, Qt.AlignmentFlag.AlignBottom)
+        for button in (self._add, self._format.button, self._instructions, self._queue, self._send):
+            row.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
+        row.insertWidget(row.indexOf(self._queue), self.text, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(10, 8, 8, 8)
         layout.setSpacing(6)
-        layout.addWidget(self._waiting)
-        layout.addWidget(self.strip)
-        layout.addWidget(self._format)
+        for part in (self._waiting, self.strip, self._format):
+            layout.addWidget(part)
         layout.addLayout(row)
         layout.addWidget(self.notice)
         layout.addWidget(self._tokens)
@@ -171,15 +133,7 @@ class Composer(QFrame):
         self._chat.queue.typed_wanted.connect(self._read_typed)
         self._chat.queue.given_back.connect(self._on_given_back)
         self._add.clicked.connect(self.choose_pictures_asked)
-        self.text.send_asked.connect(self._ask_to_send)
-        self.text.textChanged.connect(self._enable)
         self.text.textChanged.connect(self._on_typed)
-        self.text.data_given.connect(self.take_data)
-        self.text.refused.connect(self.say)
-        self.strip.remove_asked.connect(lambda number: self._pictures.remove(self._draft, number))
-        self.strip.open_asked.connect(self.open_picture_asked)
-        self._pictures.changed.connect(self._on_pictures)
-        self._pictures.refused.connect(self._on_refused)
         self._chat.refused.connect(self.say)
         self._chat.draft_changed.connect(self._take_draft)
         self._chat.busy_changed.connect(self._draw)
@@ -237,16 +191,9 @@ class Composer(QFrame):
         self._on_pictures(self._draft)
         self._show_queue()
 
-    def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
-        if draft is self._draft:
-            self._refusals += refusals
-            self.say("")
-
     def _on_pictures(self, draft: Draft) -> None:
-        if draft is self._draft:
-            self.strip.show_draft(draft.pictures)
-            self._enable()
-            self._show_tokens()
+        super()._on_pictures(draft)
+        self._show_tokens()
 
     def _show_tokens(self) -> None:
         """Show the last known size until a new one is counted."""
@@ -271,9 +218,8 @@ class Composer(QFrame):
         self._enable()
 
     def _enable(self) -> None:
-        empty = self.text.document().isEmpty() and not self._draft.pictures
-        self._send.setEnabled(self._chat.running is not None or not empty)
-        self._queue.setVisible(self._chat.running is not None and not empty)
+        self._send.setEnabled(self._chat.running is not None or not self.empty)
+        self._queue.setVisible(self._chat.running is not None and not self.empty)
 
 
 def size_text(size: DraftTokens) -> str:

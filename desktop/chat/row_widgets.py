@@ -6,12 +6,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextEdit, QWidget
+from PySide6.QtWidgets import QPushButton, QWidget
 
 from desktop.chat.data.reading import Formats
 from desktop.chat.drafts import Drafts
-from desktop.chat.markdown.text_selection import TextField
+from desktop.chat.markdown.text_selection import TextField, fields_in
 from desktop.chat.message_row import RowActions
 from desktop.chat.reply_row import ReplyRow
 from desktop.chat.transcript import Row
@@ -164,14 +163,7 @@ class RowWidgets(RowActions):
     def fields_at(self, place: int) -> list[TextField]:
         """The text fields of a message, from top to bottom."""
         row = self._by_place.get(place)
-        if row is None:
-            return []
-        found: list[TextField] = [
-            *row.findChildren(QTextEdit),
-            *row.findChildren(QPlainTextEdit),
-        ]
-        seen = [each for each in found if each.isVisibleTo(row)]
-        return sorted(seen, key=lambda each: each.mapTo(row, QPoint(0, 0)).y())
+        return [] if row is None else fields_in(row)
 
     def _take_down(self, place: int) -> None:
         widget = self._by_place.pop(place)

@@ -47,19 +47,22 @@ class JsonBody(WholeText):
 
     def append(self, text: str) -> None:
         if text:
-            self.set_text(self._text + text)
+            self._set_text(self._text + text, extends=True)
 
     def set_text(self, text: str) -> None:
+        self._set_text(text, extends=False)
+
+    def _set_text(self, text: str, extends: bool) -> None:
         self._text, self._finished = text, False
         self._drop_view()
         self._validity.setText("")
-        self._source.set_code(text, "json", closed=False, grows=True)
+        self._source.set_code(text, "json", closed=False, grows=True, extends=extends)
         self._show()
 
     def finish(self) -> None:
         if not self._finished and self._text:
             self._finished = True
-            self._source.set_code(self._text, "json")
+            self._source.set_code(self._text, "json", extends=True)
             self.read_asked.emit()
 
     def text(self) -> str:

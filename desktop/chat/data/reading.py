@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -178,13 +178,6 @@ def _is_row(item: Item) -> bool:
     """Whether this is an object of plain values, all shown."""
     plain = not any(cell.is_list or not cell.token for cell in item.below)
     return item.token == "{" and bool(item.below) and plain
-
-
-def walk(root: Item) -> Iterator[Item]:
-    level = root.below
-    while level:
-        yield from level
-        level = [below for item in level for below in item.below]
 
 
 T = TypeVar("T")

@@ -54,6 +54,16 @@ class Block:
     continues: bool = False
     depth: int = 0
 
+    def extends(self, before: Block | None) -> bool:
+        """Whether this is code that was open `before`: unless it is shorter, it begins with that.
+
+        It is shorter after what looked like its last line has become the end of its fence.
+        """
+        if before is None or before.closed or self.kind != "code":
+            return False
+        known = (before.kind, before.language, before.depth)
+        return known == (self.kind, self.language, self.depth)
+
 
 @dataclass(frozen=True, slots=True)
 class Fence:

@@ -50,8 +50,8 @@ class CodeText(LongText):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._shown = ""
-        self._skipped = 0  # characters before `_shown` that are not shown
+        self._length = 0  # characters shown, and those before them that are not
+        self._skipped = 0
         self.num_laid_out = 0  # characters; for tests
         self._is_field = False
         self._follows = False
@@ -75,24 +75,29 @@ class CodeText(LongText):
         self.verticalScrollBar().rangeChanged.connect(self._on_range)
         self.blockCountChanged.connect(self.fit)
 
-    def set_code(self, code: str, grows: bool = False) -> None:
-        """Show code; while it `grows`, follow its end unless the reader has scrolled up."""
+    def set_code(self, code: str, grows: bool = False, extends: bool = False) -> None:
+        """Show code; while it `grows`, follow its end unless the reader has scrolled up.
+
+        `extends`: it begins with the code given last, or is shorter.
+        """
         bar = self.verticalScrollBar()
         self._follows = grows and bar.value() == bar.maximum()
         skipped = self._tail_start(code) if grows else 0
         code = code[skipped:]
         self.longest_line = TAIL_LINE if skipped else LONGEST_LINE
         self._choose_height(code)
-        if self._shown and skipped == self._skipped and code.startswith(self._shown):
-            end = QTextCursor(self.document())
-            end.movePosition(QTextCursor.MoveOperation.End)
-            self.num_laid_out += len(code) - len(self._shown)
-            self.put(code[len(self._shown) :], end)
-        elif code != self._shown:
+        if extends and skipped == self._skipped and 0 < self._length <= len(code):
+            new = code[self._length :]
+            if new:
+                end = QTextCursor(self.document())
+                end.movePosition(QTextCursor.MoveOperation.End)
+                self.put(new, end)
+        else:
+            new = code
             self.set_spans([])
-            self.num_laid_out += len(code)
             self.setPlainText(code)
-        self._shown, self._skipped = code, skipped
+        self.num_laid_out += len(new)
+        self._length, self._skipped = len(code), skipped
         self.fit()
 
     def shows_tail(self) -> bool:
@@ -214,13 +219,18 @@ class CodeBlock(QFrame):
         theme.signals().changed.connect(self._text.rehighlight)
 
     def set_code(
-        self, code: str, language: str = "", closed: bool = True, grows: bool = False
+        self,
+        code: str,
+        language: str = "",
+        closed: bool = True,
+        grows: bool = False,
+        extends: bool = False,
     ) -> None:
-        """Show code; it is coloured once `closed`. While it `grows`, the end is visible."""
+        """Show code; it is coloured once `closed`. For `grows` and `extends`, see `CodeText`."""
         self._code, self._language, self._closed = code, language, closed
         self._colours, self._coloured = None, False
         self._label.setText(language or "text")
-        self._text.set_code(code, grows)
+        self._text.set_code(code, grows, extends)
         self._note.setVisible(self._text.shows_tail())
         spoken = tr("Code, {language}").format(language=language) if language else tr("Code")
         self._text.setAccessibleName(spoken)

@@ -66,6 +66,7 @@ class MarkdownBody(WholeText):
         # The drawn blocks and their widgets; pieces of one code block share a widget.
         self._shown: list[Block] = []
         self._widgets: list[BlockText | CodeBlock] = []
+        self._growing: CodeBlock | None = None  # the code drawn last of this stream
         self._next = 0  # the first block that may need drawing
         self._spent = 0  # the cost of the blocks before it
         self._pages = 1
@@ -83,8 +84,7 @@ class MarkdownBody(WholeText):
         After `finish` the whole text is parsed again, because its last block may continue.
         """
         if self._finished and self._pieces:
-            self._waiting, self._stream = self.text(), BlockStream()
-            self._next = self._spent = 0
+            self._restart(self.text())
         self._pieces.append(text)
         self._waiting += text
         self._finished = self._all_read = False
@@ -93,10 +93,8 @@ class MarkdownBody(WholeText):
 
     def set_text(self, text: str) -> None:
         """Show another, complete text."""
-        self._pieces, self._waiting = [text], text
-        self._stream = BlockStream()
-        self._next = self._spent = 0
-        self._pages = 1
+        self._pieces, self._pages = [text], 1
+        self._restart(text)
         self._all_read = False
         self.finish()
         # Don't leave the previous text below the part of this one that is drawn now.
@@ -106,6 +104,10 @@ class MarkdownBody(WholeText):
     def finish(self) -> None:
         self._finished = True
         self._begin()
+
+    def _restart(self, text: str) -> None:
+        self._waiting, self._stream, self._growing = text, BlockStream(), None
+        self._next = self._spent = 0
 
     def is_drawn(self) -> bool:
         """Whether everything is drawn that will be until more comes or is asked for."""
@@ -185,12 +187,15 @@ class MarkdownBody(WholeText):
         if number < len(self._shown) and self._shown[number] == block:
             return False
         widget = self._widget_for(number, block)
+        before = self._shown[number] if number < len(self._shown) else None
         self.num_renders += 1
         self._shown[number : number + 1] = [block]
         if isinstance(widget, CodeBlock):
             code = self._listing(number)
             grows = not self._finished and not block.closed
-            widget.set_code(code, block.language, block.closed, grows)
+            extends = widget is self._growing and (block.continues or block.extends(before))
+            widget.set_code(code, block.language, block.closed, grows, extends)
+            self._growing = widget
         elif block.kind == "plain":
             widget.show_plain(block.source)
         else:

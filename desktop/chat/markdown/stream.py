@@ -37,7 +37,8 @@ _STACKED = "".join(
 )
 _TOO_MANY_STACKED = re.compile(f"([{_STACKED}]{{{MOST_STACKED}}})[{_STACKED}]+")
 _EMPTY_LINE = re.compile(r"^[ \t]*\n", re.MULTILINE)
-_FENCE_MARKS = re.compile(r" {0,3}(?:`+|~+)")
+# A last line that may become the end of the code. It is not shown, so that shown code only grows.
+_FENCE_MARKS = re.compile(r" {0,3}(?:`*|~*)[ \t]*")
 
 
 class BlockStream:
@@ -196,7 +197,6 @@ class BlockStream:
     def _open_code(self, fence: Fence, ended: bool) -> str:
         last = self._tail.rfind("\n") + 1
         is_line = last > 0 or not self._continues
-        # While more may come, a last line of fence marks is probably the start of the end.
         end = fence.closing if ended else _FENCE_MARKS
         is_end = is_line and end.fullmatch(self._tail, last)
         return self._code(self._tail[:last] if is_end else self._tail)
