@@ -6,7 +6,6 @@ from collections.abc import Container
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QMouseEvent
-from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout
 
 from desktop import theme
 from desktop.chat.chat import ChatController
@@ -20,6 +19,7 @@ from desktop.numbers import BETWEEN, count_of, format_count
 from desktop.pictures.draft import Draft
 from desktop.pictures.pictures import PictureController
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.plain import Button, Label, set_tip
 
 # A shorter pause is for thinking.
@@ -29,10 +29,7 @@ COUNTED_AFTER_MS = 250
 
 
 class Composer(DraftEditor):
-    """The draft of the shown chat, and the button that sends it or stops the reply.
-
-    Knows nothing of the transcript, so that typing costs the same in a long chat.
-    """
+    """The draft of the shown chat, and the button that sends it or stops the reply."""
 
     instructions_asked = Signal()
     schema_asked = Signal()
@@ -61,8 +58,8 @@ class Composer(DraftEditor):
         self._tokens = Label(name="composerTokens", style="muted small")
         self._tokens.setAlignment(Qt.AlignmentFlag.AlignRight)
         tip = tr(
-            "Tokens of the message, counted by the model's tokenizer, and what the context has "
-            "left for the reply"
+            "Tokens in the message, counted by the model's tokenizer, and how many the context "
+            "has left for the reply"
         )
         set_tip(self._tokens, tip)
         self._counted = QTimer(self, singleShot=True, interval=COUNTED_AFTER_MS)
@@ -77,7 +74,7 @@ class Composer(DraftEditor):
     def suggest(self, text: str, instead_of: Container[str]) -> None:
         """Put a question into the field, selected so that typing replaces it.
 
-        It replaces the last suggestion, whose pictures have these names, but no text of the user's.
+        It replaces the last suggestion and its pictures, but no text of the user's.
         """
         typed = self.text.toPlainText()
         self.text.setFocus()
@@ -100,7 +97,6 @@ class Composer(DraftEditor):
         self._instructions.setVisible(given)
 
     def set_active(self, active: bool) -> None:
-        """Highlight the frame while a drop would be accepted."""
         self.setProperty("active", "true" if active else "false")
         theme.restyle(self)
 
@@ -110,19 +106,13 @@ class Composer(DraftEditor):
         super().mousePressEvent(event)
 
     def _build(self) -> None:
-        row = QHBoxLayout()
-        row.setSpacing(6)
-        for button in (self._add, self._format.button, self._instructions, self._queue, self._send):
-            row.addWidget(button, 0, Qt.AlignmentFlag.AlignBottom)
-        row.insertWidget(row.indexOf(self._queue), self.text, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(10, 8, 8, 8)
-        layout.setSpacing(6)
-        for part in (self._waiting, self.strip, self._format):
-            layout.addWidget(part)
-        layout.addLayout(row)
-        layout.addWidget(self.notice)
-        layout.addWidget(self._tokens)
+        buttons = (self._add, self._format.button, self._instructions), (self._queue, self._send)
+        writing = row(*buttons[0], self.text, *buttons[1], spacing=6)
+        for button in (*buttons[0], *buttons[1]):
+            writing.setAlignment(button, Qt.AlignmentFlag.AlignBottom)
+        writing.setStretchFactor(self.text, 1)
+        parts = (self._waiting, self.strip, self._format, writing, self.notice, self._tokens)
+        column(*parts, of=self, margins=(10, 8, 8, 8), spacing=6)
         self.setFocusProxy(self.text)
 
     def _connect(self) -> None:
@@ -172,7 +162,7 @@ class Composer(DraftEditor):
         self._waiting.show_messages(self._draft.queued)
 
     def _take_draft(self) -> None:
-        """Show the draft of the shown chat, storing what was typed into the previous one."""
+        """Store the previous chat's draft, and show this one's."""
         draft = self._chat.draft
         if draft is self._draft:
             return
@@ -196,7 +186,6 @@ class Composer(DraftEditor):
         self._show_tokens()
 
     def _show_tokens(self) -> None:
-        """Show the last known size until a new one is counted."""
         size = self._draft_size.size
         if size is None:
             return
@@ -223,7 +212,6 @@ class Composer(DraftEditor):
 
 
 def size_text(size: DraftTokens) -> str:
-    """How many tokens the message takes, if there is one, and what the context has left."""
     tokens = count_of(size.tokens, "token")
     if size.left < 0:
         text = tr("{tokens}, {over} more than the context has left")

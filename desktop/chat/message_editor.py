@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QSizePolicy, QVBoxLayout
+from PySide6.QtWidgets import QFrame, QSizePolicy
 
 from desktop.i18n import tr
 from desktop.pictures.draft import Draft
@@ -17,6 +17,7 @@ from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
 from desktop.pictures.taking import accept_copy, may_take, take_data
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.plain import Button, Label
 from desktop.words.pictures import Refusal, not_taken
@@ -39,7 +40,7 @@ class ComposerText(LongText):
         self.can_be_left = False  # with Esc
         self.setObjectName("composerText")
         self.setAccessibleName(tr("Message"))
-        self._placeholder = tr("Ask, or drop a picture")
+        self._placeholder = tr("Ask a question or drop a picture")
         self.setPlaceholderText(self._placeholder)
         self.setTabChangesFocus(True)
         # The column around it takes drops.
@@ -203,7 +204,8 @@ class MessageEditor(DraftEditor):
         self._cancel = Button(cancel, name="editCancel", spoken=cancel)
         self._send = Button(send, name="editSend", style="primary", spoken=send)
         self.setAcceptDrops(True)
-        self._build()
+        buttons = row(self._add, None, self._cancel, self._send)
+        column(self.strip, self.text, self.notice, buttons, of=self)
         self.text.setPlainText(draft.text)
         self.text.textChanged.connect(self._on_typed)
         self.text.left.connect(self.left)
@@ -214,18 +216,6 @@ class MessageEditor(DraftEditor):
         self._add.clicked.connect(lambda: self.choose_pictures_asked.emit(add))
         self.strip.filled.connect(self.filled)
         self._on_pictures(draft)
-
-    def _build(self) -> None:
-        row = QHBoxLayout()
-        row.addWidget(self._add)
-        row.addStretch(1)
-        row.addWidget(self._cancel)
-        row.addWidget(self._send)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        for part in (self.strip, self.text, self.notice):
-            layout.addWidget(part)
-        layout.addLayout(row)
 
     def say(self, words: str) -> None:
         super().say(words)

@@ -43,8 +43,7 @@ _PARSER.core.ruler.enableOnly(["normalize", "block"])
 class Block:
     """A top-level block; `source` is Markdown for prose, else the bare text.
 
-    Code that `continues` belongs to the same code block as the block before. `depth`: how many list
-    items the block is inside of.
+    `continues`: part of the same code block as the block before. `depth`: of list items around it.
     """
 
     kind: Literal["prose", "code", "plain"]
@@ -110,7 +109,6 @@ def find_blocks(text: str) -> list[Found]:
 
 
 def _list_with_code(tokens: list[Token], begin: int) -> SyntaxTreeNode | None:
-    """The list that a token opens, if any item contains code."""
     if tokens[begin].type.removesuffix("_open") not in _LISTS:
         return None
     end = next(at for at in range(begin + 1, len(tokens)) if tokens[at].level == 0)
@@ -202,7 +200,6 @@ def _block(source: str, token: Token, fence: Fence | None) -> Block:
 
 
 def _opening(source: str, token: Token) -> Fence | None:
-    """The fence that a block leaves open, if it does."""
     if token.type != "fence":
         return None
     mark = re.escape(token.markup[0])

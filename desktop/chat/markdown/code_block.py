@@ -14,13 +14,14 @@ from PySide6.QtGui import (
     QTextDocument,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPlainTextEdit, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from desktop import theme
 from desktop.chat.markdown.highlight import Highlighting, Span
 from desktop.chat.markdown.text_selection import text_selection
 from desktop.i18n import tr
 from desktop.widgets.copy_button import CopyButton
+from desktop.widgets.layouts import column, row
 from desktop.widgets.long_text import LongText
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Label
@@ -105,7 +106,6 @@ class CodeText(LongText):
         return self._skipped > 0
 
     def _tail_start(self, code: str) -> int:
-        """How many characters of growing code are not shown."""
         has_long_lines = len(code) > max(LONGEST_GROWING, LONG_LINES * (code.count("\n") + 1))
         if not self._skipped and not has_long_lines:
             return 0
@@ -125,7 +125,6 @@ class CodeText(LongText):
             self._colours.rehighlight()
 
     def is_field(self) -> bool:
-        """Whether it scrolls in a field of fixed height."""
         return self._is_field
 
     def fit(self) -> None:
@@ -250,7 +249,6 @@ class CodeBlock(QFrame):
         self._copy_button.say_copied()
 
     def _colour(self) -> bool:
-        """Highlight for a moment; says whether anything is left."""
         if self._coloured or not self._closed:
             return False
         if self._colours is None:
@@ -262,17 +260,8 @@ class CodeBlock(QFrame):
         return False
 
     def _lay_out(self) -> None:
-        header = QHBoxLayout()
-        header.setContentsMargins(6, 4, 0, 0)
-        header.addWidget(self._label)
-        header.addStretch(1)
-        header.addWidget(self._copy_button)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(6, 0, 6, 4)
-        layout.setSpacing(0)
-        layout.addLayout(header)
-        layout.addWidget(self._note)
-        layout.addWidget(self._text)
+        head = row(self._label, None, self._copy_button, margins=(6, 4, 0, 0))
+        column(head, self._note, self._text, of=self, margins=(6, 0, 6, 4), spacing=0)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

@@ -1,7 +1,6 @@
 """One selection over all text fields of a message.
 
-The mouse, Ctrl+C, Ctrl+A and the context menu work on all fields inside one `WholeText`. The
-fields' cursors hold the selection, so that a growing field keeps it.
+The fields' own cursors hold it, so that a growing field keeps it.
 """
 
 from __future__ import annotations
@@ -50,11 +49,11 @@ class TextOwner(QFrame):
     """A widget whose menu entries the texts inside it offer too."""
 
     def add_entries(self, menu: QMenu) -> None:
-        """Add the entries of the whole message."""
+        pass
 
 
 class TextSelection(QObject):
-    """The window's selection of read-only text, inside one `WholeText`."""
+    """The window's selection of read-only text: mouse, keys and context menu in a `WholeText`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -247,7 +246,6 @@ class TextSelection(QObject):
     # Fields.
 
     def _enter(self, field: TextField) -> None:
-        """Make the text of this field the selected one."""
         whole = _whole_of(field)
         if whole is not self._valid_whole():
             self.clear()
@@ -302,7 +300,6 @@ def _length(field: TextField) -> int:
 
 
 def _select(field: TextField, anchor: int, position: int) -> None:
-    """Select a part of a field without scrolling it."""
     cursor = field.textCursor()
     if (cursor.anchor(), cursor.position()) == (anchor, position):
         return
@@ -316,7 +313,6 @@ def _select(field: TextField, anchor: int, position: int) -> None:
 
 
 def _place_at(fields: list[TextField], point: QPoint) -> tuple[TextField, int]:
-    """The field and position nearest to a point on the screen."""
     found = fields[0]
     for field in fields:
         if field.viewport().mapToGlobal(QPoint(0, 0)).y() <= point.y():

@@ -111,33 +111,28 @@ async def test_nothing_is_sent_twice_nor_when_there_is_nothing(
     assert shown(parts) == ["Once", "done", "While it runs", "again"]
 
 
-async def test_sending_before_there_is_a_model_waits_and_says_so(
+async def test_a_message_sent_before_there_is_a_model_waits_and_can_be_stopped(
     open_parts: OpenParts, engine: FakeEngine
 ) -> None:
     engine.may_load.clear()
-    parts = await open_parts()
-    parts.chat.draft.text = "Early"
-    parts.chat.send()
-    await until(lambda: parts.chat.running and parts.chat.running.status)
-    assert parts.chat.running is not None
-    assert "Waiting for the model" in parts.chat.running.status
-    assert engine.asked == []
-    engine.may_load.set()
-    await until(lambda: engine.asked)
-    engine.asked[0].finish("here")
-    assert (await ended(parts)).state is ReplyState.COMPLETE
-
-
-async def test_waiting_can_be_stopped(open_parts: OpenParts, engine: FakeEngine) -> None:
     engine.model_to_load = None
     parts = await open_parts()
     parts.chat.draft.text = "Early"
     parts.chat.send()
+    await until(lambda: parts.chat.running and "Waiting for the model" in parts.chat.running.status)
+    engine.may_load.set()
     await until(lambda: parts.chat.running and "choose one" in parts.chat.running.status)
     parts.chat.stop()
     reply = await ended(parts)
     assert (reply.state, ending_text(reply)) == (ReplyState.STOPPED, "Stopped.")
     assert engine.asked == []
+    parts.chat.regenerate(parts.transcript.rows[-1].id)
+    await until(lambda: parts.chat.running and "choose one" in parts.chat.running.status)
+    engine.model_to_load = model_info()
+    parts.settings.load()
+    await until(lambda: engine.asked)
+    engine.asked[0].finish("here")
+    assert (await ended(parts)).state is ReplyState.COMPLETE
 
 
 async def test_words_that_came_at_once_are_shown_in_one_step(
@@ -238,7 +233,7 @@ async def test_a_queued_reply_outlives_the_death_of_another(
     parts.chat.open(None)
     queued = await ask(parts, engine, "Second")
     queued.queue(1)
-    await until(lambda: parts.chat.running and "another reply first" in parts.chat.running.status)
+    await until(lambda: parts.chat.running and "another reply" in parts.chat.running.status)
     await engine.die()
     await until(lambda: len(engine.asked) == 3)
     assert engine.asked[2].conversation == queued.conversation
@@ -325,16 +320,6 @@ async def test_deleting_the_chat_that_is_replying_stops_it_and_can_be_undone(
     parts.chat.open(None)
     parts.chat.open(chat)
     await until(lambda: shown(parts) == ["Hello", "half"])
-
-
-async def test_rename(open_parts: OpenParts, engine: FakeEngine) -> None:
-    parts = await open_parts()
-    (await ask(parts, engine, "Hello")).finish("x")
-    await ended(parts)
-    await until(lambda: parts.chat_list.chats)
-    assert parts.chat_list.setData(parts.chat_list.index(1), "  Better \n name ")
-    await until(lambda: parts.chat_list.chats[0].title == "Better name")
-    assert not parts.chat_list.setData(parts.chat_list.index(1), "  ")
 
 
 async def test_a_picture_sent_before_the_model_turns_out_blind_is_refused_too(

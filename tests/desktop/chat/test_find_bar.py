@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QLineEdit
 
 from desktop.app import App
 from desktop.chat.markdown import markdown_body
+from desktop.chat.markdown.text_selection import fields_in
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine
 from tests.desktop.hands import ended, find, send, settle, words
@@ -46,10 +47,9 @@ async def step(app: App, field: QLineEdit, key: Qt.KeyboardModifier = NO_KEY) ->
 
 def marked(app: App) -> list[tuple[int, int]]:
     """The messages in which something is marked, with how many marks each."""
-    view = app.window.page.transcript
     counts = [
-        (place, sum(len(field.extraSelections()) for field in view.messages.fields_at(place)))
-        for place in range(len(app.parts.transcript.rows))
+        (place, sum(len(field.extraSelections()) for field in fields_in(row)))
+        for place, row in app.window.page.transcript.messages
     ]
     return [each for each in counts if each[1]]
 
@@ -83,7 +83,9 @@ async def test_it_goes_from_match_to_match_and_round(open_app: OpenApp, engine: 
 async def the_match_is_in_the_middle_of_the_view(app: App, field: QLineEdit) -> None:
     await step(app, field, SHIFT)
     view = app.window.page.transcript
-    text = [each for each in view.messages.fields_at(3) if each.extraSelections()][-1]
+    row = view.messages.at(3)
+    assert row is not None
+    text = [each for each in fields_in(row) if each.extraSelections()][-1]
     # Without this the selections' list goes with its cursor.
     marks = text.extraSelections()
     rect = text.cursorRect(marks[0].cursor)
@@ -123,7 +125,8 @@ async def test_a_match_that_is_not_drawn_yet_is_opened(
     filler = "Words to fill a screen.\n\n" * 150
     text = f"A heron.\n\n{filler}One more heron.\n\n{filler}"
     app = await talk(open_app, engine, ("Hello", text))
-    assert app.window.page.transcript.messages.has_more(1)
+    row = app.window.page.transcript.messages.at(1)
+    assert row is not None and row.more_button() is not None
     field = await look(app, "heron")
     assert (words(app, "findCount"), marked(app)) == ("1 of 2", [(1, 1)])
     await step(app, field, SHIFT if back else NO_KEY)

@@ -198,7 +198,7 @@ def right_click(widget: QWidget) -> list[str]:
 QUESTION_MENU = ["Copy the message", "Edit the message and send it again", "Fork into a new chat"]
 REPLY_MENU = [
     *("Copy the reply", "Write another reply", "Fork into a new chat"),
-    "Continue the reply from where it ends",
+    "Continue the reply from where it stopped",
 ]
 
 

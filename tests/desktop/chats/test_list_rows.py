@@ -10,7 +10,9 @@ from PySide6.QtTest import QAbstractItemModelTester
 from desktop.chats.chat_list import CHAT_ROLE, FORKED_ROLE, NOTE_ROLE, ChatList, TrashList, sections
 from desktop.store.tables.fields import LAST_MOMENT
 from desktop.store.tables.records import Chat
-from tests.desktop.conftest import Loop
+from tests.desktop.chat.test_chat import ask, ended
+from tests.desktop.conftest import Loop, OpenParts, until
+from tests.desktop.fake_engine import FakeEngine
 
 
 def test_the_list_of_chats_is_a_proper_model(qloop: Loop) -> None:
@@ -100,3 +102,15 @@ def test_the_trash_is_a_proper_model(qloop: Loop) -> None:
     assert trash.index(0).data(NOTE_ROLE).startswith("Kept until ")
     trash.show([])
     assert trash.rowCount() == 0
+
+
+async def test_a_new_title_is_one_line_and_never_blank(
+    open_parts: OpenParts, engine: FakeEngine
+) -> None:
+    parts = await open_parts()
+    (await ask(parts, engine, "Hello")).finish("x")
+    await ended(parts)
+    await until(lambda: parts.chat_list.chats)
+    assert parts.chat_list.setData(parts.chat_list.index(1), "  Better \n name ")
+    await until(lambda: parts.chat_list.chats[0].title == "Better name")
+    assert not parts.chat_list.setData(parts.chat_list.index(1), "  ")

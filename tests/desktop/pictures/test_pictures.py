@@ -239,7 +239,7 @@ async def test_a_message_is_not_sent_while_a_picture_is_looked_at(
     assert not find(app, QPushButton, "editSend").isEnabled()
     assert "a.txt is not a picture" in words(app, "editNotice")
     QTest.keyClick(editor(app).text, Qt.Key.Key_Return)
-    assert "looked at" in words(app, "editNotice") and len(engine.asked) == 1
+    assert "is ready" in words(app, "editNotice") and len(engine.asked) == 1
     engine.may_describe.set()
     await until(find(app, QPushButton, "editSend").isEnabled)
     press(app, "editCancel")

@@ -18,7 +18,6 @@ from desktop.chat.markdown.stream import (
     MOST_LINES,
     MOST_STACKED,
     BlockStream,
-    split_blocks,
 )
 
 pytestmark = pytest.mark.usefixtures("dressed")
@@ -75,6 +74,10 @@ def streamed(pieces: Sequence[str]) -> list[Block]:
     return stream.closed
 
 
+def split_blocks(text: str) -> list[Block]:
+    return streamed([text])
+
+
 @pytest.fixture
 def small_limits() -> Iterator[None]:
     """Blocks that are too long after a few words, for texts that a test can write."""
@@ -122,13 +125,18 @@ def test_how_a_long_text_arrives_makes_no_difference(
 
 
 @given(st.lists(PIECES, max_size=40))
-def test_a_closed_block_never_changes(pieces: list[str]) -> None:
+def test_a_closed_block_never_changes_and_open_code_only_grows(pieces: list[str]) -> None:
     stream = BlockStream()
     closed: list[Block] = []
+    shown: list[Block] = []
     for piece in pieces:
         stream.append(piece)
         assert stream.closed[: len(closed)] == closed
-        closed = list(stream.closed)
+        closed, before = list(stream.closed), shown
+        shown = closed + stream.open
+        for block, old in zip(shown, before, strict=False):
+            if block.extends(old) and len(block.source) >= len(old.source):
+                assert block.source.startswith(old.source)
 
 
 def test_a_listing_is_open_until_its_fence_is_closed() -> None:
