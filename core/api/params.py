@@ -105,9 +105,9 @@ class CacheSettings(Settings):
 
     `count` bounds the recurrent checkpoints in memory, of all chats; 0 turns them off. `interval`
     is in tokens, rounded up to a multiple of the grid. The byte budgets cover everything cached on
-    the device (a GPU's slab), in host memory (on a CPU the slab too) and on disk (0 keeps nothing);
-    None is the default in `ModelInfo`. `restore` "when_faster" prefills a prefix again where that
-    is estimated at least twice as fast as reading it from disk.
+    the device (a GPU's KV buffer), in host memory (on a CPU the KV buffer too) and on disk (0 keeps
+    nothing); None is the default in `ModelInfo`. `restore` "when_faster" prefills a prefix again
+    where that is estimated at least twice as fast as reading it from disk.
     """
 
     count: Annotated[int, Field(ge=0, le=256)] = 32

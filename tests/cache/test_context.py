@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.api.params import CacheSettings
 from core.api.prompt import Image, Prompt, Segment, TextRun
 from core.cache.context import Usage
-from core.cache.slab import KVRows
+from core.cache.kv_buffer import KVRows
 from core.cache.state import Checkpoint, RecurrentState
 from core.layers.memory import LayerSpec
 from tests.api.prompts import END
@@ -185,7 +185,7 @@ def test_S3_a_failed_restore_drops_only_what_hangs_below_it() -> None:
     one, other = prompt(turn(3), turn(4), HEADER), prompt(turn(3), turn(5), HEADER)
     world.request(one, DEFAULT)
     world.request(other, DEFAULT)
-    # `one` has left the slab; its second run comes back in a shape that no slab holds.
+    # `one` has left the KV buffer; its second run comes back in a shape that no KV buffer holds.
     node = world.cache.tree.match(world.cache.tree.keys(one))[1]
     assert node.rows is not None
     node.rows = KVRows({7: node.rows.layers[1]})
@@ -215,7 +215,7 @@ def test_S3_no_memory_for_a_copy_costs_only_what_needed_it(monkeypatch: pytest.M
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(world.cache.slab, "copy_out", full)
+        patched.setattr(world.cache.kv_buffer, "copy_out", full)
         world.cache.restore(other)
     world.cache.check_integrity()
     assert world.request(other, DEFAULT).cut.token.value == 2

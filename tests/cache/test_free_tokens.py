@@ -9,7 +9,7 @@ from tests.cache.worlds import PURE, World
 
 CONTEXT = 4096
 ROW_BYTES = 16
-# The slab, and four contexts beside it.
+# The KV buffer, and four contexts beside it.
 SETTINGS = CacheSettings(host_bytes=5 * CONTEXT * ROW_BYTES)
 
 

@@ -114,7 +114,7 @@ def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
         cache_folder=str(tmp_path / "cache"),
     )
     base = loaded_of("hybrid")
-    slab = base.info.context_length * base.info.kv_bytes_per_token
+    kv_buffer = base.info.context_length * base.info.kv_bytes_per_token
     chat: list[Message] = [user(picture(1, "wide"), "What is it?")]
     floor = 0
     for number, (kind, steps) in enumerate(fates):
@@ -143,7 +143,7 @@ def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
                 break
             last = Conversation(messages=tuple(chat))
             if kind == "spill":
-                tight = CacheSettings(host_bytes=slab + 400_000)
+                tight = CacheSettings(host_bytes=kv_buffer + 400_000)
                 elsewhere = Conversation(messages=(user(words(60, "elsewhere")),))
                 died = worker.ask(Generate(request=4, conversation=elsewhere, cache=tight))
             else:

@@ -112,10 +112,10 @@ def test_S4_a_planted_mistake_is_found(
         machine.ask(chat)
 
 
-def test_S4_rows_planted_in_the_slab_are_found(machine: Machine) -> None:
+def test_S4_rows_planted_in_the_kv_buffer_are_found(machine: Machine) -> None:
     chat: list[Message] = [user(words(80))]
     machine.ask(chat)
-    (keys, _), *_ = machine.cache.slab.view(0, 1).layers.values()
+    (keys, _), *_ = machine.cache.kv_buffer.view(0, 1).layers.values()
     with torch.inference_mode():
         keys[0, 0, 0] += 1.0
     with pytest.raises(AssertionError, match="restored keys or values differ"):

@@ -11,8 +11,8 @@ import pytest
 from core.api.chat import ImagePart, Message
 from core.api.errors import BudgetTooSmallError, NoRoomBesideError, PromptTooLongError
 from core.api.params import CacheSettings, SamplingParams
+from core.cache.kv_buffer import KVBuffer, KVRows
 from core.cache.ledger import Held
-from core.cache.slab import KVRows, KVSlab
 from core.engine.loaded import LoadedModel
 from tests.cache.worlds import traces
 from tests.promises.machine import DEFAULT, Machine, last_end, load, same, system, user, words
@@ -28,15 +28,15 @@ def kept(
     return Machine(loaded_of(getattr(request, "param", "hybrid")), tmp_path / "cache")
 
 
-def slab_bytes(machine: Machine) -> int:
+def kv_buffer_bytes(machine: Machine) -> int:
     return machine.base.info.kv_bytes_per_token * machine.base.info.context_length
 
 
 def beside(
     machine: Machine, num_bytes: int, count: int = 32, disk: int | None = None
 ) -> CacheSettings:
-    """A budget of the slab and so many bytes beside it."""
-    host = slab_bytes(machine) + num_bytes
+    """A budget of the KV buffer and so many bytes beside it."""
+    host = kv_buffer_bytes(machine) + num_bytes
     return CacheSettings(count=count, interval=1, host_bytes=host, disk_bytes=disk)
 
 
@@ -45,7 +45,7 @@ def test_S10_ten_short_turns_never_push_out_the_anchor_of_a_long_text(
     machine: Machine, short: str
 ) -> None:
     state = machine.base.info.checkpoint_bytes + 128
-    room = slab_bytes(machine) + 8 * state + 1_600 * machine.base.info.kv_bytes_per_token
+    room = kv_buffer_bytes(machine) + 8 * state + 1_600 * machine.base.info.kv_bytes_per_token
     few = CacheSettings(count=8, interval=32_768)
     if short == "bytes":
         few = CacheSettings(count=256, interval=32_768, host_bytes=room)
@@ -67,19 +67,21 @@ def test_M1_a_budget_of_the_smallest_still_answers(machine: Machine, picture: Dr
     for _ in range(3):
         answer = machine.ask(chat, cache=smallest)
         same(answer, machine.cold(chat))
-        assert answer.stats.bytes.host_budget == slab_bytes(machine)
+        assert answer.stats.bytes.host_budget == kv_buffer_bytes(machine)
         chat += [answer.reply, user("More.")]
 
 
 @pytest.mark.parametrize("settings", [{}, {"count": 1, "disk": 0}])
-def test_M1_less_than_a_slab_is_refused_with_numbers_and_changes_nothing(
+def test_M1_less_than_a_kv_buffer_is_refused_with_numbers_and_changes_nothing(
     kept: Machine, settings: dict[str, int]
 ) -> None:
     chat: list[Message] = [user(words(60))]
     kept.ask(chat)
     kept.write()
-    before, slab = traces(kept.cache), slab_bytes(kept)
-    with pytest.raises(BudgetTooSmallError, match=rf"{slab - 1:,} bytes.*takes {slab:,} bytes"):
+    before, kv_buffer = traces(kept.cache), kv_buffer_bytes(kept)
+    with pytest.raises(
+        BudgetTooSmallError, match=rf"{kv_buffer - 1:,} bytes.*takes {kv_buffer:,} bytes"
+    ):
         kept.ask(chat, cache=beside(kept, -1, **settings))
     assert traces(kept.cache) == before
     assert kept.ask(chat).fed == ()
@@ -100,7 +102,7 @@ def test_M1_room_is_made_before_anything_is_taken(
     tight = beside(machine, 4 * state)
     for salt in "abc":
         machine.ask([user(words(90, salt), picture(ord(salt) % 3))], cache=tight)
-    assert {held for held, _, _ in log} >= {Held.SLAB, Held.STATES, Held.ROWS, Held.EMBEDDINGS}
+    assert {held for held, _, _ in log} >= {Held.KV_BUFFER, Held.STATES, Held.ROWS, Held.EMBEDDINGS}
     assert all(num_bytes <= room for _, num_bytes, room in log)
 
 
@@ -114,7 +116,7 @@ def test_M3_the_bytes_shown_are_the_bytes_held(kept: Machine, picture: Draw) -> 
     rows = [node.rows for node in tree if node.rows is not None]
     embedding = kept.base.model.image_width * 4
     assert rows and shown.kv - shown.slab == sum(held.num_bytes for held in rows)
-    assert shown.slab == kept.cache.slab.capacity * kept.base.info.kv_bytes_per_token
+    assert shown.slab == kept.cache.kv_buffer.capacity * kept.base.info.kv_bytes_per_token
     assert shown.checkpoints == len(tree.checkpoints()) * kept.base.info.checkpoint_bytes
     assert shown.embeddings == (4 + 8) * embedding
     assert kept.folder is not None
@@ -131,7 +133,7 @@ def test_M5_a_side_request_leaves_everything_as_it_was(
     kept.ask([user("Elsewhere, " + words(30))], chat="b")
     before = traces(kept.cache)
     new = [picture(7, "wide")] if with_picture else []
-    # From memory, from the slab, from nothing, and under other settings than the chat's.
+    # From memory, from the KV buffer, from nothing, and under other settings than the chat's.
     for asked in (
         [*chat, first.reply, user(*new, "A title.")],
         [user("Elsewhere, " + words(30))],
@@ -174,14 +176,14 @@ def test_M7_the_cache_costs_a_cold_request_nothing_but_its_states(
 ) -> None:
     chat: list[Message] = [system(words(30)), user(words(90), picture(1, "wide"), "What?")]
     copied: list[int] = []
-    copy_out = KVSlab.copy_out
+    copy_out = KVBuffer.copy_out
 
-    def counted(self: KVSlab, start: int, end: int) -> KVRows:
+    def counted(self: KVBuffer, start: int, end: int) -> KVRows:
         rows = copy_out(self, start, end)
         copied.append(rows.num_bytes)
         return rows
 
-    monkeypatch.setattr(KVSlab, "copy_out", counted)
+    monkeypatch.setattr(KVBuffer, "copy_out", counted)
     off = Machine(loaded_of("hybrid")).ask(chat, cache=CacheSettings(count=0))
     machine = Machine(loaded_of("hybrid"), tmp_path / "cache")
     on = machine.ask(chat)
@@ -253,7 +255,7 @@ def test_X3_budgets_and_disk_never_change_an_output(
     kept: Machine, picture: Draw, states: int | None, disk: int | None
 ) -> None:
     state = kept.base.info.checkpoint_bytes + 128
-    host = None if states is None else slab_bytes(kept) + states * state
+    host = None if states is None else kv_buffer_bytes(kept) + states * state
     settings = CacheSettings(interval=1, host_bytes=host, disk_bytes=disk)
     chat: list[Message] = [user(words(40), picture(1, "wide"), words(40, "q"))]
     first = kept.ask(chat, cache=settings)

@@ -265,7 +265,7 @@ def test_P2_what_the_head_was_not_asked_for_is_made_up_for(
 
     def noted(drafter: HeadDrafter, depth: int) -> list[int]:
         found[-1].append(take(drafter, depth))
-        keys, _ = drafter._slab.rows(len(drafter._model.layer_specs) - 1)
+        keys, _ = drafter._kv_buffer.rows(len(drafter._model.layer_specs) - 1)
         rows[-1] = keys[drafter._start.token.value : drafter._next].float()
         return found[-1][-1]
 

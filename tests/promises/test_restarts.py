@@ -92,7 +92,7 @@ def test_X4_what_is_stored_is_what_lived(
     seen = set()
     for node in machine.held(chat):
         assert node.run is not None
-        view = cache.slab.view(node.run.start.token.value, node.end.token.value)
+        view = cache.kv_buffer.view(node.run.start.token.value, node.end.token.value)
         rows = cache.disk.rows(node)
         if rows is not None:
             seen.add("rows")

@@ -12,7 +12,7 @@ import torch
 from core.api.chat import ImagePart, Message
 from core.api.params import CacheSettings, SamplingParams
 from core.api.prompt import Image
-from core.cache.slab import KVRows, KVSlab
+from core.cache.kv_buffer import KVBuffer, KVRows
 from core.engine.loaded import LoadedModel
 from tests.promises.machine import (
     Answer,
@@ -75,7 +75,7 @@ class TestS3:
 
     @pytest.fixture
     def branches(self, machine: Machine) -> tuple[list[Message], list[Message]]:
-        """Two chats with a common beginning; the second has taken the slab over."""
+        """Two chats with a common beginning; the second has taken the KV buffer over."""
         stem: list[Message] = [system("Be brief. " + words(60))]
         one, other = [*stem, user(words(60, "a"))], [*stem, user(words(60, "b"))]
         machine.ask(one)
@@ -104,7 +104,7 @@ class TestS3:
     ) -> None:
         one, other = branches
         with monkeypatch.context() as patched:
-            patched.setattr(KVSlab, "copy_out", fail)
+            patched.setattr(KVBuffer, "copy_out", fail)
             machine.same_as_cold(one)
         assert machine.same_as_cold(other).reused > 0
         assert machine.same_as_cold(one).evaluated == 0
@@ -130,7 +130,7 @@ class TestS3:
         assert machine.same_as_cold(one).evaluated == 0
         assert machine.same_as_cold(more).reused > 0
 
-    def test_S3_a_slab_that_cannot_grow_leaves_what_was_read(
+    def test_S3_a_kv_buffer_that_cannot_grow_leaves_what_was_read(
         self,
         machine: Machine,
         branches: tuple[list[Message], list[Message]],
@@ -139,7 +139,7 @@ class TestS3:
         _, other = branches
         long = [user(words(600))]
         with monkeypatch.context() as patched:
-            patched.setattr(machine.cache.slab, "_make_room", fail)
+            patched.setattr(machine.cache.kv_buffer, "_make_room", fail)
             with pytest.raises(MemoryError):
                 machine.ask(long)
         machine.cache.check_integrity()

@@ -152,12 +152,12 @@ def test_P2_a_rollback_that_leaves_something_shows(
     keep = Decode.keep
 
     def forgets(decode: Decode, count: int) -> None:
-        places, slab = list(decode.places), decode._slab
+        places, kv_buffer = list(decode.places), decode._kv_buffer
         if fault == "states":
             monkeypatch.setattr(type(decode._steps), "keep", lambda *_: None)
         with monkeypatch.context() as context:
             if fault == "rows":
-                context.setattr(type(slab), "clear", lambda *_: None)
+                context.setattr(type(kv_buffer), "clear", lambda *_: None)
             keep(decode, count)
         if fault == "places":
             decode.places = places

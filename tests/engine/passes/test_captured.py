@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from core.api.errors import RequestCancelled
-from core.cache.slab import GROWTH, KVSlab
+from core.cache.kv_buffer import GROWTH, KVBuffer
 from core.engine.loaded import LoadedModel
 from core.engine.passes.captured import StepCapture
 from kernels.ops import PLAIN_OPS
@@ -32,14 +32,14 @@ COMPILED = ("bfloat16", "int8", "int4")
 def test_replies_have_the_bits_of_forwards(
     loaded_of: Callable[..., LoadedModel], family: str, precision: str
 ) -> None:
-    """Over the end of a stretch of attention, and where the slab grows."""
+    """Over the end of a stretch of attention, and where the KV buffer grows."""
     loaded = loaded_of(family, precision)
     tracer = loaded.steps
     for tokens in (1, 250, GROWTH - 3):
         place = Place(loaded, tokens)
         expected = place.logits(StepCapture(None), 20)
         assert all(map(torch.equal, place.logits(tracer, 20), expected)), tokens
-        steps = tracer.step(place.model, place.slab)
+        steps = tracer.step(place.model, place.kv_buffer)
         assert steps is not None and steps.num_traces == 1, "nothing was captured"
 
 
@@ -57,15 +57,15 @@ def test_steps_of_several_tokens_have_the_bits_of_single_ones(
     for tracer in (StepCapture(None), loaded.steps):
         place = Place(loaded, 125)
         expected = place.logits(StepCapture(None), total)
-        rows = place.slab.copy_out(0, 125 + total)
-        place.slab.clear(125, LIMIT)
+        rows = place.kv_buffer.copy_out(0, 125 + total)
+        place.kv_buffer.clear(125, LIMIT)
         found = place.logits_of_steps(tracer, sizes)
         assert len(found) == total and all(map(torch.equal, found, expected))
         for pair, own in zip(
-            rows.layers.values(), place.slab.view(0, 125 + total).layers.values(), strict=True
+            rows.layers.values(), place.kv_buffer.view(0, 125 + total).layers.values(), strict=True
         ):
             assert all(map(torch.equal, pair, own))
-        behind = place.slab.view(125 + total, LIMIT).layers.values()
+        behind = place.kv_buffer.view(125 + total, LIMIT).layers.values()
         assert not any(each.any() for pair in behind for each in pair)
 
 
@@ -78,7 +78,7 @@ def test_a_slow_models_steps_of_several_tokens_are_captured_once_they_pay(
     place, tracer = Place(loaded, 10), StepCapture(loaded.steps._capture)
     sizes = [(1, 1), (3, 2), (3, 3), (1, 1), (3, 1), (3, 2), (3, 3), (1, 1)]
     expected = place.logits(StepCapture(None), sum(kept for _, kept in sizes))
-    steps = tracer.step(place.model, place.slab)
+    steps = tracer.step(place.model, place.kv_buffer)
     assert steps is not None
     found, decode = list[Tensor](), place.decode(tracer)
     with torch.inference_mode():
@@ -98,7 +98,7 @@ def test_a_recording_serves_other_replies_and_leaves_their_states(
     loaded = loaded_of("hybrid", "int8")
     place, tracer = Place(loaded, 60), StepCapture(loaded.steps._capture)
     place.logits(tracer, 5)
-    trace = tracer.step(place.model, place.slab)
+    trace = tracer.step(place.model, place.kv_buffer)
     for seed in (1, 2):
         place.fill(seed)
         before = place.state.copy()
@@ -107,7 +107,7 @@ def test_a_recording_serves_other_replies_and_leaves_their_states(
         assert all(map(torch.equal, place.logits(tracer, 9), expected))
         for layer, state in before.layers.items():
             assert all(map(torch.equal, state, place.state.layers[layer]))
-    assert tracer.step(place.model, place.slab) is trace
+    assert tracer.step(place.model, place.kv_buffer) is trace
 
 
 @NEEDS_COMPILER
@@ -185,16 +185,16 @@ def test_what_takes_a_row_for_a_constant_is_computed(
 
 @NEEDS_COMPILER
 def test_a_side_request_leaves_nothing_behind(loaded_of: Callable[..., LoadedModel]) -> None:
-    """Its slab goes, and the chat's trace stays the chat's."""
+    """Its KV buffer goes, and the chat's trace stays the chat's."""
     loaded = loaded_of("hybrid", "int8")
     machine = Machine(loaded)
     chat = [user("Hello there")]
     expected = machine.ask(chat)
-    trace, slabs = loaded.steps._steps, living(KVSlab)
+    trace, kv_buffers = loaded.steps._steps, living(KVBuffer)
     assert trace is not None
     aside = machine.ask(chat, side=True)
     assert aside.ids == expected.ids and len(aside.ids) > 1
-    assert living(KVSlab) == slabs and loaded.steps._steps is trace
+    assert living(KVBuffer) == kv_buffers and loaded.steps._steps is trace
 
 
 def living(kind: type) -> int:
@@ -207,5 +207,5 @@ def test_kernels_that_record_nothing_compute_every_step(
 ) -> None:
     loaded = loaded_of("hybrid")
     place = Place(loaded, 10)
-    assert loaded.steps.step(place.model, place.slab) is None
+    assert loaded.steps.step(place.model, place.kv_buffer) is None
     assert all(map(torch.equal, *(place.logits(loaded.steps, 3) for _ in range(2))))

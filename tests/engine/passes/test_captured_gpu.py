@@ -62,7 +62,7 @@ def test_replies_have_the_bits_of_forwards(
     other = place.logits(StepCapture(None), 1)
     place.fill(1)
     assert all(map(torch.equal, place.logits(captured, 1), other))
-    steps = captured.step(place.model, place.slab)
+    steps = captured.step(place.model, place.kv_buffer)
     assert steps is not None and steps.num_traces == 1, "nothing was captured"
 
 
@@ -82,7 +82,7 @@ def test_steps_of_several_tokens_are_captured_too(
     place, captured = Place(loaded_of(family, precision), 31), tracer()
     expected = place.logits_of_steps(StepCapture(None), sizes)
     assert all(map(torch.equal, place.logits_of_steps(captured, sizes), expected))
-    steps = captured.step(place.model, place.slab)
+    steps = captured.step(place.model, place.kv_buffer)
     assert steps is not None and steps.num_traces == 2
 
 
@@ -133,7 +133,7 @@ def test_what_cannot_be_recorded_is_computed(
     expected = place.logits(StepCapture(None), 3)
     with caplog.at_level(logging.INFO):
         assert all(map(torch.equal, place.logits(captured, 3), expected))
-    assert captured.step(place.model, place.slab) is None
+    assert captured.step(place.model, place.kv_buffer) is None
     assert len(caplog.records) == 1
     assert caplog.records[0].message.startswith(f"Steps are not captured: {reason}")
 
