@@ -11,7 +11,7 @@ from itertools import takewhile
 import torch
 
 from core.api.chat import AssistantMessage, Conversation, TextPart, UserMessage
-from core.api.commands import IdleWork, Settle
+from core.api.commands import IdleWork, PrefillReply
 from core.api.events import Prepared
 from core.api.prompt import CutKind, Image, Prompt, Run
 from core.cache.context import Usage
@@ -51,10 +51,10 @@ class Ahead:
             )
             images = pictures.segments
             shown = self._render(command.conversation, images)
-            stable = settled if isinstance(command, Settle) else read_ahead
+            stable = settled if isinstance(command, PrefillReply) else read_ahead
             messages = MessageMap.of(command.conversation, shown.message_starts)
             tokens = 0
-            if isinstance(command, Settle) and _is_paused(command.conversation):
+            if isinstance(command, PrefillReply) and _is_paused(command.conversation):
                 # Continuing is likelier than a new turn, which mostly shares its runs.
                 tokens += self._prefill(shown.prompt, pictures, messages)
                 loaded.cache.end_use()
@@ -65,7 +65,7 @@ class Ahead:
             loaded.cache.end_use()
             loaded.catalog.drop_fresh()
         # A settled reply is in the context as later turns show it.
-        settles = isinstance(command, Settle) and bool(runs)
+        settles = isinstance(command, PrefillReply) and bool(runs)
         return self._prepared(
             tokens, pictures, shown, self._along(runs) if settles else shown.prompt
         )

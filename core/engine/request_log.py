@@ -71,7 +71,7 @@ def _outcome(command: Command, last: Event) -> dict[str, object]:
         case Finished():
             return {"finish_reason": last.reason, **_numbers(last.stats)}
         case Prepared():
-            op = "settled_tokens" if command.type == "settle" else "read_ahead_tokens"
+            op = "settled_tokens" if command.type == "prefill_reply" else "read_ahead_tokens"
             totals = last.bytes.model_dump()
             return {op: last.tokens, "images_encoded": last.encoded, "bytes": totals}
         case Done() if last.bytes is not None:

@@ -28,9 +28,9 @@ from core.api.commands import (
     OfPicture,
     OfPrompt,
     Ping,
-    ReadAhead,
+    PrefillDraft,
+    PrefillReply,
     RenderImage,
-    Settle,
     UnloadModel,
 )
 from core.api.errors import InternalError, NotEnoughMemoryError, ProtocolError, WaymarkError
@@ -186,8 +186,8 @@ def handlers(engine: Engine, emit: Callable[[Event], None]) -> dict[type[Command
         LoadModel: lambda command, flag: engine.load(command, flag, emit),
         UnloadModel: lambda command, flag: engine.unload(),
         Generate: lambda command, flag: engine.generate(command, flag, emit),
-        Settle: engine.prepare,
-        ReadAhead: engine.prepare,
+        PrefillReply: engine.prepare,
+        PrefillDraft: engine.prepare,
         DescribeImage: lambda command, flag: engine.describe(command),
         RenderImage: lambda command, flag: engine.render_image(command),
         CountTokens: lambda command, flag: engine.count_tokens(command),

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from core.api.chat import Conversation, ImagePart
-from core.api.commands import CountTokens, DescribeImage, Generate, LoadModel, ReadAhead
+from core.api.commands import CountTokens, DescribeImage, Generate, LoadModel, PrefillDraft
 from core.api.errors import (
     BrokenConfigError,
     BrokenTokenizerError,
@@ -250,7 +250,7 @@ def test_what_a_request_freed_goes_back_to_the_system(
     ask(engine)
     assert given == ["back"]
     conversation = Conversation(messages=(user("Hello"),))
-    engine.prepare(ReadAhead(request=3, conversation=conversation), CancelFlag())
+    engine.prepare(PrefillDraft(request=3, conversation=conversation), CancelFlag())
     assert given == ["back"] * 2
     long = Conversation(messages=(user("Hello. " * 20_000),))
     with pytest.raises(PromptTooLongError):

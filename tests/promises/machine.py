@@ -24,7 +24,7 @@ from core.api.chat import (
     TextPart,
     UserMessage,
 )
-from core.api.commands import Forget, Generate, LoadModel, ReadAhead, Settle
+from core.api.commands import Forget, Generate, LoadModel, PrefillDraft, PrefillReply
 from core.api.events import Event, Finished, Prepared
 from core.api.params import CacheSettings, DraftSettings, ModelSettings, Probe, SamplingParams
 from core.api.prompt import Prompt
@@ -282,15 +282,15 @@ class Machine:
 
     def settle(self, messages: Sequence[Message], **options: Any) -> Prepared:
         """Read the reply that ends a chat as history shows it."""
-        return self._prepare(Settle, messages, **options)
+        return self._prepare(PrefillReply, messages, **options)
 
     def read_ahead(self, messages: Sequence[Message], **options: Any) -> Prepared:
         """Read the draft that ends a chat."""
-        return self._prepare(ReadAhead, messages, **options)
+        return self._prepare(PrefillDraft, messages, **options)
 
     def _prepare(
         self,
-        kind: type[Settle] | type[ReadAhead],
+        kind: type[PrefillReply] | type[PrefillDraft],
         messages: Sequence[Message],
         cache: CacheSettings = DEFAULT,
         flag: CancelFlag | None = None,

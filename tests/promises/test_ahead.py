@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from core.api.chat import ImagePart, Message
-from core.api.commands import ReadAhead, Settle
+from core.api.commands import PrefillDraft, PrefillReply
 from core.api.errors import PromptTooLongError, RequestCancelled
 from core.api.events import Prepared
 from core.api.params import CacheSettings, SamplingParams
@@ -21,7 +21,7 @@ FIVE = SamplingParams(temperature=0, max_tokens=5)
 def prepare(
     machine: Machine,
     messages: Sequence[Message],
-    kind: type[Settle] | type[ReadAhead] = Settle,
+    kind: type[PrefillReply] | type[PrefillDraft] = PrefillReply,
     cache: CacheSettings = DEFAULT,
     flag: CancelFlag | None = None,
 ) -> Prepared:
@@ -159,7 +159,7 @@ def test_T3_a_reply_stopped_while_thinking_settles_with_an_empty_answer(
 def test_I1_a_picture_read_ahead_is_neither_encoded_nor_read_on_send(
     machine: Machine, picture: Callable[..., ImagePart]
 ) -> None:
-    done = prepare(machine, [user(picture(1))], ReadAhead)
+    done = prepare(machine, [user(picture(1))], PrefillDraft)
     assert done.encoded == 1 and done.tokens > 0
     answer = machine.same_as_cold([user(picture(1), "what is it?")])
     assert answer.reused == done.tokens and answer.stats.images_encoded == 0
@@ -171,14 +171,14 @@ def test_I3_a_picture_taken_out_again_leaves_nothing_behind(
     asked: list[Message] = [user("hi")]
     settled = [*asked, machine.ask(asked).reply]
     prepare(machine, settled)
-    prepare(machine, [*settled, user(picture(1))], ReadAhead)
+    prepare(machine, [*settled, user(picture(1))], PrefillDraft)
     answer = machine.same_as_cold([*settled, user("no picture")])
     assert answer.stats.miss is None and answer.stats.images_in_prompt == 0
 
 
 def test_a_long_draft_is_read_up_to_a_grid_cut_well_before_the_caret(machine: Machine) -> None:
     draft = user(words(100))
-    done = prepare(machine, [draft], ReadAhead)
+    done = prepare(machine, [draft], PrefillDraft)
     end = last_end(machine.prompt([draft]).ids(0)) - 1
     assert done.tokens % 64 == 0 and 64 <= end - done.tokens < 128 + 1
     longer = user(words(100) + " and more")
@@ -186,11 +186,11 @@ def test_a_long_draft_is_read_up_to_a_grid_cut_well_before_the_caret(machine: Ma
 
 
 def test_a_short_draft_reads_no_text_of_its_own(machine: Machine) -> None:
-    assert prepare(machine, [user("a few words")], ReadAhead).tokens == 0
+    assert prepare(machine, [user("a few words")], PrefillDraft).tokens == 0
 
 
 def test_M8_a_draft_longer_than_the_context_is_left_to_the_request(machine: Machine) -> None:
     too_long = [user(words(3000))]
-    assert prepare(machine, too_long, ReadAhead).tokens == 0
+    assert prepare(machine, too_long, PrefillDraft).tokens == 0
     with pytest.raises(PromptTooLongError):
         machine.ask(too_long)

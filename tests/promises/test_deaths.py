@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from core.api.chat import Conversation, ImagePart, Message
-from core.api.commands import Command, Flush, Generate, LoadModel, Settle
+from core.api.commands import Command, Flush, Generate, LoadModel, PrefillReply
 from core.api.events import EVENTS, Done, Event, Failed, Finished, Hello, Loaded, Prepared
 from core.api.params import CacheSettings, ModelSettings, Probe
 from core.client.codec import decode, encode, read_frame
@@ -147,7 +147,7 @@ def test_D1_D2_ten_deaths_of_a_worker_lose_only_what_was_not_written(
                 elsewhere = Conversation(messages=(user(words(60, "elsewhere")),))
                 died = worker.ask(Generate(request=4, conversation=elsewhere, cache=tight))
             else:
-                died = worker.ask(Settle(request=4, conversation=last, chat="chat"))
+                died = worker.ask(PrefillReply(request=4, conversation=last, chat="chat"))
             if kind == "write":
                 assert isinstance(died, Prepared)
                 died = worker.ask(Flush(request=5))

@@ -243,7 +243,7 @@ def test_W1_the_log_has_a_line_for_each_request_and_no_word_of_it(
     text = (tmp_path / "data" / "worker.log").read_text()
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     ops = [line["op"] for line in lines]
-    assert ops == ["load_model", "generate", "settle", "flush", "forget", "flush"]
+    assert ops == ["load_model", "generate", "prefill_reply", "flush", "forget", "flush"]
     assert lines[1]["evaluated_tokens"] == done.lines[0]["evaluated_tokens"]
     assert lines[2]["settled_tokens"] == done.lines[1]["settled_tokens"]
     # One name for the chat, which no store has.

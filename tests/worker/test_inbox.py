@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from core.api.chat import Conversation
-from core.api.commands import ClearCache, Forget, Generate, LoadModel, ReadAhead, Settle
+from core.api.commands import ClearCache, Forget, Generate, LoadModel, PrefillDraft, PrefillReply
 from core.api.errors import RequestCancelled
 from core.api.events import Done, Event, Failed, Finished, Prepared, Queued
 from core.api.params import ModelSettings
@@ -21,8 +21,8 @@ def ask(number: int) -> Generate:
     return Generate(request=number, conversation=NOTHING)
 
 
-def settle(request: int) -> Settle:
-    return Settle(request=request, conversation=NOTHING)
+def settle(request: int) -> PrefillReply:
+    return PrefillReply(request=request, conversation=NOTHING)
 
 
 def prepared(request: int) -> Prepared:
@@ -148,7 +148,7 @@ def test_M9_cancels_from_another_thread_hit_their_request_or_nothing() -> None:
 def test_idle_work_waits_behind_all_other() -> None:
     box = Box()
     box.inbox.put(settle(1))
-    box.inbox.put(ReadAhead(request=2, conversation=NOTHING))
+    box.inbox.put(PrefillDraft(request=2, conversation=NOTHING))
     box.inbox.put(ClearCache(request=3))
     assert box.take().work.request == 3
     box.inbox.done(Done(request=3))
@@ -212,7 +212,7 @@ def test_a_waiting_settling_can_be_stopped() -> None:
 def test_M2_forgetting_a_chat_stops_its_idle_work_for_good_and_no_other() -> None:
     box = Box()
     for request, chat in ((1, "gone"), (2, "kept"), (3, "gone")):
-        box.inbox.put(Settle(request=request, conversation=NOTHING, chat=chat))
+        box.inbox.put(PrefillReply(request=request, conversation=NOTHING, chat=chat))
     running = box.take()
     box.inbox.put(Forget(request=4, chat="gone"))
     assert running.flag.is_set
@@ -226,7 +226,7 @@ def test_M2_forgetting_a_chat_stops_its_idle_work_for_good_and_no_other() -> Non
 
 def test_M2_forgetting_everything_stops_all_idle_work() -> None:
     box = Box()
-    box.inbox.put(Settle(request=1, conversation=NOTHING, chat="a"))
+    box.inbox.put(PrefillReply(request=1, conversation=NOTHING, chat="a"))
     box.inbox.put(Forget(request=2, chat=None))
     assert box.take().work.request == 2 and box.inbox.take(0) is None
 
