@@ -53,7 +53,7 @@ class ModelInfo(Frozen):
 
     `spliced_replies` is False where the template forces replies to be tokenised again;
     `history_note` says why. The budgets are defaults in bytes; ones below the smallest are refused.
-    `choice` is None where the user chose the precision. `joins_steps`: drafts can be checked here;
+    `choice` is None where the user chose the precision. `batch_invariant_steps`: drafts can be checked here;
     `mtp`: the model has an MTP head for them; `mtp_refused`: why its head is not used.
     """
 
@@ -83,7 +83,7 @@ class ModelInfo(Frozen):
     history_note: str = ""
     load: LoadFacts = LoadFacts()
     choice: PrecisionChoice | None = None
-    joins_steps: bool = True
+    batch_invariant_steps: bool = True
     mtp: bool = False
     mtp_refused: str = ""
 

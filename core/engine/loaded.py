@@ -281,6 +281,6 @@ def describe(
         fingerprint=root.hex(),
         spliced_replies=text.spliced,
         history_note=text.note,
-        joins_steps=model.batch_invariant_steps,
+        batch_invariant_steps=model.batch_invariant_steps,
         mtp=model.has_mtp,
     )

@@ -95,7 +95,7 @@ def test_P1_drafts_of_the_head_change_no_token(
     precision: str,
 ) -> None:
     loaded = loaded_of(family, precision)
-    assert loaded.info.mtp and loaded.info.joins_steps and not loaded.info.mtp_refused
+    assert loaded.info.mtp and loaded.info.batch_invariant_steps and not loaded.info.mtp_refused
     chat: list[Message] = [user(words(10), picture(1), words(12))]
     accepted = 0
     for sampling in (GREEDY, SEEDED):
@@ -299,7 +299,7 @@ def test_a_model_without_a_head_drafts_nothing_by_one(
     assert answer.stats.draft is not None and answer.stats.draft.drafted == 0
     # What can't be checked is not drafted, and the head is not even read.
     floats = loaded_of("headed", "float32")
-    assert not floats.info.mtp and not floats.info.joins_steps
+    assert not floats.info.mtp and not floats.info.batch_invariant_steps
 
 
 @pytest.mark.slow
