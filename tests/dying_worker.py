@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from core.cache import kv_buffer
-from core.engine import ahead, engine
+from core.engine import engine, idle_work
 from core.storage import files as disk_files
 from core.worker import __main__ as worker
 
@@ -56,7 +56,7 @@ def arrange(kind: str, fate: Fate) -> None:
         fate.armed = len(flushes) > 1
 
     if kind == "settle":
-        on_calls(ahead.Ahead, "run", arm)
+        on_calls(idle_work.IdlePrefill, "run", arm)
         on_calls(kv_buffer.KVBuffer, "write", fate.step)
     elif kind == "spill":
         arm()

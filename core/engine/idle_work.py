@@ -34,7 +34,7 @@ DRAFT_MARGIN = 64
 DUMMIES = ("A", "1")
 
 
-class Ahead:
+class IdlePrefill:
     def __init__(self, loaded: LoadedModel, command: IdleWork, flag: CancelFlag) -> None:
         self._loaded = loaded
         self._command = command
@@ -51,7 +51,7 @@ class Ahead:
             )
             images = pictures.segments
             shown = self._render(command.conversation, images)
-            stable = settled if isinstance(command, PrefillReply) else read_ahead
+            stable = reply_runs if isinstance(command, PrefillReply) else draft_runs
             messages = MessageMap.of(command.conversation, shown.message_starts)
             tokens = 0
             if isinstance(command, PrefillReply) and _is_paused(command.conversation):
@@ -124,14 +124,14 @@ class Ahead:
 Render = Callable[[Conversation, list[Image]], Prompt]
 
 
-def settled(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
+def reply_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
     """The runs up to the last reply's end of turn, as any next message will show them."""
     one, other = (render(_with_next(conversation, dummy), images).runs for dummy in DUMMIES)
     common = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     return _until_last([run for run, _ in common], lambda run: _has(run, CutKind.MESSAGE_END))
 
 
-def read_ahead(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
+def draft_runs(render: Render, conversation: Conversation, images: list[Image]) -> list[Run]:
     """The runs of a draft up to the last picture's end, or a grid cut well before the caret."""
     runs = list(render(conversation, images).runs)
     ends = [run for run in runs if _has(run, CutKind.MESSAGE_END)]
