@@ -20,9 +20,10 @@ from desktop.chat.draft_size import DraftSize
 from desktop.chat.drafts import STORED_AFTER_MS
 from desktop.chat.queued_messages import QueuedMessages
 from desktop.pictures.draft import Draft
+from desktop.pictures.given_data import take_data
+from desktop.pictures.picture_files import Refusal, not_added
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
-from desktop.pictures.taking import take_data
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label, set_tip
 from desktop.words.conversation import (
@@ -38,7 +39,6 @@ from desktop.words.conversation import (
     STOP_TIP,
 )
 from desktop.words.limit import DRAFT_TIP, draft_words
-from desktop.words.pictures import Refusal, not_taken
 
 # Who types on, only stops to think.
 PAUSE_MS = 1_000
@@ -136,7 +136,7 @@ class Composer(QFrame):
 
         Pictures that were not taken are said until the message is sent.
         """
-        said = " ".join(each for each in (words, not_taken(self._refusals)) if each)
+        said = " ".join(each for each in (words, not_added(self._refusals)) if each)
         self.notice.setText(said)
         self.notice.setVisible(bool(said))
 

@@ -6,7 +6,7 @@ from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSizePolicy
 
-from desktop.pictures.given_data import RAW_FORMS
+from desktop.pictures.given_data import FILE_TYPES
 from desktop.widgets.long_text import LongText
 from desktop.words.conversation import ASK, MESSAGE
 
@@ -102,5 +102,5 @@ class ComposerText(LongText):
 def has_files(data: QMimeData) -> bool:
     """Whether this is a picture or files, rather than text; a copied web address is text."""
     # What this process copied itself has an encoded form only.
-    pictured = data.hasImage() or any(map(data.hasFormat, RAW_FORMS))
+    pictured = data.hasImage() or any(map(data.hasFormat, FILE_TYPES))
     return pictured or any(url.isLocalFile() for url in data.urls())

@@ -8,8 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QWidget
 
 from desktop import theme
 from desktop.chat.messages import Row
-from desktop.widgets.copy_button import CopyButton
-from desktop.widgets.icon_button import IconButton
+from desktop.widgets.icon_button import CopyButton, IconButton
 from desktop.widgets.plain import Button, Label, action, set_tip
 from desktop.words.conversation import (
     ANOTHER,

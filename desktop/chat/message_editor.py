@@ -11,9 +11,10 @@ from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop.chat.composer_text import ComposerText
 from desktop.pictures.draft import Draft
+from desktop.pictures.given_data import accept_copy, may_take, take_data
+from desktop.pictures.picture_files import Refusal, not_added
 from desktop.pictures.picture_strip import PictureStrip
 from desktop.pictures.pictures import PictureController
-from desktop.pictures.taking import accept_copy, may_take, take_data
 from desktop.widgets.icon_button import IconButton
 from desktop.widgets.plain import Button, Label
 from desktop.words import pictures as words
@@ -40,7 +41,7 @@ class MessageEditor(QWidget):
         super().__init__()
         self._draft = draft
         self._pictures = pictures
-        self._refusals: list[words.Refusal] = []
+        self._refusals: list[Refusal] = []
         self.strip = PictureStrip()
         self.strip.setObjectName("editPictures")
         self.text = ComposerText(can_be_left=True)
@@ -105,15 +106,15 @@ class MessageEditor(QWidget):
         self.text.setFocus()
         self._pictures.remove(self._draft, number)
 
-    def _on_refused(self, draft: Draft, refusals: Sequence[words.Refusal]) -> None:
+    def _on_refused(self, draft: Draft, refusals: Sequence[Refusal]) -> None:
         if draft is self._draft:
             self._refusals += refusals
-            self._say(words.not_taken(self._refusals))
+            self._say(not_added(self._refusals))
 
     def _take_data(self, data: QMimeData) -> None:
         refused = take_data(data, self._draft, self._pictures, self.text)
         if refused:
-            self._on_refused(self._draft, (words.Refusal(said=refused),))
+            self._on_refused(self._draft, (Refusal(said=refused),))
 
     def _enable(self) -> None:
         empty = self.text.document().isEmpty() and not self._draft.pictures

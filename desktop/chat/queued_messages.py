@@ -8,8 +8,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from desktop.pictures.draft import Draft
-from desktop.widgets.elided_label import ElidedLabel
 from desktop.widgets.icon_button import IconButton
+from desktop.widgets.plain import ElidedLabel
 from desktop.words.conversation import TAKE_BACK, waiting_message_words
 
 

@@ -19,9 +19,9 @@ from desktop.chat.reply_row import ReplyRow
 from desktop.chat.row_places import RowPlaces
 from desktop.chat.row_widgets import RowWidget, RowWidgets
 from desktop.chat.transcript import Transcript
+from desktop.widgets.layouts import column_width
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Button
-from desktop.widgets.text_column import column_width
 from desktop.words.conversation import JUMP
 
 # A message costs milliseconds to build: so many are built at once, the others one at a step.

@@ -1,4 +1,4 @@
-"""Has the user pick the folder of a model, wherever models are kept on this computer."""
+"""Let the user pick a model folder."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 from PySide6.QtWidgets import QDialog, QWidget
 
 from core.api.errors import SlowFileError
-from desktop.engine.slow_files import answered
+from desktop.engine.tasks import answered
+from desktop.i18n import tr
 from desktop.models.model_folders import first_folder, models_in
 from desktop.models.models_dialog import ModelsDialog
 from desktop.store.settings import AppSettings
 from desktop.widgets import dialogs
-from desktop.words.frame import FOLDER_TITLE
 
 
 async def chosen_model(parent: QWidget, settings: AppSettings) -> str:
@@ -25,7 +25,7 @@ async def chosen_model(parent: QWidget, settings: AppSettings) -> str:
         )
     except SlowFileError:
         start = ""
-    folder = await dialogs.choose_folder(parent, FOLDER_TITLE, start)
+    folder = await dialogs.choose_folder(parent, tr("Choose a model folder"), start)
     if not folder:
         return ""
     models = await answered(partial(models_in, Path(folder)))

@@ -1,4 +1,4 @@
-"""A field that one searches with: Esc clears it and leaves, Down and Enter go to what was found."""
+"""A search field: Esc clears it, Down and Enter go to the first match."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtGui import QKeyEvent
 from PySide6.QtWidgets import QLineEdit, QToolButton
 
+from desktop.i18n import tr
 from desktop.widgets.plain import set_tip
-from desktop.words.chats import CLEAR
 
 LONGEST = 200
 
 
 class SearchField(QLineEdit):
-    """Searches as one types.
-
-    Signals:
-        left(): Esc was pressed, and nothing is searched for any more.
-        found(): Down or Enter was pressed; the first match is wanted.
+    """Signals:
+    left(): Esc was pressed.
+    found(): Down or Enter was pressed.
     """
 
     left = Signal()
@@ -31,11 +29,11 @@ class SearchField(QLineEdit):
         self.setMaxLength(LONGEST)
         self.setClearButtonEnabled(True)
         for button in self.findChildren(QToolButton):
-            button.setAccessibleName(CLEAR)
-            set_tip(button, CLEAR)
+            button.setAccessibleName(tr("Clear the search"))
+            set_tip(button, tr("Clear the search"))
 
     def event(self, event: QEvent) -> bool:
-        # Else the window's own Esc, which stops a reply, would have it.
+        # Before the window's Esc, which stops a reply.
         if event.type() == QEvent.Type.ShortcutOverride:
             assert isinstance(event, QKeyEvent)
             if event.key() == Qt.Key.Key_Escape:

@@ -1,7 +1,6 @@
-"""The middle of the window: header, conversation or empty page, composer. Takes drops.
+"""The middle of the window: header, conversation or empty page, composer; accepts drops.
 
-Whoever has used the conversation writes on in the composer: it has the keyboard after everything
-that was asked of a message, and for letters that nobody else wants.
+After an action on a message the composer has the focus, and letters typed elsewhere go to it.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from desktop.chat.instructions_view import Instructions
 from desktop.chat.schema_dialog import SchemaDialog
 from desktop.chat.transcript_view import TranscriptView
 from desktop.context.limit_bar import LimitBar
-from desktop.pictures.taking import accept_copy, may_take
+from desktop.i18n import tr
+from desktop.numbers import count_of
+from desktop.pictures.given_data import accept_copy, may_take
 from desktop.store.folders import DEMO_MODEL
 from desktop.widgets import dialogs
+from desktop.widgets.layouts import in_column, scrolled
 from desktop.widgets.question import Question
-from desktop.widgets.scrolled import scrolled
-from desktop.widgets.text_column import in_column
 from desktop.window.header_bar import HeaderBar
 from desktop.window.window_parts import WindowParts
-from desktop.words import chats as words
 from desktop.words.frame import SAMPLES
 
 COMMAND_KEYS = (
@@ -39,8 +38,6 @@ COMMAND_KEYS = (
 
 
 class ChatPage(QWidget):
-    """One column: everything about the shown chat."""
-
     def __init__(self, parts: WindowParts, samples: Path) -> None:
         super().__init__()
         self.setObjectName("chatPage")
@@ -59,9 +56,13 @@ class ChatPage(QWidget):
         self._pages.addWidget(self._empty_page)
         self._pages.addWidget(self.transcript)
         self._build()
-        # Made last, for it lies over all of the page.
+        # Made last, to be above everything else.
         self.delete_all = Question(
-            self, "deleteAll", words.DELETE_ALL, words.KEEP_EVERYTHING, words.DELETE_EVERYTHING
+            self,
+            "deleteAll",
+            tr("Delete all data"),
+            tr("Keep everything"),
+            tr("Delete everything"),
         )
         self._connect()
         self._follow_settings()
@@ -117,10 +118,9 @@ class ChatPage(QWidget):
         self.empty.show_status(self._parts.engine.status)
 
     def ask_to_delete_all(self) -> None:
-        """Ask before everything goes, saying what."""
         chats = self._parts.chats
-        said = words.delete_all_words(len(chats.chat_list.chats), len(chats.trash.chats))
-        self.delete_all.ask(said)
+        count, in_trash = len(chats.chat_list.chats), len(chats.trash.chats)
+        self.delete_all.ask(delete_all_words(count, in_trash))
 
     def _write_on(self) -> None:
         self.composer.setFocus()
@@ -131,7 +131,6 @@ class ChatPage(QWidget):
             self._parts.chats.fork(chat, message)
 
     def show_instructions(self) -> None:
-        """Show the instructions of the chat, with the keyboard in them."""
         self.instructions.show()
         self.instructions.text.setFocus()
 
@@ -157,7 +156,6 @@ class ChatPage(QWidget):
         self._pages.setCurrentWidget(self.transcript if rows else self._empty_page)
 
     def _show_samples(self) -> None:
-        """Offer samples for the model that is loaded, or will be."""
         model, chosen = self._parts.engine.model, self._parts.settings.settings.model.path
         demo = str(DEMO_MODEL)
         is_demo = (model.path if model is not None else chosen or demo) == demo
@@ -190,3 +188,14 @@ class ChatPage(QWidget):
         self.composer.set_active(False)
         self.composer.take_data(event.mimeData())
         accept_copy(event)
+
+
+def delete_all_words(count: int, in_trash: int) -> str:
+    deleted = tr("{chats} that can still be restored").format(
+        chats=count_of(in_trash, "deleted chat")
+    )
+    known = [*([count_of(count, "chat")] if count else []), *([deleted] if in_trash else [])]
+    return tr(
+        "Delete for good: {chats}, with messages, pictures, drafts, older copies of the chats and "
+        "saved contexts? This can't be undone. Your settings and models stay."
+    ).format(chats=tr(" and ").join(known) or tr("all data"))

@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-from desktop.numbers import BETWEEN, count_of, format_bytes, format_count
+from desktop.numbers import BETWEEN, count_of, format_count
 
-NAME = "The context fills up"
-CANCEL = "Cancel"
-LEAVE_OUT = "Leave out oldest turns"
-LEAVE_OUT_TIP = "The model reads them no longer; they stay in this chat"
-SUMMARY = "New chat from a summary"
-SUMMARY_TIP = "This chat stays as it is"
-EDIT = "Edit the message"
-EDIT_TIP = "Send it again in fewer words"
-SUMMARISING = "Writing a summary of this chat\N{HORIZONTAL ELLIPSIS}"
 DRAFT_TIP = (
     "How many tokens the message takes, counted by the model's tokenizer, and how many the context "
     "has left for the reply"
 )
-NO_MODEL = "Load a model first."
-NO_WORDS = "The model wrote nothing."
-NO_SUMMARY = "There is no summary"
-
-
-def longer_words(tokens: int, num_bytes: int) -> str:
-    """The button that loads the model with a longer context."""
-    return f"Load with {format_count(tokens)} tokens ({format_bytes(num_bytes)})"
-
-
-def longer_tip(num_bytes: int) -> str:
-    """What a longer context takes."""
-    return f"Its keys and values take {format_bytes(num_bytes)} of memory"
 
 
 def alone_words(tokens: int, limit: int, longest: int | None) -> str:

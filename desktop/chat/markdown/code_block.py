@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QVBoxLayout, QWidget
 from desktop import theme
 from desktop.chat.markdown.code_text import CodeText
 from desktop.chat.markdown.highlight import Highlighting
-from desktop.widgets.copy_button import CopyButton
+from desktop.widgets.icon_button import CopyButton
 from desktop.widgets.pacing import pace
 from desktop.widgets.plain import Label
 from desktop.words.conversation import BEGINNING_LATER, COPY_CODE, code_words

@@ -24,7 +24,7 @@ from desktop.chat.markdown.block_text import BlockText
 from desktop.chat.markdown.code_block import CodeBlock
 from desktop.chat.message_row import MessageRow
 from desktop.settings.setting_rows import WINDOW_ROWS
-from desktop.widgets.copy_button import CopyButton
+from desktop.widgets.icon_button import CopyButton
 from desktop.words.conversation import ANOTHER, CONTINUE_TIP, FORK
 from tests.desktop.conftest import OpenApp, until
 from tests.desktop.fake_engine import FakeEngine, model_info

@@ -35,7 +35,7 @@ from desktop.chat.numbers_line import NumbersLine
 from desktop.chat.reasoning_fold import ReasoningFold
 from desktop.context.context_panel import ContextPanel
 from desktop.context.context_strip import ContextStrip
-from desktop.context.context_view import Strip
+from desktop.context.strip import Strip
 from desktop.pictures.picture import PictureThumbnail
 from desktop.pictures.picture_viewer import PictureViewer
 from desktop.store.tables.records import Picture

@@ -8,7 +8,8 @@ from PySide6.QtGui import QColor, QImage, QImageWriter, QLinearGradient, QPainte
 from core.api.model_info import ModelInfo
 from core.api.params import SamplingParams
 from core.api.stats import CacheBytes, ContextPart, HeldCheckpoint, Miss, Place, RequestStats
-from desktop.context.context_view import ContextView, Strip
+from desktop.context.context import ContextView
+from desktop.context.strip import Strip
 
 MIB = 1024 * 1024
 
